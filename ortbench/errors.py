@@ -1,0 +1,36 @@
+"""The errors a user sees as one line, and the exit codes they end with."""
+
+DONE = 0
+BENCHMARK_FAILED = 1
+BAD_INPUT = 2
+INTERRUPTED = 130  # 128 + SIGINT, what a shell reports for a program ended by Ctrl-C
+
+
+class OrtbenchError(Exception):
+    """An error with a message for the user: what is wrong and what to do, in one line.
+
+    Args:
+        message: the line.
+    """
+
+    exit_code = BENCHMARK_FAILED
+
+
+class BadInput(OrtbenchError):
+    """The command, the model or the inputs are wrong: nothing can be measured until the user changes them."""
+
+    exit_code = BAD_INPUT
+
+
+class BenchmarkFailed(OrtbenchError):
+    """The command is right and the benchmark could not do it, for example an EP that does not load."""
+
+
+class Unsupported(OrtbenchError):
+    """A mode cannot do this model or EP. It ends the mode, never the program."""
+
+
+def one_line(error: BaseException | str, limit: int = 300) -> str:
+    """The text of an error, folded to one line of at most `limit` characters."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,241 @@
+"""What a run is asked to do: frozen, plain data that the command line makes and every later step reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ortbench.errors import BadInput
+
+CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE = "cpu", "device", "device-resident", "host-accessible"
+MODES = (CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE)
+
+OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
+
+
+@dataclass(frozen=True)
+class Target:
+    """Which EP, on which device, with which session.
+
+    Attributes:
+        ep: ``auto``, a short name, a full EP name, or a plugin EP package's name.
+        library: path of a plugin EP library that is not a package.
+        device: index among the devices of that EP; None takes its first GPU or NPU.
+        options: EP options.
+        session_config: session configuration entries.
+        threads: intra-op threads; None leaves ORT's default.
+        opt_level: graph optimisation level, one of `OPT_LEVELS`.
+        require_placement: nodes that stay on the CPU are an error.
+    """
+
+    ep: str = "auto"
+    library: str | None = None
+    device: int | None = None
+    options: dict[str, str] = field(default_factory=dict)
+    session_config: dict[str, str] = field(default_factory=dict)
+    threads: int | None = None
+    opt_level: str = "all"
+    require_placement: bool = False
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where inputs come from and how they look.
+
+    Attributes:
+        path: an .npz file or a folder with ``input_0.pb`` …; None makes random inputs.
+        expect: an .npz file or a folder with ``output_0.pb`` … to hold the outputs against.
+        shapes: input name → shape.
+        dims: symbolic dimension → size.
+        ranges: input name → (low, high), both inclusive for integers.
+        seed: of the random inputs (and of the schedule).
+        rtol, atol: tolerances of the output comparison; None takes the one for each dtype.
+    """
+
+    path: str | None = None
+    expect: str | None = None
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    dims: dict[str, int] = field(default_factory=dict)
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    seed: int = 0
+    rtol: float | None = None
+    atol: float | None = None
+
+
+@dataclass(frozen=True)
+class Loop:
+    """How long to measure: see `ortbench.schedule.StopRule`. `warmup` None means half a second, at least two runs."""
+
+    warmup: int | None = None
+    duration_s: float = 5.0
+    iterations: int | None = None
+    precision: float = 0.01
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run of one model on one EP."""
+
+    model: str
+    target: Target = field(default_factory=Target)
+    inputs: Inputs = field(default_factory=Inputs)
+    modes: tuple[str, ...] = MODES
+    loop: Loop = field(default_factory=Loop)
+    timeout_s: float = 600.0
+    command: tuple[str, ...] = ()
+
+    def worker_request(self) -> dict[str, Any]:
+        """What the worker needs to open the model, as JSON-ready data."""
+        return {"model": self.model, "target": asdict(self.target), "inputs": asdict(self.inputs)}
+
+
+def target_from(data: dict[str, Any]) -> Target:
+    """The inverse of `asdict` for `Target`."""
+    return Target(**data)
+
+
+def inputs_from(data: dict[str, Any]) -> Inputs:
+    """The inverse of `asdict` for `Inputs`, after JSON turned its tuples into lists."""
+    shapes = {name: tuple(shape) for name, shape in data["shapes"].items()}
+    ranges = {name: (low, high) for name, (low, high) in data["ranges"].items()}
+    return Inputs(**{**data, "shapes": shapes, "ranges": ranges})
+
+
+def parse_pairs(items: Iterable[str], option: str) -> dict[str, str]:
+    """``k=v`` items as a dict.
+
+    Raises:
+        BadInput: an item without ``=`` or with an empty key.
+    """
+    pairs = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise BadInput(f"{option} {item!r}: write it as key=value")
+        pairs[key] = value
+    return pairs
+
+
+def parse_shapes(items: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """``name:1x3x224x224`` items (a name may hold colons; a scalar is ``name:``) as a dict.
+
+    Raises:
+        BadInput: an item that is not of that form, or with a dimension below 1.
+    """
+    shapes = {}
+    for item in items:
+        name, colon, text = item.rpartition(":")
+        if not colon or not name:
+            raise BadInput(f"--shape {item!r}: write it as name:1x3x224x224")
+        shape = []
+        for part in filter(None, re.split(r"[x,]", text)) if text else ():
+            shape.append(parse_dimension(part, f"--shape {item!r}"))
+        shapes[name] = tuple(shape)
+    return shapes
+
+
+def parse_dims(items: Iterable[str]) -> dict[str, int]:
+    """``batch=8`` items as a dict.
+
+    Raises:
+        BadInput: an item that is not of that form, or below 1.
+    """
+    return {name: parse_dimension(text, f"--dim {name}={text}") for name, text in parse_pairs(items, "--dim").items()}
+
+
+def parse_dimension(text: str, where: str) -> int:
+    """A dimension's size.
+
+    Raises:
+        BadInput: not a whole number, or below 1.
+    """
+    try:
+        size = int(text)
+    except ValueError:
+        raise BadInput(f"{where}: {text!r} is not a whole number") from None
+    if size < 0:
+        raise BadInput(f"{where}: a dimension cannot be negative")
+    if size == 0:
+        raise BadInput(
+            f"{where}: a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input"
+        )
+    return size
+
+
+def parse_ranges(items: Iterable[str]) -> dict[str, tuple[float, float]]:
+    """``name:lo,hi`` items as a dict.
+
+    Raises:
+        BadInput: an item that is not of that form, or with low above high.
+    """
+    ranges = {}
+    for item in items:
+        name, colon, text = item.rpartition(":")
+        low, comma, high = text.partition(",")
+        try:
+            bounds = (float(low), float(high))
+        except ValueError:
+            bounds = None
+        if not colon or not name or not comma or bounds is None:
+            raise BadInput(f"--range {item!r}: write it as name:low,high")
+        if not bounds[0] <= bounds[1]:
+            raise BadInput(f"--range {item!r}: low is above high")
+        ranges[name] = bounds
+    return ranges
+
+
+def parse_share(text: str, option: str) -> float:
+    """``1%`` or ``0.01`` as 0.01.
+
+    Raises:
+        BadInput: not a number above 0.
+    """
+    try:
+        value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 10:
+        raise BadInput(f"{option} {text!r}: write a share above zero such as 1% or 0.01")
+    return value
+
+
+def check(plan: Plan) -> None:
+    """Refuse a plan that cannot be carried out, before anything is started.
+
+    Raises:
+        BadInput: with the reason.
+    """
+    if not Path(plan.model).exists():
+        raise BadInput(f"no such file: {plan.model}")
+    if not Path(plan.model).is_file():
+        raise BadInput(f"{plan.model} is not a file: name the .onnx file itself")
+    for mode in plan.modes:
+        if mode not in MODES:
+            raise BadInput(f"--mode {mode!r}: there is no such mode; choose from {', '.join(MODES)}")
+    if plan.loop.iterations is not None and plan.loop.iterations < 1:
+        raise BadInput(f"--iterations {plan.loop.iterations}: at least one iteration must be measured")
+    if plan.loop.warmup is not None and plan.loop.warmup < 0:
+        raise BadInput(f"--warmup {plan.loop.warmup}: cannot be negative")
+    if not 0 < plan.loop.duration_s < 1e6:
+        raise BadInput(f"--duration {plan.loop.duration_s:g}: must be above zero seconds")
+    if not 0 < plan.timeout_s < 1e6:
+        raise BadInput(f"--timeout {plan.timeout_s:g}: must be above zero seconds")
+    if plan.target.opt_level not in OPT_LEVELS:
+        raise BadInput(f"--opt-level {plan.target.opt_level!r}: choose from {', '.join(OPT_LEVELS)}")
+    if plan.target.threads is not None and plan.target.threads < 1:
+        raise BadInput(f"--threads {plan.target.threads}: at least one")
+    if plan.target.device is not None and plan.target.device < 0:
+        raise BadInput(f"--device {plan.target.device}: cannot be negative")
+    if plan.inputs.seed < 0:
+        raise BadInput(f"--seed {plan.inputs.seed}: cannot be negative")
+    for option, tolerance in (("--rtol", plan.inputs.rtol), ("--atol", plan.inputs.atol)):
+        if tolerance is not None and not tolerance >= 0:
+            raise BadInput(f"{option} {tolerance:g}: cannot be negative")
+    if plan.target.library is not None and not Path(plan.target.library).is_file():
+        raise BadInput(f"--ep-library: no such file: {plan.target.library}")
+    for option, path in (("--input", plan.inputs.path), ("--expect", plan.inputs.expect)):
+        if path is not None and not Path(path).exists():
+            raise BadInput(f"{option}: no such file or folder: {path}")

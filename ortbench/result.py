@@ -1,0 +1,190 @@
+"""The result file: what one run found, as other programs read it.
+
+Schema 1. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do not know.
+
+Top level: ``schema_version``, ``tool`` (name, version), ``created`` (UTC, ISO 8601), ``command``, ``environment``,
+``model`` (path, sha256, inputs, outputs), ``target`` (ep, device, memory, fence, ep_options, …), ``placement`` (nodes
+per EP, memcpy_nodes), ``setup`` (session_ns, seed), ``stopped``, ``warnings`` (code, message), ``cases``.
+
+A case is one mode: see `Case`. Durations are integer nanoseconds, sizes bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ortbench.errors import BadInput
+from ortbench.stats import Stats
+
+SCHEMA_VERSION = 1
+PHASE_NAMES = ("upload", "inference", "download", "total")
+
+OK, UNSUPPORTED, FAILED = "ok", "unsupported", "failed"
+
+
+@dataclass
+class Case:
+    """What one mode gave.
+
+    Attributes:
+        mode: its name.
+        status: ``ok``, ``unsupported`` or ``failed``.
+        reason: why not ok, else None.
+        bytes_in, bytes_out: copied to and from the device per run, bytes; None where not known.
+        outputs_match: whether the outputs are those of the other modes (and of ``--expect``); None if not compared.
+        zero_copy: ``{proved, how}`` for ``host-accessible``; else None.
+        vs_cpu: ``{ratio, ci95}``: how many times as fast as mode ``cpu`` (above 1 is faster), over paired blocks.
+        phases: ``upload``, ``inference``, ``download``, ``total``: statistics, or None where the mode has no such phase.
+        derived: ``{copies_ns, inference_ns}`` for ``cpu``: differences of medians, not measurements.
+        once: ``{upload_ns, download_ns}`` for ``device-resident``: the copies before and after all its runs.
+        fence: ``{kind, cost_ns, how}``: what ends its samples.
+        samples_ns: raw samples by phase, in the order taken.
+        blocks: by phase, a list of ``[round, n, start_ns]``: the blocks the samples came in, start on the worker's
+            monotonic clock.
+    """
+
+    mode: str
+    status: str = OK
+    reason: str | None = None
+    bytes_in: int | None = None
+    bytes_out: int | None = None
+    outputs_match: bool | None = None
+    zero_copy: dict[str, Any] | None = None
+    vs_cpu: dict[str, Any] | None = None
+    phases: dict[str, Stats | None] = field(default_factory=lambda: dict.fromkeys(PHASE_NAMES))
+    derived: dict[str, int] | None = None
+    once: dict[str, int] | None = None
+    fence: dict[str, Any] | None = None
+    samples_ns: dict[str, list[int]] = field(default_factory=dict)
+    blocks: dict[str, list[list[int]]] = field(default_factory=dict)
+
+    def median(self, phase: str) -> int | None:
+        """The median of a phase in ns, or None."""
+        stats = self.phases.get(phase)
+        return None if stats is None else stats.median_ns
+
+
+@dataclass
+class Result:
+    """One run: see the module's text for the meaning of each key."""
+
+    tool: dict[str, str]
+    created: str
+    command: list[str]
+    environment: dict[str, Any] = field(default_factory=dict)
+    model: dict[str, Any] = field(default_factory=dict)
+    target: dict[str, Any] = field(default_factory=dict)
+    placement: dict[str, Any] = field(default_factory=dict)
+    setup: dict[str, Any] = field(default_factory=dict)
+    stopped: str | None = None
+    warnings: list[dict[str, str]] = field(default_factory=list)
+    cases: list[Case] = field(default_factory=list)
+    schema_version: int = SCHEMA_VERSION
+
+    def case(self, mode: str) -> Case | None:
+        """The case of a mode if it is ok, else None."""
+        return next((case for case in self.cases if case.mode == mode and case.status == OK), None)
+
+    def warn(self, code: str, message: str) -> None:
+        """Add a warning unless it is there already."""
+        warning = {"code": code, "message": message}
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+
+
+def to_json(result: Result) -> str:
+    """The result file's text: indented, with lists of numbers on one line each."""
+    folded: list[str] = []
+
+    def fold(value: Any) -> Any:
+        if isinstance(value, (Stats, Case)):
+            value = vars(value)
+        if isinstance(value, dict):
+            return {key: fold(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            if value and all(isinstance(item, (int, float)) for item in value):
+                folded.append(json.dumps(value, allow_nan=False))
+                return f"\0{len(folded) - 1}"
+            return [fold(item) for item in value]
+        return value
+
+    ordered = {"schema_version": result.schema_version, **vars(result)}
+    text = json.dumps(fold(ordered), indent=2, ensure_ascii=False, allow_nan=False)
+    return re.sub(r'"\\u0000(\d+)"', lambda match: folded[int(match[1])], text) + "\n"
+
+
+def save(result: Result, path: Path) -> None:
+    """Write the result file so that a reader never sees half of it.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    write_atomically(path, to_json(result))
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a UTF-8 text file by renaming a finished one into place.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)  # mkstemp's 0600 would hide a CI artefact from the step that uploads it
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def load(path: Path) -> Result:
+    """Read a result file.
+
+    Raises:
+        BadInput: it cannot be read, is not JSON, or is not a result of a schema this version knows.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from None
+    except ValueError:
+        raise BadInput(f"{path} is not a result file: it is not JSON") from None
+    if not isinstance(data, dict) or "schema_version" not in data:
+        raise BadInput(f"{path} is not a result file of ortbench: it has no schema_version")
+    if data["schema_version"] != SCHEMA_VERSION:
+        raise BadInput(f"{path} has schema {data['schema_version']}; this ortbench reads schema {SCHEMA_VERSION}")
+    try:
+        return from_dict(data)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"{path} is not a whole result file: {error!r}") from None
+
+
+def from_dict(data: dict[str, Any]) -> Result:
+    """The inverse of `dataclasses.asdict` for `Result`; unknown keys are ignored.
+
+    Raises:
+        KeyError, TypeError: a required key is missing or has the wrong form.
+    """
+    cases = [_case_from(case) for case in data["cases"]]
+    known = {key: data[key] for key in Result.__dataclass_fields__ if key in data}
+    return Result(**{**known, "cases": cases})
+
+
+def _case_from(data: dict[str, Any]) -> Case:
+    phases = {name: None if stats is None else _stats_from(stats) for name, stats in data["phases"].items()}
+    known = {key: data[key] for key in Case.__dataclass_fields__ if key in data}
+    return Case(**{**known, "phases": phases})
+
+
+def _stats_from(data: dict[str, Any]) -> Stats:
+    low, high = data["ci95_ns"]
+    known = {key: data[key] for key in Stats.__dataclass_fields__ if key in data}
+    return Stats(**{**known, "ci95_ns": (low, high)})

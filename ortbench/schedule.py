@@ -1,0 +1,165 @@
+"""Which block comes next, how long it is, and when enough is known: pure, without a clock.
+
+Modes alternate in short blocks, so that what drifts in the machine hits all alike. A round holds one block of every
+mode (and one of its phases, where it has phases of its own), in an order shuffled from a recorded seed.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ortbench.stats import median_interval
+
+TOTAL = "total"  # a block of whole inferences
+PHASES = "phases"  # a block whose upload, inference and download are fenced and timed one by one
+
+BLOCK_NS = 20_000_000  # short enough to alternate often, long enough that the switch between modes is a small part
+MIN_BLOCK, MAX_BLOCK = 3, 1000
+MIN_ROUNDS = 6  # fewer pairs cannot give a 95 % interval of a ratio
+MAX_SAMPLES = 200_000  # per mode: more says nothing new and makes the result file unwieldy
+
+
+@dataclass(frozen=True)
+class Block:
+    """A request for one block: `drop` iterations that are not recorded, then `n` that are."""
+
+    round: int
+    mode: str
+    kind: str
+    n: int
+    drop: int
+
+
+@dataclass(frozen=True)
+class StopRule:
+    """When to stop.
+
+    Either `iterations` is given: exactly that many samples of each kind. Or the run ends when the 95 % interval of
+    every mode's median total is within ± `precision` (a share of the median), or when `duration_ns` times the number
+    of modes has been spent, whichever is first.
+    """
+
+    duration_ns: int
+    precision: float
+    iterations: int | None = None
+
+
+def dropped(n: int) -> int:
+    """How many iterations at the start of a block of n are run and not recorded: a tenth, at least one.
+
+    The first iterations after a switch of modes run with the other mode's data in the caches.
+    """
+    return max(1, n // 10)
+
+
+def block_size(sample_ns: float) -> int:
+    """Samples per block for a mode whose iteration takes about `sample_ns`."""
+    return min(MAX_BLOCK, max(MIN_BLOCK, round(BLOCK_NS / max(sample_ns, 1.0))))
+
+
+@dataclass
+class _Record:
+    """The samples of one (mode, kind) so far."""
+
+    samples: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+
+
+class Schedule:
+    """Hands out blocks and learns from their samples.
+
+    Args:
+        kinds: for each mode, the kinds of block it needs, for example ``{"cpu": ("total",)}``.
+        estimate_ns: a first guess of one iteration of each mode, from its warm-up, in ns.
+        rule: when to stop.
+        seed: of the shuffle.
+    """
+
+    def __init__(
+        self, kinds: Mapping[str, tuple[str, ...]], estimate_ns: Mapping[str, float], rule: StopRule, seed: int
+    ) -> None:
+        self._kinds = {mode: tuple(k) for mode, k in kinds.items()}
+        self._size = {mode: block_size(estimate_ns[mode]) for mode in kinds}
+        self._rule = rule
+        self._random = random.Random(seed)
+        self._records = {(mode, kind): _Record() for mode, ks in kinds.items() for kind in ks}
+        self._round = 0
+        self._pending: list[tuple[str, str]] = []
+        self._spent_ns = 0
+        self._next_look = 0
+        self.stopped: str | None = None
+
+    def next_block(self) -> Block | None:
+        """The next block, or None when it is over; then `stopped` says why."""
+        while not self._pending:
+            if self.stopped is None:
+                self.stopped = self._why_stop()
+            if self.stopped is not None:
+                return None
+            self._pending = [(mode, kind) for (mode, kind) in self._records if self._wanted(mode, kind) > 0]
+            self._random.shuffle(self._pending)
+            self._round += 1
+        mode, kind = self._pending.pop()
+        n = self._wanted(mode, kind)
+        return Block(self._round - 1, mode, kind, n, dropped(n))
+
+    def _wanted(self, mode: str, kind: str) -> int:
+        if self._rule.iterations is None:
+            return self._size[mode]
+        return min(self._size[mode], self._rule.iterations - len(self._records[mode, kind].samples))
+
+    def add(self, block: Block, samples: Sequence[int], spent_ns: int) -> None:
+        """What a block gave: the duration of each recorded iteration, and of the whole block, in ns."""
+        record = self._records[block.mode, block.kind]
+        record.samples.extend(samples)
+        record.sizes.append(len(samples))
+        self._spent_ns += spent_ns
+
+    def remove(self, mode: str) -> None:
+        """Take a mode out that failed; the others go on."""
+        self._kinds.pop(mode, None)
+        self._records = {key: record for key, record in self._records.items() if key[0] != mode}
+        self._pending = [key for key in self._pending if key[0] != mode]
+
+    @property
+    def progress(self) -> float:
+        """The share of the budget that is spent, 0 to 1."""
+        if not self._records:
+            return 1.0
+        if self._rule.iterations is not None:
+            done = min(len(record.samples) for record in self._records.values())
+            return min(1.0, done / self._rule.iterations)
+        return min(1.0, self._spent_ns / self._budget_ns())
+
+    def _budget_ns(self) -> int:
+        return max(1, self._rule.duration_ns * len(self._kinds))
+
+    def _why_stop(self) -> str | None:
+        if not self._records:
+            return "no mode left to measure"
+        if self._rule.iterations is not None:
+            if all(len(record.samples) >= self._rule.iterations for record in self._records.values()):
+                return f"iterations: {self._rule.iterations} per mode"
+            return None
+        if self._spent_ns >= self._budget_ns():
+            return f"duration: {self._rule.duration_ns / 1e9:g} s per mode"
+        totals = [record for (_, kind), record in self._records.items() if kind == TOTAL]
+        most = max((len(record.samples) for record in totals), default=0)
+        if most >= MAX_SAMPLES:
+            return f"samples: {MAX_SAMPLES} of one mode"
+        # The intervals are looked at again when a tenth more is known: each look sorts all samples.
+        if self._round < max(MIN_ROUNDS, self._next_look):
+            return None
+        self._next_look = math.ceil(self._round * 1.1)
+        if totals and all(is_precise(record.samples, record.sizes, self._rule.precision) for record in totals):
+            return f"precision: ±{self._rule.precision * 100:g} %"
+        return None
+
+
+def is_precise(samples: Sequence[int], block_sizes: Iterable[int], precision: float) -> bool:
+    """Whether the 95 % interval of the median is within ± `precision` of the median."""
+    low, high = median_interval(samples, list(block_sizes))
+    return high - low <= precision * (high + low)
