@@ -1,0 +1,116 @@
+"""Timing one block: the loop every figure comes from, inside NVTX ranges for Nsight Systems.
+
+The ranges are pushed around the same calls that take the time: domain ``ortbench``, one range per block named by its
+mode, in it one per phase and iteration named ``<mode>/<phase>``.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ortbench.runtime.modes import Mode
+from ortbench.schedule import PHASES, TOTAL
+
+DOMAIN = "ortbench"
+_PHASES = ("upload", "inference", "download")
+
+
+class Ranges:
+    """NVTX ranges of one mode; without the nvtx package (it has no macOS build) they cost and do nothing."""
+
+    def __init__(self, mode: str) -> None:
+        self.push: Callable[[Any], object] = _nothing
+        self.pop: Callable[[], object] = _nothing
+        self.block: Any = None
+        self.phase: dict[str, Any] = dict.fromkeys((*_PHASES, TOTAL))
+        try:
+            import nvtx
+        except ImportError:
+            return
+        domain = nvtx.get_domain(DOMAIN)
+        self.push, self.pop = domain.push_range, domain.pop_range
+        self.block = domain.get_event_attributes(message=mode)
+        self.phase = {
+            phase: domain.get_event_attributes(message=f"{mode}/{phase}", category=phase) for phase in self.phase
+        }
+
+
+def _nothing(*_: Any) -> None:
+    """No NVTX."""
+
+
+def time_block(
+    mode: Mode, ranges: Ranges, kind: str, n: int, drop: int, clock: Callable[[], int] = time.perf_counter_ns
+) -> dict[str, list[int]]:
+    """Time n iterations of a mode, after `drop` that are not recorded.
+
+    Args:
+        mode: set up.
+        ranges: its NVTX ranges.
+        kind: ``total`` for whole inferences, ``phases`` for upload, inference and download one by one.
+        n: samples to take.
+        drop: iterations before them.
+        clock: monotonic, ns.
+
+    Returns:
+        Durations in ns, in order, by phase.
+    """
+    timed = _time_phases if kind == PHASES else _time_total
+    with _no_garbage_collection():
+        return timed(mode, ranges, n, drop, clock)
+
+
+def _time_total(mode: Mode, ranges: Ranges, n: int, drop: int, clock: Callable[[], int]) -> dict[str, list[int]]:
+    call, a, b = mode.total()
+    push, pop, attributes = ranges.push, ranges.pop, ranges.phase[TOTAL]
+    for _ in range(drop):
+        call(a, b)
+    samples: list[int] = []
+    add = samples.append
+    push(ranges.block)
+    for _ in range(n):
+        push(attributes)
+        start = clock()
+        call(a, b)
+        end = clock()
+        pop()
+        add(end - start)
+    pop()
+    return {TOTAL: samples}
+
+
+def _time_phases(mode: Mode, ranges: Ranges, n: int, drop: int, clock: Callable[[], int]) -> dict[str, list[int]]:
+    calls = mode.phases()
+    push, pop = ranges.push, ranges.pop
+    for _ in range(drop):
+        for call in calls:
+            call()
+    samples: dict[str, list[int]] = {phase: [] for phase in _PHASES}
+    steps = [(ranges.phase[phase], call, samples[phase].append) for phase, call in zip(_PHASES, calls, strict=True)]
+    push(ranges.block)
+    for _ in range(n):
+        for attributes, call, add in steps:
+            push(attributes)
+            start = clock()
+            call()
+            end = clock()
+            pop()
+            add(end - start)
+    pop()
+    return samples
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """A collection inside a sample would be Python's time, not the runtime's (timeit does the same)."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,0 +1,343 @@
+"""The I/O modes: how each binds its tensors and what one inference is in it.
+
+Every mode ends `total` with the outputs readable where the mode leaves them, and starts it with the inputs in host
+memory, or already in place where that is the mode's point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ortbench.errors import BenchmarkFailed, Unsupported
+from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, RESIDENT
+from ortbench.runtime import outputs as output_arrays
+from ortbench.runtime.fence import RUN, SYNCHRONIZE, Fence, prove
+from ortbench.runtime.memory import Copy, Memory, device_memory, host_accessible_memory
+from ortbench.runtime.providers import Provider
+from ortbench.runtime.session import Data, Model, cpu_arrays, cpu_call
+from ortbench.runtime.tensors import Array, TensorSpec, host_value, host_view, nbytes
+
+# A timed call takes two arguments, which it may ignore: ORT's own bound run takes two, and any wrapper around it would
+# cost several percent of a 2 µs run.
+TimedCall = tuple[Callable[[Any, Any], object], Any, Any]
+
+
+class Mode(Protocol):
+    """One way to hand tensors to a session and get them back.
+
+    Attributes:
+        name: of the mode.
+        fence: what ends its inference.
+        upload_fence: what ends its upload, where it has one.
+        bytes_in, bytes_out: copied to and from the device per run.
+        has_phases: whether upload, inference and download can be timed one by one.
+    """
+
+    name: str
+    fence: Fence
+    upload_fence: Fence | None
+    bytes_in: int
+    bytes_out: int
+    has_phases: bool
+
+    def total(self) -> TimedCall:
+        """One inference, fenced at its end."""
+
+    def phases(self) -> tuple[Copy, Copy, Copy]:
+        """Upload, inference and download, each fenced at its end."""
+
+    def poison(self) -> None:
+        """Overwrite the outputs, so that what is read next is what the next run wrote."""
+
+    def outputs(self) -> list[Array]:
+        """The outputs as they are now, in host memory."""
+
+
+class CpuMode:
+    """CPU tensors: `run` with arrays; ORT copies them in and out inside every run."""
+
+    name = CPU
+    upload_fence: Fence | None = None
+    has_phases = False
+    # Outputs are arrays in host memory when `run` returns: nothing is left that the host could wait for.
+    fence = Fence(RUN, None, 0, "run returns the outputs in host memory")
+
+    def __init__(self, model: Model, data: Data) -> None:
+        self._model = model
+        self._call, self._keep = cpu_call(model, data.arrays)
+        on_host = device_memory(model.provider).kind == "host"
+        self.bytes_in = 0 if on_host else sum(nbytes(data.arrays[spec.name]) for spec in model.inputs)
+        self.bytes_out = 0 if on_host else sum(map(nbytes, data.reference))
+
+    def total(self) -> TimedCall:
+        call = self._call
+        return (lambda _a, _b: call()), None, None
+
+    def phases(self) -> tuple[Copy, Copy, Copy]:
+        raise NotImplementedError("ORT copies inside the run")
+
+    def poison(self) -> None:
+        """Nothing to do: every run makes new arrays."""
+
+    def outputs(self) -> list[Array]:
+        return cpu_arrays(self._model, self._call())
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One bound input or output.
+
+    Attributes:
+        spec: its name, dtype and shape.
+        array: its host side.
+        value: the OrtValue that is bound.
+        stays: the session wants it in ordinary host memory (a shape, say): `value` is then over `array` itself and
+            nothing is copied; on the device it would cost a copy back inside every run.
+    """
+
+    spec: TensorSpec
+    array: Array
+    value: Any
+    stays: bool
+
+
+class BoundMode:
+    """What all modes with IO binding share: values in `memory`, bound once, with preallocated outputs."""
+
+    has_phases = False
+    name = ""
+
+    def __init__(self, model: Model, data: Data, memory: Memory, token_memory: Memory) -> None:
+        for spec in (*model.inputs, *model.outputs):
+            if spec.is_string:
+                raise Unsupported(f"{spec.name!r} is a tensor of strings, which only mode cpu can hold")
+        self._model, self._data, self._memory = model, data, memory
+        in_host = model.on_host(model.session.get_input_memory_infos())
+        out_host = model.on_host(model.session.get_output_memory_infos())
+        self._out_arrays = [np.empty_like(array) for array in data.reference]
+        sources = [data.arrays[spec.name] for spec in model.inputs]
+        self._ins = [self._slot(*item) for item in zip(model.inputs, sources, in_host, strict=True)]
+        self._outs = [self._slot(*item) for item in zip(model.outputs, self._out_arrays, out_host, strict=True)]
+        self._binding = model.session.io_binding()
+        for slot in self._ins:
+            self._binding.bind_ortvalue_input(slot.spec.name, slot.value)
+        for slot in self._outs:
+            self._binding.bind_ortvalue_output(slot.spec.name, slot.value)
+        self._upload = _upload(memory, self._ins)
+        self._download = _download(memory, self._outs)
+        self._run = model.native.run_with_iobinding
+        self._native_binding = self._binding._iobinding
+        self._token = _token(token_memory)
+        self.upload_fence: Fence | None = None
+        self._prepare()
+
+    def _slot(self, spec: TensorSpec, array: Array, wanted_in_host: bool) -> Slot:
+        if wanted_in_host and self._memory.kind != "host":
+            return Slot(spec, array, host_value(spec, array), stays=True)
+        return Slot(spec, array, self._memory.allocate(spec, array.shape), stays=False)
+
+    def _prepare(self) -> None:
+        """The first upload and run, and the proofs of what ends them."""
+        self._upload()
+        self.fence = self._prove_run()
+        self.upload_fence = self._prove_upload()
+
+    def _prove_run(self) -> Fence:
+        if self._token is None:
+            return Fence(RUN, None, 0, "the EP computes in host memory and its run returns when it is done")
+        candidates = [(RUN, None), (SYNCHRONIZE, self._binding.synchronize_outputs)]
+        return prove(self._launch, candidates, self._download, self._token)
+
+    def _prove_upload(self) -> Fence:
+        if self._token is None:
+            return Fence(RUN, None, 0, "the copy is the host's own")
+        arrays = [Slot(slot.spec, np.empty_like(slot.array), slot.value, slot.stays) for slot in self._ins]
+        candidates = [(RUN, None), ("synchronize_inputs", self._binding.synchronize_inputs)]
+        return prove(self._upload, candidates, _download(self._memory, arrays), self._token)
+
+    def _launch(self) -> None:
+        self._run(self._native_binding, None)
+
+    def total(self) -> TimedCall:
+        wait, run = self.fence.wait, self._run
+        if wait is None:
+            return run, self._native_binding, None
+
+        def fenced(binding: Any, options: Any) -> None:
+            run(binding, options)
+            wait()
+
+        return fenced, self._native_binding, None
+
+    def phases(self) -> tuple[Copy, Copy, Copy]:
+        assert self.upload_fence is not None
+        return _then(self._upload, self.upload_fence.wait), _then(self._launch, self.fence.wait), self._download
+
+    def poison(self) -> None:
+        poisons = [output_arrays.poison(array) for array in self._data.reference]
+        moved = [
+            Slot(slot.spec, array, slot.value, slot.stays) for slot, array in zip(self._outs, poisons, strict=True)
+        ]
+        _upload(self._memory, moved)()
+        for slot, array in zip(self._outs, poisons, strict=True):
+            slot.array[...] = array
+
+    def outputs(self) -> list[Array]:
+        self._download()
+        return self._out_arrays
+
+
+class DeviceMode(BoundMode):
+    """Device tensors: CopyTensors in, run through IO binding, CopyTensors out, every run."""
+
+    name = DEVICE
+    has_phases = True
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self.bytes_in, self.bytes_out = _copied_bytes(self._ins), _copied_bytes(self._outs)
+
+    def total(self) -> TimedCall:
+        upload, run, download = self._upload, self._run, self._download
+
+        def whole(binding: Any, options: Any) -> None:
+            upload()
+            run(binding, options)
+            download()  # the outputs are in host memory when it returns, which the check of outputs proves
+
+        return whole, self._native_binding, None
+
+
+class ResidentMode(BoundMode):
+    """Device tensors, copied in once before and out once after all runs."""
+
+    name = RESIDENT
+    bytes_in = bytes_out = 0
+
+    def once(self) -> tuple[Copy, Copy]:
+        """The upload before, fenced, and the download after all runs."""
+        upload, _, download = self.phases()
+        return upload, download
+
+
+class HostAccessibleMode(BoundMode):
+    """Inputs and outputs in the EP's HOST_ACCESSIBLE memory, bound as they are; the host reads and writes in place."""
+
+    name = HOST_ACCESSIBLE
+    bytes_in = bytes_out = 0
+
+    def _prepare(self) -> None:
+        self._in_views = [host_view(slot.spec, slot.value) for slot in self._ins]
+        self._out_views = [host_view(slot.spec, slot.value) for slot in self._outs]
+        self.write_inputs(self._data.arrays)
+        self._launch()
+        self.fence = self._prove_run()
+
+    def write_inputs(self, arrays: dict[str, Array]) -> None:
+        """Write inputs in place, through the views; nothing is copied to another memory."""
+        for slot, view in zip(self._ins, self._in_views, strict=True):
+            if not slot.stays:
+                np.copyto(view, arrays[slot.spec.name])
+
+    def same_addresses(self) -> bool:
+        """Whether the outputs of the last run are the very buffers that were bound, and the views are over them."""
+        bound = zip(self._binding.get_outputs(), self._outs, self._out_views, strict=True)
+        return all(got.data_ptr() == slot.value.data_ptr() == view.ctypes.data for got, slot, view in bound)
+
+    def poison(self) -> None:
+        for view, reference in zip(self._out_views, self._data.reference, strict=True):
+            view[...] = output_arrays.poison(reference)
+
+    def outputs(self) -> list[Array]:
+        return self._out_views
+
+
+def make_mode(name: str, model: Model, data: Data) -> Mode:
+    """Set a mode up: allocate, bind, upload, run once, prove the fences.
+
+    Raises:
+        Unsupported: the EP or the model cannot do it.
+        Exception: whatever ORT raises on the way.
+    """
+    if name == CPU:
+        return CpuMode(model, data)
+    memory = device_memory(model.provider)
+    if name == DEVICE:
+        return DeviceMode(model, data, memory, memory)
+    if name == RESIDENT:
+        return ResidentMode(model, data, memory, memory)
+    shared = host_accessible_memory(model.provider)
+    if shared is None and memory.kind == "host":
+        return HostAccessibleMode(model, data, memory, memory)  # all memory is accessible to the host
+    if shared is None:
+        raise Unsupported(f"{model.provider.name} offers no HOST_ACCESSIBLE memory on this device")
+    return HostAccessibleMode(model, data, shared, memory)
+
+
+def unsupported_reason(name: str, provider: Provider) -> str | None:
+    """Why an EP cannot do a mode, whatever the model; None if it can."""
+    if name == HOST_ACCESSIBLE and device_memory(provider).kind != "host" and host_accessible_memory(provider) is None:
+        return "no HOST_ACCESSIBLE memory"
+    return None
+
+
+def check_outputs(mode: Mode, model: Model, data: Data, rtol: float | None, atol: float | None) -> None:
+    """Run once over poisoned outputs and compare what is there the moment the call returns.
+
+    Raises:
+        BenchmarkFailed: they differ from the reference.
+    """
+    mode.poison()
+    call, a, b = mode.total()
+    call(a, b)
+    wrong = differences(mode, model, data, rtol, atol)
+    if wrong is not None:
+        raise BenchmarkFailed(wrong)
+
+
+def differences(mode: Mode, model: Model, data: Data, rtol: float | None, atol: float | None) -> str | None:
+    """What differs between the mode's outputs as they are now and the reference, in words; None if nothing does."""
+    for spec, got, reference in zip(model.outputs, mode.outputs(), data.reference, strict=True):
+        wrong = output_arrays.difference(spec.name, got, reference, rtol, atol)
+        if wrong is not None:
+            return wrong
+    return None
+
+
+def _upload(memory: Memory, slots: list[Slot]) -> Copy:
+    moved = [slot for slot in slots if not slot.stays]
+    return memory.upload([s.spec for s in moved], [s.array for s in moved], [s.value for s in moved])
+
+
+def _download(memory: Memory, slots: list[Slot]) -> Copy:
+    moved = [slot for slot in slots if not slot.stays]
+    return memory.download([s.spec for s in moved], [s.value for s in moved], [s.array for s in moved])
+
+
+def _then(call: Copy, wait: Copy | None) -> Copy:
+    if wait is None:
+        return call
+
+    def fenced() -> None:
+        call()
+        wait()
+
+    return fenced
+
+
+def _token(memory: Memory) -> Copy | None:
+    """A readback of one small value of a memory; None in host memory, where there is nothing to wait for."""
+    if memory.kind == "host":
+        return None
+    spec = TensorSpec("token", "tensor(float)", (1,))
+    value = memory.allocate(spec, (1,))
+    memory.upload([spec], [np.zeros(1, np.float32)], [value])()
+    return memory.download([spec], [value], [np.zeros(1, np.float32)])
+
+
+def _copied_bytes(slots: list[Slot]) -> int:
+    return sum(nbytes(slot.array) for slot in slots if not slot.stays)

@@ -1,0 +1,300 @@
+"""A model opened on an EP: the session, where its nodes were placed, its inputs and its reference outputs."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+
+from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, one_line
+from ortbench.plan import Inputs, Target
+from ortbench.runtime import inputs as input_arrays
+from ortbench.runtime import outputs as output_arrays
+from ortbench.runtime.providers import CPU_EP, NAMED_DEVICES, Provider, bundled_library, load_problem
+from ortbench.runtime.tensors import Array, TensorSpec, host_value, host_view, specs
+
+_OPT_LEVELS = {
+    "disable": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "layout": "ORT_ENABLE_LAYOUT",
+    "all": "ORT_ENABLE_ALL",
+}
+_ASSIGNMENT = "session.record_ep_graph_assignment_info"
+
+
+@dataclass
+class Model:
+    """An open session with everything the modes need.
+
+    Attributes:
+        session: onnxruntime's InferenceSession.
+        native: the session object under it: the same calls without Python's checks.
+        provider: the EP.
+        inputs, outputs: what the model takes and gives.
+        session_ns: how long the session took to create.
+    """
+
+    session: Any
+    native: Any
+    provider: Provider
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    session_ns: int
+
+    @property
+    def output_names(self) -> list[str]:
+        """The names of the outputs, in the model's order."""
+        return [spec.name for spec in self.outputs]
+
+    def on_host(self, memory_infos: Any) -> list[bool]:
+        """For each input or output, whether the session wants it in ordinary host memory."""
+        return [info is None or info.name == "Cpu" for info in memory_infos]
+
+
+@dataclass
+class Data:
+    """The arrays of a run.
+
+    Attributes:
+        arrays: inputs by name, in host memory.
+        reference: outputs in the model's order: the ones to hold every mode against.
+        guessed_dims: symbolic dimensions that were set to 1.
+        ranges: of the random values, by input.
+        first_run_ns: how long the first run took (with what EPs do once: kernel search, compilation).
+        expected: whether the reference was compared with expected outputs.
+    """
+
+    arrays: dict[str, Array]
+    reference: list[Array]
+    guessed_dims: list[str]
+    ranges: dict[str, tuple[float, float]]
+    first_run_ns: int
+    expected: bool
+
+
+def open_model(path: str, target: Target, provider: Provider, profile_prefix: str | None = None) -> Model:
+    """Create the session, without any fallback to another EP.
+
+    Args:
+        path: of the model.
+        target: options.
+        provider: the EP, loaded.
+        profile_prefix: where ORT's profile goes, for a session that is never timed.
+
+    Raises:
+        BadInput: not a model, or options ORT refuses.
+        BenchmarkFailed: the EP cannot load or run it.
+    """
+    options = _options(target, provider)
+    if profile_prefix is not None:
+        options.enable_profiling = True
+        options.profile_file_prefix = profile_prefix
+    names: list[Any] | None = None
+    if provider.ep_device is None:
+        own = dict(target.options)
+        if provider.device_index:
+            own["device_id"] = str(provider.device_index)
+        names = [(provider.name, own)] if provider.name == CPU_EP else [(provider.name, own), CPU_EP]
+    start = time.perf_counter_ns()
+    try:
+        session = ort.InferenceSession(path, options, providers=names, enable_fallback=0)
+    except Exception as error:
+        raise _session_error(error, path, provider) from None
+    took = time.perf_counter_ns() - start
+    if provider.name not in session.get_providers():
+        # ORT only warns when a built-in EP does not load, and runs on the CPU.
+        raise BenchmarkFailed(
+            f"{provider.name} does not load; ONNX Runtime would have used the CPU instead. {_why(provider)}"
+        )
+    return Model(session, session._sess, provider, specs(session.get_inputs()), specs(session.get_outputs()), took)
+
+
+def _options(target: Target, provider: Provider) -> Any:
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _OPT_LEVELS[target.opt_level])
+    if target.threads is not None:
+        options.intra_op_num_threads = target.threads
+    try:
+        options.add_session_config_entry(_ASSIGNMENT, "1")
+        for key, value in target.session_config.items():
+            options.add_session_config_entry(key, value)
+        if provider.ep_device is not None:
+            options.add_provider_for_devices([provider.ep_device], target.options)
+    except Exception as error:
+        raise BadInput(f"the session options were refused: {_clean(error)}") from None
+    return options
+
+
+def _clean(error: BaseException) -> str:
+    """ORT's message without its prefix of code numbers."""
+    return one_line(re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error)))
+
+
+def _session_error(error: Exception, path: str, provider: Provider) -> OrtbenchError:
+    kind = type(error).__name__
+    if kind in ("InvalidProtobuf", "InvalidGraph", "NoModel", "NoSuchFile"):
+        return BadInput(f"{path} is not a model ONNX Runtime can load: {_clean(error)}")
+    if kind == "InvalidArgument" and "model" in str(error).lower():
+        return BadInput(f"{path} cannot be loaded: {_clean(error)}")
+    if kind == "NotImplemented":
+        return BenchmarkFailed(f"{provider.name} cannot run {path}: {_clean(error)}")
+    return BenchmarkFailed(f"{provider.name} could not open {path}: {_clean(error)}")
+
+
+def _why(provider: Provider) -> str:
+    library = bundled_library(provider.name)
+    if library is None:
+        return "See ONNX Runtime's log above for the reason."
+    try:
+        ctypes.CDLL(library)
+    except OSError as error:
+        return load_problem(error)
+    return "Its library loads; a library that it needs later does not."
+
+
+def placement(model: Model) -> dict[str, Any]:
+    """Where the nodes were placed: ``nodes`` per EP, and ``cpu_operators`` (name → count) where another EP was asked for.
+
+    An EP that compiles subgraphs counts the nodes it took, not the fused ones.
+    """
+    nodes: Counter[str] = Counter()
+    operators: Counter[str] = Counter()
+    try:
+        subgraphs = model.session.get_provider_graph_assignment_info()
+    except Exception:  # an ORT without it, or a model in ORT format: then it is not known
+        return {"nodes": None, "memcpy_nodes": None, "cpu_operators": {}}
+    for subgraph in subgraphs:
+        members = subgraph.get_nodes()
+        nodes[subgraph.ep_name] += len(members)
+        if subgraph.ep_name == CPU_EP != model.provider.name:
+            operators.update(node.op_type for node in members)
+    memcpy = 0 if len(nodes) < 2 else None  # with one EP there is nothing to copy between
+    return {"nodes": dict(nodes), "memcpy_nodes": memcpy, "cpu_operators": dict(operators.most_common())}
+
+
+def memcpy_nodes(path: str, target: Target, provider: Provider, arrays: dict[str, Array]) -> int | None:
+    """How many nodes inside the graph copy between EPs, counted in ORT's profile of one run of a session of its own.
+
+    Returns None where the profile cannot be had.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            model = open_model(path, target, provider, profile_prefix=str(Path(folder) / "profile"))
+            run_once(model, arrays)
+            events = json.loads(Path(model.session.end_profiling()).read_text())
+        except Exception:  # the count is a help in reading the figures: never worth losing them for
+            return None
+    names = {
+        event.get("args", {}).get("node_index", event["name"])
+        for event in events
+        if event.get("cat") == "Node" and event.get("args", {}).get("op_name", "").startswith("Memcpy")
+    }
+    return len(names)
+
+
+def make_data(path: str, model: Model, request: Inputs) -> Data:
+    """The inputs, and the outputs of a first plain run.
+
+    Raises:
+        BadInput: inputs that do not fit, or that the model refuses.
+        BenchmarkFailed: the run fails, or its outputs are not the expected ones.
+        Unsupported: inputs or outputs that are not tensors.
+    """
+    for spec in (*model.inputs, *model.outputs):
+        spec.check()
+    sizes = input_arrays.index_sizes(path, model.inputs) if request.path is None else {}
+    arrays, guessed, ranges = input_arrays.make(model.inputs, request, sizes)
+    expected = input_arrays.expected(request, model.outputs)
+    start = time.perf_counter_ns()
+    try:
+        reference = run_once(model, arrays)
+    except Exception as error:
+        raise _run_error(error, request) from None
+    took = time.perf_counter_ns() - start
+    if expected is not None:
+        for spec, got in zip(model.outputs, reference, strict=True):
+            wrong = output_arrays.difference(spec.name, got, expected[spec.name], request.rtol, request.atol)
+            if wrong is not None:
+                raise BenchmarkFailed(f"the outputs are not the expected ones: {wrong}")
+        reference = [expected[spec.name] for spec in model.outputs]
+    return Data(arrays, reference, guessed, ranges, took, expected is not None)
+
+
+def _run_error(error: Exception, request: Inputs) -> OrtbenchError:
+    if type(error).__name__ == "InvalidArgument":
+        hint = "" if request.path else " (they were made up: give --shape, --dim or --range, or real ones with --input)"
+        return BadInput(f"the model refuses its inputs: {_clean(error)}{hint}")
+    return BenchmarkFailed(f"the first run failed: {_clean(error)}")
+
+
+def run_once(model: Model, arrays: dict[str, Array]) -> list[Array]:
+    """One plain run with arrays in host memory; outputs in the model's order, as arrays of their own."""
+    results = cpu_call(model, arrays)[0]()
+    return cpu_arrays(model, results)
+
+
+def cpu_call(model: Model, arrays: dict[str, Array]) -> tuple[Any, Any]:
+    """The call of mode `cpu`: plain `run` with arrays, or with OrtValues where numpy has no such dtype.
+
+    Returns:
+        The call, and what must be kept alive for it.
+    """
+    names = model.output_names
+    if all(spec.native for spec in (*model.inputs, *model.outputs)):
+        run, feeds = model.native.run, arrays
+        return (lambda: run(names, feeds, None)), feeds
+    values = {spec.name: host_value(spec, arrays[spec.name]) for spec in model.inputs}
+    natives = {name: value._get_c_value() for name, value in values.items()}
+    run_values = model.native.run_with_ort_values
+    return (lambda: run_values(natives, names, None)), values
+
+
+def cpu_arrays(model: Model, results: Any) -> list[Array]:
+    """What `cpu_call` returned, as arrays."""
+    arrays = []
+    for spec, result in zip(model.outputs, results, strict=True):
+        if isinstance(result, np.ndarray):
+            arrays.append(result)
+        elif isinstance(result, np.generic):
+            arrays.append(np.asarray(result))
+        else:
+            arrays.append(host_view(spec, ort.OrtValue(result)).copy())
+    return arrays
+
+
+def describe_device(model: Model) -> dict[str, Any]:
+    """The hardware the session runs on, as the session itself names it (vendor and vendor id are read, not assumed)."""
+    device = None
+    try:
+        devices = [found for found in model.session.get_input_epdevices() if found is not None]
+        device = devices[0].device if devices else None
+    except Exception:  # a session without inputs or an older ORT
+        device = None
+    if model.provider.ep_device is not None and (device is None or device.type.name == "CPU"):
+        device = model.provider.ep_device.device  # all inputs may be read on the CPU; the EP's device stays this one
+    if device is None:
+        name = NAMED_DEVICES.get(model.provider.name)
+        return {"type": "CPU" if name is None else "GPU", "name": name or "cpu", "index": model.provider.device_index}
+    return hardware(device)
+
+
+def hardware(device: Any) -> dict[str, Any]:
+    """An OrtHardwareDevice as plain data."""
+    return {
+        "type": device.type.name,
+        "vendor": device.vendor,
+        "vendor_id": device.vendor_id,
+        "device_id": device.device_id,
+        "metadata": dict(device.metadata),
+    }

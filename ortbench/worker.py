@@ -1,0 +1,250 @@
+"""The worker process: owns one session, sets modes up and times blocks when asked.
+
+It runs as ``python -m ortbench.worker``. Requests come as JSON lines on standard input, one answer line each goes out
+on what was standard output; whatever libraries print there goes to standard error instead. It ends with its input.
+
+Requests (``do``): ``open``, ``prepare``, ``block``, ``finish``, ``devices``, ``inspect``. An answer is ``{"ok": …}``
+or ``{"error": message, "exit_code": n}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from typing import IO, Any
+
+from ortbench.errors import OrtbenchError, Unsupported, one_line
+
+WARMUP_NS = 500_000_000
+_MIN_WARMUP, _MAX_WARMUP = 2, 1000
+_ONCE_REPEATS = 5
+
+Answer = dict[str, Any]
+
+
+class Worker:
+    """Answers requests about one model on one EP."""
+
+    def __init__(self) -> None:
+        self._modes: dict[str, Any] = {}
+        self._ranges: dict[str, Any] = {}
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        """Carry one request out; every error becomes an answer."""
+        handlers: dict[str, Callable[..., Answer]] = {
+            "open": self.open,
+            "prepare": self.prepare,
+            "block": self.block,
+            "finish": self.finish,
+            "devices": self.devices,
+            "inspect": self.inspect,
+        }
+        arguments = dict(request)
+        try:
+            return {"ok": handlers[arguments.pop("do")](**arguments)}
+        except Unsupported as error:
+            return {"unsupported": str(error)}
+        except OrtbenchError as error:
+            return {"error": str(error), "exit_code": error.exit_code}
+        except Exception as error:
+            return {"error": one_line(f"{type(error).__name__}: {error}"), "exit_code": 1}
+
+    def open(self, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> Answer:
+        """Load the EP, create the session, make inputs and reference outputs."""
+        from ortbench.plan import inputs_from, target_from
+        from ortbench.runtime import providers, session
+        from ortbench.runtime.memory import device_memory, host_accessible_memory
+
+        _quiet_ort()
+        self._request = inputs_from(inputs)
+        wanted = target_from(target)
+        provider = providers.find(wanted)
+        self._model = session.open_model(model, wanted, provider)
+        self._data = session.make_data(model, self._model, self._request)
+        where = session.placement(self._model)
+        if where["memcpy_nodes"] is None and where["nodes"] is not None:
+            where["memcpy_nodes"] = session.memcpy_nodes(model, wanted, provider, self._data.arrays)
+        shared = host_accessible_memory(provider)
+        return {
+            "ep": provider.name,
+            "library": provider.library,
+            "version": provider.version,
+            "notes": [{"code": code, "message": message} for code, message in provider.notes],
+            "device": session.describe_device(self._model),
+            "memory": {
+                "kind": device_memory(provider).kind,
+                "default": device_memory(provider).label,
+                "host_accessible": None if shared is None else shared.label,
+            },
+            "placement": where,
+            "inputs": self._describe_inputs(),
+            "outputs": [
+                _tensor(spec, array) for spec, array in zip(self._model.outputs, self._data.reference, strict=True)
+            ],
+            "guessed_dims": self._data.guessed_dims,
+            "expected": self._data.expected,
+            "session_ns": self._model.session_ns,
+            "first_run_ns": self._data.first_run_ns,
+            "runtime": _runtime(),
+        }
+
+    def _describe_inputs(self) -> list[Answer]:
+        described = []
+        for spec in self._model.inputs:
+            entry = _tensor(spec, self._data.arrays[spec.name])
+            if spec.name in self._data.ranges:
+                entry["range"] = list(self._data.ranges[spec.name])
+            described.append(entry)
+        return described
+
+    def prepare(self, mode: str, warmup: int | None) -> Answer:
+        """Set a mode up, prove its fence, check its outputs, warm it up."""
+        from ortbench.runtime import modes
+        from ortbench.runtime.measure import Ranges
+
+        made = modes.make_mode(mode, self._model, self._data)
+        modes.check_outputs(made, self._model, self._data, self._request.rtol, self._request.atol)
+        zero_copy = self._zero_copy(made) if isinstance(made, modes.HostAccessibleMode) else None
+        estimate = _warm_up(made.total(), warmup)
+        self._modes[mode] = made
+        self._ranges[mode] = Ranges(mode)
+        upload = made.upload_fence
+        return {
+            "bytes_in": made.bytes_in,
+            "bytes_out": made.bytes_out,
+            "has_phases": made.has_phases,
+            "fence": {**made.fence.to_dict(), "upload": None if upload is None else upload.to_dict()},
+            "zero_copy": zero_copy,
+            "estimate_ns": estimate,
+        }
+
+    def _zero_copy(self, made: Any) -> Answer:
+        from ortbench.plan import RESIDENT
+        from ortbench.runtime import modes
+        from ortbench.runtime.memory import device_memory
+        from ortbench.runtime.zerocopy import prove_zero_copy
+
+        if device_memory(self._model.provider).kind == "host":
+            return prove_zero_copy(made, None).to_dict()
+        resident = self._modes.get(RESIDENT) or modes.make_mode(RESIDENT, self._model, self._data)
+        assert isinstance(resident, modes.ResidentMode)
+        return prove_zero_copy(made, resident).to_dict()
+
+    def block(self, mode: str, kind: str, n: int, drop: int) -> Answer:
+        """Time one block."""
+        from ortbench.runtime.measure import time_block
+
+        start = time.perf_counter_ns()
+        samples = time_block(self._modes[mode], self._ranges[mode], kind, n, drop)
+        return {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
+
+    def finish(self, mode: str) -> Answer:
+        """After the last block: the outputs as the timed runs left them, and the copies that are made only once."""
+        from ortbench.runtime import modes
+
+        made = self._modes[mode]
+        wrong = modes.differences(made, self._model, self._data, self._request.rtol, self._request.atol)
+        once = None
+        if isinstance(made, modes.ResidentMode):
+            once = dict(zip(("upload_ns", "download_ns"), map(_median_time, made.once()), strict=True))
+        return {"differs": wrong, "once": once}
+
+    def devices(self) -> Answer:
+        """Every EP and its devices."""
+        from ortbench.runtime.devices import list_devices
+
+        _quiet_ort()
+        return {"eps": list_devices(), "runtime": _runtime()}
+
+    def inspect(self, model: str, target: dict[str, Any] | None, inputs: dict[str, Any]) -> Answer:
+        """What a model takes, gives and consists of."""
+        from ortbench.plan import inputs_from, target_from
+        from ortbench.runtime.inspection import inspect_model
+
+        _quiet_ort()
+        return inspect_model(model, None if target is None else target_from(target), inputs_from(inputs))
+
+
+def _warm_up(call: tuple[Callable[[Any, Any], object], Any, Any], count: int | None) -> float:
+    """Run a mode `count` times, or for half a second; returns the median of the later half, ns."""
+    run, a, b = call
+    times: list[int] = []
+    least, most = (count, count) if count is not None else (_MIN_WARMUP, _MAX_WARMUP)
+    spent = 0
+    while len(times) < least or (spent < WARMUP_NS and len(times) < most):
+        start = time.perf_counter_ns()
+        run(a, b)
+        times.append(time.perf_counter_ns() - start)
+        spent += times[-1]
+    if not times:  # --warmup 0: one run all the same would be a warm-up; any guess sizes the first blocks
+        return 1e6
+    later = sorted(times[len(times) // 2 :])
+    return float(later[len(later) // 2])
+
+
+def _median_time(call: Callable[[], object]) -> int:
+    times = []
+    for _ in range(_ONCE_REPEATS):
+        start = time.perf_counter_ns()
+        call()
+        times.append(time.perf_counter_ns() - start)
+    return sorted(times)[_ONCE_REPEATS // 2]
+
+
+def _tensor(spec: Any, array: Any) -> Answer:
+    from ortbench.runtime.tensors import nbytes
+
+    return {
+        "name": spec.name,
+        "type": spec.type,
+        "model_shape": list(spec.shape),
+        "shape": list(array.shape),
+        "bytes": nbytes(array),
+    }
+
+
+def _runtime() -> dict[str, str]:
+    import numpy
+    import onnxruntime
+
+    return {
+        "onnxruntime": onnxruntime.__version__,
+        "onnxruntime_build": onnxruntime.get_build_info(),
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+    }
+
+
+def _quiet_ort() -> None:
+    """Errors only: ORT's warnings about devices and placement are in the report in words of our own."""
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(3)
+
+
+def serve(requests: IO[str], answers: IO[str]) -> None:
+    """Answer requests until there are no more."""
+    worker = Worker()
+    for line in requests:
+        answers.write(json.dumps(worker.answer(json.loads(line))) + "\n")
+        answers.flush()
+
+
+def main() -> None:
+    """The process: keeps the answers' channel to itself."""
+    channel = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    with os.fdopen(channel, "w", encoding="utf-8") as answers:
+        serve(sys.stdin, answers)
+        answers.flush()
+        # Some EPs abort while they unload; nothing is left to do that an orderly exit would be needed for.
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
