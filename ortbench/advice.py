@@ -1,0 +1,93 @@
+"""The sentences under the table: what a person can act on, from the result alone."""
+
+from __future__ import annotations
+
+import math
+
+from ortbench.plan import CPU, RESIDENT
+from ortbench.result import Case, Result
+from ortbench.units import duration
+
+_RUNS = 100  # the loop of the published device tensor sample, and a length people can picture
+
+
+def sentences(result: Result) -> list[str]:
+    """What the figures mean, most important first. Empty when nothing was measured."""
+    if all(case.median("total") is None for case in result.cases):
+        return []
+    if result.target["memory"]["kind"] == "host":
+        return [_on_host(result), *_fastest(result)]
+    return [*_copy_share(result), *_fastest(result), *_residency(result), *_zero_copy(result)]
+
+
+def _on_host(result: Result) -> str:
+    return (
+        f"{result.target['ep']} computes in host memory: nothing is copied to a device. The device modes are IO binding "
+        "with preallocated outputs, their copies are numpy's, so the differences show the cost of calls, of allocating "
+        "outputs and of host copies, not of a transfer."
+    )
+
+
+def _copy_share(result: Result) -> list[str]:
+    cpu, resident = result.case(CPU), result.case(RESIDENT)
+    if cpu is None or resident is None or cpu.derived is None:
+        return []
+    total, copies = cpu.median("total"), cpu.derived["copies_ns"]
+    assert total is not None
+    if not _is_faster(resident):
+        return [
+            "Copies are not a measurable part of a run with CPU tensors here, so keeping tensors on the device does not pay."
+        ]
+    return [
+        f"With CPU tensors ≈{copies / total:.0%} of a run is copies (≈{duration(copies)} of {duration(total)}: its total "
+        "less that of device-resident)."
+    ]
+
+
+def _is_faster(case: Case) -> bool:
+    """Whether a mode is faster than cpu beyond doubt; with too few blocks for an interval, by its ratio alone."""
+    if case.vs_cpu is None:
+        return False
+    low = case.vs_cpu["ci95"][0] if case.vs_cpu["ci95"] else case.vs_cpu["ratio"]
+    return bool(low > 1)
+
+
+def _fastest(result: Result) -> list[str]:
+    ranked = [case for case in result.cases if case.vs_cpu and case.mode != CPU]
+    if not ranked:
+        return []
+    best = max(ranked, key=lambda case: case.vs_cpu["ratio"] if case.vs_cpu else 0)
+    assert best.vs_cpu is not None
+    interval = best.vs_cpu["ci95"]
+    if interval is None:
+        return [f"{best.mode} is {best.vs_cpu['ratio']:.2f} times as fast as cpu; too few blocks for an interval."]
+    if not _is_faster(best):
+        return ["No mode is measurably faster than cpu."]
+    low, high = interval
+    return [f"{best.mode} is fastest: {best.vs_cpu['ratio']:.2f} times as fast as cpu (95 %: {low:.2f} to {high:.2f})."]
+
+
+def _residency(result: Result) -> list[str]:
+    cpu, resident = result.case(CPU), result.case(RESIDENT)
+    if cpu is None or resident is None or resident.once is None or cpu.derived is None or not _is_faster(resident):
+        return []
+    saved = cpu.derived["copies_ns"]
+    once = resident.once["upload_ns"] + resident.once["download_ns"]
+    if saved <= 0:
+        return []
+    runs = math.floor(once / saved) + 1
+    return [
+        f"Keeping tensors on the device pays from run {runs} on: over {_RUNS} runs ≈{duration(saved * _RUNS)} of copies with "
+        f"CPU tensors against {duration(once)} when copied in and out once."
+    ]
+
+
+def _zero_copy(result: Result) -> list[str]:
+    return [_zero_copy_of(case) for case in result.cases if case.zero_copy is not None and case.median("total")]
+
+
+def _zero_copy_of(case: Case) -> str:
+    assert case.zero_copy is not None
+    if case.zero_copy["proved"]:
+        return f"{case.mode}: zero-copy is proved ({case.zero_copy['how']})."
+    return f"{case.mode}: zero-copy is not proved ({case.zero_copy['how']})."

@@ -1,0 +1,200 @@
+"""The table of a run: one model of it, and its Markdown and CSV forms. The terminal's form is in `ortbench.terminal`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ortbench import units
+from ortbench.advice import sentences
+from ortbench.plan import CPU
+from ortbench.result import OK, Case, Result
+from ortbench.stats import Stats
+
+if TYPE_CHECKING:
+    import pandas
+
+NOTHING = "–"
+DERIVED = "≈"
+# A percentile needs at least one sample beyond it, or it is only another name for the slowest one.
+_SAMPLES_FOR = {"p95": 20, "p99": 100}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text.
+
+    Attributes:
+        columns: headings; the first column is the mode's.
+        rows: a cell for each column.
+        notes: for modes without figures, why.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+
+    def select(self, columns: tuple[str, ...]) -> Table:
+        """The table with some of its columns, without notes."""
+        at = [self.columns.index(name) for name in columns]
+        return Table(columns, tuple(tuple(row[index] for index in at) for row in self.rows), ())
+
+
+TIME_COLUMNS = ("upload", "inference", "download", "total", "p95", "p99")
+RATE_COLUMNS = ("runs/s", "vs cpu", "95 %", "copied/run", "GB/s")
+
+
+def build(result: Result) -> tuple[Table, str]:
+    """The table of a result, and the unit of its times."""
+    medians = [case.median("total") for case in result.cases]
+    unit, scale = units.time_unit(min([median for median in medians if median], default=1))
+    rows = tuple(_row(case, scale) for case in result.cases if case.phases["total"] is not None)
+    notes = tuple(f"{case.mode}: {case.status}: {case.reason}" for case in result.cases if case.status != OK)
+    return Table(("mode", *TIME_COLUMNS, *RATE_COLUMNS), rows, notes), unit
+
+
+def _row(case: Case, scale: float) -> tuple[str, ...]:
+    total = case.phases["total"]
+    assert total is not None
+    name = case.mode if case.status == OK else f"{case.mode} (failed)"
+    return (
+        name,
+        *_phase_cells(case, scale),
+        units.digits(total.median_ns / scale),
+        _percentile(total, "p95", scale),
+        _percentile(total, "p99", scale),
+        units.rate(1e9 / max(total.median_ns, 1)),
+        *_ratio_cells(case),
+        *_copy_cells(case),
+    )
+
+
+def _phase_cells(case: Case, scale: float) -> tuple[str, str, str]:
+    if case.mode == CPU:
+        if case.derived is None:
+            return NOTHING, NOTHING, NOTHING
+        copies, inference = (case.derived[key] / scale for key in ("copies_ns", "inference_ns"))
+        # What a run with CPU tensors copies is known only in sum, so the sum stands for both directions.
+        return f"{DERIVED}{units.digits(max(copies, 0))}", f"{DERIVED}{units.digits(inference)}", "(both)"
+    cells = []
+    for phase in ("upload", "inference", "download"):
+        median = case.median(phase)
+        cells.append(NOTHING if median is None else units.digits(median / scale))
+    return cells[0], cells[1], cells[2]
+
+
+def _percentile(stats: Stats, name: str, scale: float) -> str:
+    if stats.n < _SAMPLES_FOR[name]:
+        return NOTHING
+    return units.digits(getattr(stats, f"{name}_ns") / scale)
+
+
+def _ratio_cells(case: Case) -> tuple[str, str]:
+    if case.vs_cpu is None:
+        return NOTHING, NOTHING
+    if case.mode == CPU:
+        return "1.00×", NOTHING
+    interval = case.vs_cpu["ci95"]
+    return f"{case.vs_cpu['ratio']:.2f}×", NOTHING if interval is None else f"{interval[0]:.2f}–{interval[1]:.2f}"
+
+
+def _copy_cells(case: Case) -> tuple[str, str]:
+    if case.bytes_in is None or case.bytes_out is None:
+        return NOTHING, NOTHING
+    copied = case.bytes_in + case.bytes_out
+    if not copied:
+        return "0", NOTHING
+    if case.mode == CPU:
+        took = case.derived["copies_ns"] if case.derived else 0
+        return f"{DERIVED}{units.size(copied)}", f"{DERIVED}{units.digits(copied / took)}" if took > 0 else NOTHING
+    upload, download = case.median("upload"), case.median("download")
+    took = (upload or 0) + (download or 0)
+    return units.size(copied), units.digits(copied / took) if took else NOTHING
+
+
+def heading(result: Result) -> list[str]:
+    """The lines above the table: model, EP, device, versions, fence."""
+    target, environment = result.target, result.environment
+    shapes = ", ".join(f"{i['name']} {'x'.join(map(str, i['shape'])) or 'scalar'}" for i in result.model["inputs"])
+    ep = f"{target['ep']} {target['ep_version'] or ''}".strip()
+    lines = [
+        f"{result.model['path']} ({shapes})",
+        f"{ep} on {device_name(result)}, ONNX Runtime {environment['onnxruntime']}",
+    ]
+    if target["fence"] is not None:
+        cost = f", {units.duration(target['fence']['cost_ns'])} of every run" if target["fence"]["cost_ns"] else ""
+        lines.append(f"fence: {_FENCES.get(target['fence']['kind'], target['fence']['kind'])}{cost}")
+    lines[-1] += f"; memory: {_memory(result)}"
+    if result.stopped is not None:
+        lines[-1] += f"; stopped by {result.stopped}"
+    return lines
+
+
+_FENCES = {"run": "the run itself waits", "readback": "reading a value back"}
+
+
+def _memory(result: Result) -> str:
+    memory = result.target["memory"]
+    kinds = {"ep-device": "EP device", "named-device": "device by name", "host": "host"}
+    shared = f" and {memory['host_accessible']}" if memory["host_accessible"] else ""
+    default = "" if memory["kind"] == "host" else f" {memory['default']}"
+    return f"{kinds[memory['kind']]}{default}{shared}"
+
+
+def device_name(result: Result) -> str:
+    """The device in a few words."""
+    device = result.target["device"]
+    if device["type"] == "CPU":
+        return str(result.environment["cpu"]["model"])
+    gpus = [gpu["name"] for gpu in result.environment["gpus"] if "name" in gpu]
+    if device.get("vendor_id") == 0x10DE and len(gpus) == 1:
+        return f"{device['type']} {gpus[0]}"
+    if "vendor_id" not in device:
+        return f"{device['type']} {device['name']}:{device['index']}"
+    vendor = f"{device['vendor']} " if device["vendor"] else ""
+    return f"{device['type']} {vendor}{device['vendor_id']:04x}:{device['device_id']:04x}"
+
+
+def markdown(result: Result) -> str:
+    """The report as Markdown: heading, table, what it means, warnings."""
+    table, unit = build(result)
+    columns = [f"{name} ({unit})" if name in TIME_COLUMNS else name for name in table.columns]
+    lines = [f"# ortbench: {result.model['path']}", "", *(f"{line}  " for line in heading(result)), ""]
+    if table.rows:
+        lines += [_line(columns), _line(["---", *["---:"] * (len(columns) - 1)]), *map(_line, table.rows), ""]
+    lines += [f"- {note}" for note in table.notes]
+    lines += [f"- {sentence}" for sentence in sentences(result)]
+    lines += [f"- warning: {warning['message']}" for warning in result.warnings]
+    lines += ["", f"Times are medians. {DERIVED} marks what was derived, not measured.", ""]
+    lines += [f"`{' '.join(result.command)}`"] if result.command else []
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: tuple[str, ...] | list[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def frame(result: Result) -> pandas.DataFrame:
+    """The figures as a data frame, one row a mode: every statistic of every phase in ns, bytes, ratios."""
+    import pandas
+
+    rows = []
+    for case in result.cases:
+        row: dict[str, object] = {"mode": case.mode, "status": case.status, "reason": case.reason}
+        for phase, stats in case.phases.items():
+            for key in ("n", "median_ns", "p95_ns", "p99_ns", "min_ns", "max_ns", "mean_ns", "stdev_ns"):
+                row[f"{phase}_{key}"] = None if stats is None else getattr(stats, key)
+            row[f"{phase}_ci95_low_ns"], row[f"{phase}_ci95_high_ns"] = (None, None) if stats is None else stats.ci95_ns
+        row["derived_copies_ns"] = case.derived and case.derived["copies_ns"]
+        row["bytes_in"], row["bytes_out"] = case.bytes_in, case.bytes_out
+        row["vs_cpu"] = case.vs_cpu and case.vs_cpu["ratio"]
+        row["vs_cpu_ci95_low"], row["vs_cpu_ci95_high"] = (case.vs_cpu and case.vs_cpu["ci95"]) or (None, None)
+        row["outputs_match"] = case.outputs_match
+        row["zero_copy_proved"] = case.zero_copy and case.zero_copy["proved"]
+        rows.append(row)
+    return pandas.DataFrame(rows).convert_dtypes()
+
+
+def csv(result: Result) -> str:
+    """The figures as CSV, see `frame`."""
+    return str(frame(result).to_csv(index=False))
