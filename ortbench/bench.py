@@ -115,11 +115,7 @@ class Bench:
         self.result.model = {"path": str(model), "sha256": sha256(model)}
         self._while_loading()
         self._observer.stage(f"loading {model.name}")
-        try:
-            opened = self._client.receive()
-        except Unsupported as error:
-            raise BenchmarkFailed(f"no mode can run {model}: {error}") from None
-        self._describe(opened)
+        self._describe(self._client.receive())
 
     def _describe(self, opened: dict[str, Any]) -> None:
         result, plan = self.result, self._plan
@@ -150,6 +146,9 @@ class Bench:
         if opened["guessed_dims"]:
             names = ", ".join(opened["guessed_dims"])
             result.warn("dims-set-to-1", f"symbolic dimensions set to 1: {names}; give others with --dim or --shape")
+        for case in self._cases.values():
+            if opened["unsupported"] is not None:
+                case.status, case.reason = UNSUPPORTED, opened["unsupported"]
         self._check_placement()
 
     def _check_placement(self) -> None:
@@ -176,7 +175,7 @@ class Bench:
         self._client = Client(self._plan.timeout_s)
         try:
             self._ask("open", **self._plan.worker_request())
-        except (BenchmarkFailed, Unsupported) as error:
+        except BenchmarkFailed as error:
             for mode in list(self._prepared):
                 self._fail(mode, f"after the worker was lost the model could not be opened again: {error}")
             return False
@@ -188,8 +187,9 @@ class Bench:
 
     def _measure(self) -> None:
         for mode in self._plan.modes:
-            self._observer.stage(f"preparing {mode}")
-            self._prepare(mode)
+            if self._cases[mode].status == OK:
+                self._observer.stage(f"preparing {mode}")
+                self._prepare(mode)
         self._describe_fence()
         self._keep()
         if not self._prepared:

@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from ortbench import __version__
-from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput, BenchmarkFailed, OrtbenchError, Unsupported
+from ortbench.errors import (
+    BAD_INPUT,
+    BENCHMARK_FAILED,
+    DONE,
+    INTERRUPTED,
+    BadInput,
+    BenchmarkFailed,
+    OrtbenchError,
+    Unsupported,
+    one_line,
+)
 from ortbench.plan import (
     MODES,
     OPT_LEVELS,
@@ -36,7 +46,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="What ONNX Runtime's copies cost: a model in several I/O modes, side by side, on any execution provider.",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -319,8 +328,10 @@ def _as_json(data: Any, json_out: str | None) -> bool:
 def main() -> NoReturn:
     """The program: a user's error is one line on stderr and its exit code, never a traceback."""
     try:
-        app()
+        app(sys.argv[1:] or ["--help"], standalone_mode=False)
         raise SystemExit(DONE)
+    except typer.Exit as error:
+        raise SystemExit(error.exit_code) from None
     except OrtbenchError as error:
         print(f"ortbench: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
@@ -331,3 +342,9 @@ def main() -> NoReturn:
         # The reader of a pipe (head, less) has gone; closing stdout here keeps Python from saying so at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(DONE) from None
+    except Exception as error:
+        # Typer keeps the class of its usage errors to itself; what they share is this method.
+        if not hasattr(error, "format_message"):
+            raise
+        print(f"ortbench: {one_line(error.format_message())} (see --help)", file=sys.stderr)
+        raise SystemExit(BAD_INPUT) from None

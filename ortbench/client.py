@@ -50,12 +50,14 @@ class Client:
         )
         # A thread reads, because only that can be waited for with a limit on every system.
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._answers.put(line)
+        with self._process.stdout as answers:
+            for line in answers:
+                self._answers.put(line)
         self._answers.put(b"")  # the end
 
     def __enter__(self) -> Client:
@@ -143,6 +145,7 @@ class Client:
             with contextlib.suppress(OSError):  # it died with a request unread
                 self._process.stdin.close()
         self._kill()
+        self._reader.join(timeout=5)  # longer only if something the EP started keeps the pipe
         self._stderr.close()
 
 

@@ -1,5 +1,7 @@
 """The errors a user sees as one line, and the exit codes they end with."""
 
+import re
+
 DONE = 0
 BENCHMARK_FAILED = 1
 BAD_INPUT = 2
@@ -28,6 +30,15 @@ class BenchmarkFailed(OrtbenchError):
 
 class Unsupported(OrtbenchError):
     """A mode cannot do this model or EP. It ends the mode, never the program."""
+
+
+_ORT_CODE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : ")
+_ORT_SOURCE = re.compile(r"\S+\.(?:cc|h):\d+ .*?\)(?:::<lambda\(.*?\)>)?(?: const)? ")
+
+
+def ort_text(error: BaseException) -> str:
+    """What an error of ONNX Runtime says, on one line, without its codes and the places in its source."""
+    return one_line(_ORT_SOURCE.sub("", _ORT_CODE.sub("", " ".join(str(error).split()))) or error)
 
 
 def one_line(error: BaseException | str, limit: int = 300) -> str:

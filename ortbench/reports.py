@@ -33,6 +33,8 @@ class RunFolder(Observer):
             probe = self.path / "result.json"
             write_atomically(probe, "")
             probe.unlink()
+        except (FileExistsError, NotADirectoryError):
+            raise BadInput(f"--out {out}: is not a folder") from None
         except OSError as error:
             raise BadInput(f"--out {out}: cannot be written: {error.strerror}") from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ortbench import units
 from ortbench.advice import sentences
@@ -115,7 +115,7 @@ def _copy_cells(case: Case) -> tuple[str, str]:
 def heading(result: Result) -> list[str]:
     """The lines above the table: model, EP, device, versions, fence."""
     target, environment = result.target, result.environment
-    shapes = ", ".join(f"{i['name']} {'x'.join(map(str, i['shape'])) or 'scalar'}" for i in result.model["inputs"])
+    shapes = ", ".join(f"{tensor['name']} {_shape(tensor)}" for tensor in result.model["inputs"])
     ep = f"{target['ep']} {target['ep_version'] or ''}".strip()
     lines = [
         f"{result.model['path']} ({shapes})",
@@ -128,6 +128,12 @@ def heading(result: Result) -> list[str]:
     if result.stopped is not None:
         lines[-1] += f"; stopped by {result.stopped}"
     return lines
+
+
+def _shape(tensor: dict[str, Any]) -> str:
+    if tensor["shape"] is None:
+        return str(tensor["type"])
+    return "x".join(map(str, tensor["shape"])) or "scalar"
 
 
 _FENCES = {"run": "the run itself waits", "readback": "reading a value back"}

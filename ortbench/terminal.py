@@ -44,7 +44,8 @@ class LiveProgress(Observer):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        if self._progress.live.is_started:
+            self._progress.stop()
 
     def stage(self, text: str) -> None:
         self._draw(description=text)

@@ -15,9 +15,10 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import IO, Any
 
-from ortbench.errors import OrtbenchError, Unsupported, one_line
+from ortbench.errors import OrtbenchError, Unsupported, ort_text
 
 WARMUP_NS = 500_000_000
 _MIN_WARMUP, _MAX_WARMUP = 2, 1000
@@ -51,7 +52,7 @@ class Worker:
         except OrtbenchError as error:
             return {"error": str(error), "exit_code": error.exit_code}
         except Exception as error:
-            return {"error": one_line(f"{type(error).__name__}: {error}"), "exit_code": 1}
+            return {"error": ort_text(error), "exit_code": 1}
 
     def open(self, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> Answer:
         """Load the EP, create the session, make inputs and reference outputs."""
@@ -64,9 +65,14 @@ class Worker:
         wanted = target_from(target)
         provider = providers.find(wanted)
         self._model = session.open_model(model, wanted, provider)
-        self._data = session.make_data(model, self._model, self._request)
         where = session.placement(self._model)
-        if where["memcpy_nodes"] is None and where["nodes"] is not None:
+        unsupported = None
+        try:
+            self._data = session.make_data(model, self._model, self._request)
+        except Unsupported as error:
+            unsupported = str(error)
+            self._data = session.Data({}, [], [], {}, 0, False)
+        if unsupported is None and where["memcpy_nodes"] is None and where["nodes"] is not None:
             where["memcpy_nodes"] = session.memcpy_nodes(model, wanted, provider, self._data.arrays)
         shared = host_accessible_memory(provider)
         return {
@@ -81,9 +87,11 @@ class Worker:
                 "host_accessible": None if shared is None else shared.label,
             },
             "placement": where,
-            "inputs": self._describe_inputs(),
+            "unsupported": unsupported,
+            "inputs": [_tensor(spec, self._data.arrays.get(spec.name), self._data) for spec in self._model.inputs],
             "outputs": [
-                _tensor(spec, array) for spec, array in zip(self._model.outputs, self._data.reference, strict=True)
+                _tensor(spec, array, self._data)
+                for spec, array in zip_longest(self._model.outputs, self._data.reference)
             ],
             "guessed_dims": self._data.guessed_dims,
             "expected": self._data.expected,
@@ -91,15 +99,6 @@ class Worker:
             "first_run_ns": self._data.first_run_ns,
             "runtime": _runtime(),
         }
-
-    def _describe_inputs(self) -> list[Answer]:
-        described = []
-        for spec in self._model.inputs:
-            entry = _tensor(spec, self._data.arrays[spec.name])
-            if spec.name in self._data.ranges:
-                entry["range"] = list(self._data.ranges[spec.name])
-            described.append(entry)
-        return described
 
     def prepare(self, mode: str, warmup: int | None) -> Answer:
         """Set a mode up, prove its fence, check its outputs, warm it up."""
@@ -195,15 +194,18 @@ def _median_time(call: Callable[[], object]) -> int:
     return sorted(times)[_ONCE_REPEATS // 2]
 
 
-def _tensor(spec: Any, array: Any) -> Answer:
+def _tensor(spec: Any, array: Any, data: Any) -> Answer:
+    """An input or output for the result; shape and bytes are null where it is not a tensor that can be held."""
     from ortbench.runtime.tensors import nbytes
 
+    bounds = data.ranges.get(spec.name)
     return {
         "name": spec.name,
         "type": spec.type,
         "model_shape": list(spec.shape),
-        "shape": list(array.shape),
-        "bytes": nbytes(array),
+        "shape": None if array is None else list(array.shape),
+        "bytes": None if array is None else nbytes(array),
+        "range": None if bounds is None else list(bounds),
     }
 
 

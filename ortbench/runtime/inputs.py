@@ -187,8 +187,8 @@ def _load_npz(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, 
                 parts += [f"has {', '.join(extra)} that the model has not"] if extra else []
                 raise BadInput(f"{path} {' and '.join(parts)}; the model's {kind}s are {', '.join(names)}")
             return {name: archive[name] for name in names}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise BadInput(f"{path} is not an .npz file: {one_line(error)}") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):  # ValueError: it could only be unpickled
+        raise BadInput(f"{path} is not an .npz file of plain arrays") from None
 
 
 def _load_folder(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Array]:

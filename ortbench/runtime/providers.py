@@ -16,7 +16,7 @@ from typing import Any
 
 import onnxruntime as ort
 
-from ortbench.errors import BadInput, BenchmarkFailed, one_line
+from ortbench.errors import BadInput, BenchmarkFailed, one_line, ort_text
 from ortbench.plan import Target
 
 CPU_EP = "CPUExecutionProvider"
@@ -142,6 +142,10 @@ def is_accelerator(ep_device: Any) -> bool:
 def register(name: str, library: str) -> None:
     """Register a plugin EP's library; registering one that ORT has registered itself is fine.
 
+    Args:
+        name: of the EP, or whatever the library is to be registered as where the EP's name is not known yet.
+        library: its path.
+
     Raises:
         BenchmarkFailed: it cannot be loaded; the message names the missing shared library where that is the cause.
     """
@@ -170,7 +174,7 @@ def load_problem(error: BaseException) -> str:
         return f"the shared library {missing[1]} is missing{_hint(missing[1])}"
     if "error 126" in text:
         return "a DLL that it needs is missing (LoadLibrary error 126)"
-    return one_line(re.sub(r"^.*? : \d+ : \w+ : ", "", text))
+    return ort_text(error)
 
 
 def _hint(library: str) -> str:
@@ -232,7 +236,7 @@ def find(target: Target) -> Provider:
         return _auto(target)
     name = full_name(target.ep)
     if name == CPU_EP:
-        return Provider(CPU_EP, version=ort.__version__)
+        return _cpu(target)
     for plugin in plugins():
         if name in plugin.ep_names:
             register(name, plugin.library)
@@ -244,6 +248,14 @@ def find(target: Target) -> Provider:
     package = PACKAGES.get(name)
     how = f"install it with: pip install '{package}'" if package else "install the package that brings it"
     raise BenchmarkFailed(f"{name} is not installed; {how}")
+
+
+def _cpu(target: Target) -> Provider:
+    if target.device:
+        raise BadInput(f"--device {target.device}: {CPU_EP} has 1 device(s), numbered from 0")
+    if target.options:
+        raise BadInput(f"--ep-option: {CPU_EP} has no options (ONNX Runtime would ignore them)")
+    return Provider(CPU_EP, version=ort.__version__)
 
 
 def _built_in(name: str, device: int | None) -> Provider:
@@ -281,7 +293,7 @@ def _with_device(name: str, index: int | None, library: str | None, version: str
 def _from_library(target: Target, library: str) -> Provider:
     """A plugin EP from a library: the EP names it brings are those that appear with it."""
     before = {device.ep_name for device in all_ep_devices()}
-    register("ortbench-ep-library", library)
+    register(library, library)
     names = sorted({device.ep_name for device in all_ep_devices()} - before)
     if not names:
         raise BenchmarkFailed(f"{library} is loaded and finds no device it can use on this machine")
@@ -306,7 +318,7 @@ def _auto(target: Target) -> Provider:
             continue
         if any(is_accelerator(device) for device in ep_devices(name)):
             return _with_device(name, target.device, *_origin(name))
-    provider = Provider(CPU_EP, version=ort.__version__)
+    provider = _cpu(target)
     if problems and _has_nvidia_gpu():
         provider.notes.append(("auto-cpu", f"no EP with a GPU or NPU could be loaded: {'; '.join(problems)}"))
     return provider

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import re
 import tempfile
 import time
 from collections import Counter
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, one_line
+from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.plan import Inputs, Target
 from ortbench.runtime import inputs as input_arrays
 from ortbench.runtime import outputs as output_arrays
@@ -132,24 +131,19 @@ def _options(target: Target, provider: Provider) -> Any:
         if provider.ep_device is not None:
             options.add_provider_for_devices([provider.ep_device], target.options)
     except Exception as error:
-        raise BadInput(f"the session options were refused: {_clean(error)}") from None
+        raise BadInput(f"the session options were refused: {ort_text(error)}") from None
     return options
-
-
-def _clean(error: BaseException) -> str:
-    """ORT's message without its prefix of code numbers."""
-    return one_line(re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error)))
 
 
 def _session_error(error: Exception, path: str, provider: Provider) -> OrtbenchError:
     kind = type(error).__name__
     if kind in ("InvalidProtobuf", "InvalidGraph", "NoModel", "NoSuchFile"):
-        return BadInput(f"{path} is not a model ONNX Runtime can load: {_clean(error)}")
+        return BadInput(f"{path} is not a model ONNX Runtime can load: {ort_text(error)}")
     if kind == "InvalidArgument" and "model" in str(error).lower():
-        return BadInput(f"{path} cannot be loaded: {_clean(error)}")
+        return BadInput(f"{path} cannot be loaded: {ort_text(error)}")
     if kind == "NotImplemented":
-        return BenchmarkFailed(f"{provider.name} cannot run {path}: {_clean(error)}")
-    return BenchmarkFailed(f"{provider.name} could not open {path}: {_clean(error)}")
+        return BenchmarkFailed(f"{provider.name} cannot run {path}: {ort_text(error)}")
+    return BenchmarkFailed(f"{provider.name} could not open {path}: {ort_text(error)}")
 
 
 def _why(provider: Provider) -> str:
@@ -232,10 +226,10 @@ def make_data(path: str, model: Model, request: Inputs) -> Data:
 
 
 def _run_error(error: Exception, request: Inputs) -> OrtbenchError:
+    hint = "" if request.path else " with made-up inputs (--shape, --dim, --range change them, --input gives real ones)"
     if type(error).__name__ == "InvalidArgument":
-        hint = "" if request.path else " (they were made up: give --shape, --dim or --range, or real ones with --input)"
-        return BadInput(f"the model refuses its inputs: {_clean(error)}{hint}")
-    return BenchmarkFailed(f"the first run failed: {_clean(error)}")
+        return BadInput(f"the model refuses to run{hint}: {ort_text(error)}")
+    return BenchmarkFailed(f"the first run failed{hint}: {ort_text(error)}")
 
 
 def run_once(model: Model, arrays: dict[str, Array]) -> list[Array]:

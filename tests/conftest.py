@@ -1,0 +1,91 @@
+"""What tests share: the command line as a user has it, and what a machine may lack."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MODELS = ROOT / "models"
+MODEL_NAMES = sorted(path.stem for path in MODELS.glob("*.onnx"))
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def error_line(self) -> str:
+        """Standard error, which must be exactly one line without a traceback."""
+        lines = self.err.splitlines()
+        assert len(lines) == 1, self.err
+        assert lines[0].startswith("ortbench: "), self.err
+        return lines[0].removeprefix("ortbench: ")
+
+
+def command(*arguments: object, prefix: Sequence[str] = ()) -> list[str]:
+    """The command line of `ortbench` with this interpreter."""
+    return [*prefix, sys.executable, "-m", "ortbench", *map(str, arguments)]
+
+
+def ortbench(*arguments: object, prefix: Sequence[str] = (), cwd: Path = ROOT, **environment: str) -> Ran:
+    """Run `ortbench` to its end."""
+    done = subprocess.run(
+        command(*arguments, prefix=prefix),
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def measure(*arguments: object, out: Path, prefix: Sequence[str] = (), code: int = 0) -> dict[str, Any]:
+    """Run `ortbench run` and give its result, which must be what was saved too."""
+    ran = ortbench("run", *arguments, "--out", out, "--json", "-", prefix=prefix)
+    assert ran.code == code, ran.err
+    result: dict[str, Any] = json.loads(ran.out)
+    (folder,) = [path for path in out.iterdir() if path.is_dir()]
+    assert json.loads((folder / "result.json").read_text()) == result
+    return result
+
+
+def cases(result: dict[str, Any]) -> dict[str, Any]:
+    """The cases of a result by mode."""
+    return {case["mode"]: case for case in result["cases"]}
+
+
+def lacking(reason: str) -> NoReturn:
+    """Skip a test for what this machine lacks; fail where everything was to be installed (CI)."""
+    if os.environ.get("ORTBENCH_TESTS_MUST_RUN"):
+        pytest.fail(f"must not be skipped here: {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def software_gpu() -> tuple[str, ...]:
+    """The prefix that gives a command a software GPU for the WebGPU EP."""
+    if importlib.util.find_spec("onnxruntime_ep_webgpu") is None:
+        lacking("the package onnxruntime-ep-webgpu is not installed")
+    wrapper = str(ROOT / "tests" / "software-gpu")
+    try:
+        probe = subprocess.run([wrapper, "true"], capture_output=True, text=True)
+    except OSError as error:
+        lacking(f"no software GPU: {error}")
+    if probe.returncode != 0:
+        lacking(f"no software GPU: {probe.stderr.strip()}")
+    return (wrapper,)

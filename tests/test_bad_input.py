@@ -1,0 +1,134 @@
+"""Bad input gets one clear line on stderr, the contract's exit code, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.conftest import MODELS, ortbench
+
+TINY = str(MODELS / "tiny.onnx")
+IDS = str(MODELS / "transformer_ids.onnx")
+
+
+def check(code: int, words: str, *arguments: object, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ran = ortbench("run", *arguments, "--out", out)
+    assert ran.code == code, ran.err
+    assert words in ran.error_line
+    assert ran.out == ""
+    assert not out.exists() or list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        ("no such file: nowhere.onnx", ["nowhere.onnx"]),
+        ("is not a file", [str(MODELS)]),
+        ("is not a model ONNX Runtime can load", [str(MODELS / "README.md")]),
+        ("--ep 'nonsense': no such execution provider", [TINY, "--ep", "nonsense"]),
+        ("--ep-library: no such file", [TINY, "--ep-library", "nowhere.so"]),
+        ("CPUExecutionProvider has 1 device(s)", [TINY, "--ep", "cpu", "--device", "1"]),
+        ("--device -1", [TINY, "--device", "-1"]),
+        ("CPUExecutionProvider has no options", [TINY, "--ep", "cpu", "--ep-option", "a=b"]),
+        ("write it as key=value", [TINY, "--ep-option", "a"]),
+        ("write it as key=value", [TINY, "--session-config", "a"]),
+        ("--shape x: 17 does not fit 16: the model fixes 16", [TINY, "--shape", "x:17"]),
+        ("--shape x: 4x4 does not fit 16: 1 dimension(s) are needed", [TINY, "--shape", "x:4x4"]),
+        ("--shape y: the model has no such input; it has x", [TINY, "--shape", "y:16"]),
+        ("a dimension cannot be negative", [TINY, "--shape", "x:-1"]),
+        ("a dimension cannot be negative", [IDS, "--dim", "batch=-2"]),
+        ("a dimension of 0 leaves nothing to measure", [TINY, "--shape", "x:0"]),
+        ("a dimension of 0 leaves nothing to measure", [IDS, "--dim", "batch=0"]),
+        ("'many' is not a whole number", [IDS, "--dim", "batch=many"]),
+        ("--dim width: the model has no such symbolic dimension; it has batch, sequence", [IDS, "--dim", "width=2"]),
+        ("dimension batch is 3 here and 2 elsewhere", [IDS, "--dim", "batch=2", "--shape", "input_ids:3x4"]),
+        ("write it as name:low,high", [TINY, "--range", "x:3"]),
+        ("low is above high", [TINY, "--range", "x:3,2"]),
+        ("--range y: the model has no such input", [TINY, "--range", "y:0,1"]),
+        ("does not fit int64", [IDS, "--range", "input_ids:0,1.5"]),
+        ("the model refuses to run with made-up inputs", [IDS, "--ep", "cpu", "--range", "input_ids:500,600"]),
+        ("--iterations 0: at least one iteration", [TINY, "--iterations", "0"]),
+        ("leave --duration and --precision out", [TINY, "--iterations", "5", "--duration", "1"]),
+        ("--warmup -1", [TINY, "--warmup", "-1"]),
+        ("--duration 0", [TINY, "--duration", "0"]),
+        ("--timeout 0", [TINY, "--timeout", "0"]),
+        ("--precision 'none'", [TINY, "--precision", "none"]),
+        ("--threads 0", [TINY, "--threads", "0"]),
+        ("--seed -1", [TINY, "--seed", "-1"]),
+        ("--rtol -1: cannot be negative", [TINY, "--rtol", "-1"]),
+        ("--opt-level 'fast'", [TINY, "--opt-level", "fast"]),
+        ("--mode 'gpu': there is no such mode", [TINY, "--mode", "gpu"]),
+        ("Invalid value for '--iterations'", [TINY, "--iterations", "five"]),
+        ("No such option", [TINY, "--nonsense"]),
+        ("--input: no such file or folder: nowhere.npz", [TINY, "--input", "nowhere.npz"]),
+        ("--expect: no such file or folder: nowhere.npz", [TINY, "--expect", "nowhere.npz"]),
+        ("is not an .npz file", [TINY, "--input", str(MODELS / "README.md")]),
+        ("has no input_0.pb", [TINY, "--input", str(MODELS)]),
+    ],
+)  # fmt: skip
+def test_bad_usage_and_bad_input_end_with_2(words: str, arguments: list[str], tmp_path: Path) -> None:
+    check(2, words, *arguments, tmp_path=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "arrays"),
+    [
+        ("misses x", {"y": np.zeros(16, np.float32)}),
+        ("has z that the model has not", {"x": np.zeros(16, np.float32), "z": np.zeros(1)}),
+        ("x is float64, the model wants float32", {"x": np.zeros(16)}),
+        ("x: 17 does not fit 16", {"x": np.zeros(17, np.float32)}),
+    ],
+)
+def test_an_npz_that_does_not_fit(words: str, arrays: dict[str, np.ndarray], tmp_path: Path) -> None:  # type: ignore[type-arg]
+    path = tmp_path / "inputs.npz"
+    np.savez(path, allow_pickle=False, **arrays)
+    check(2, words, TINY, "--ep", "cpu", "--input", path, tmp_path=tmp_path)
+    check(2, "--shape cannot be combined with --input", TINY, "--input", path, "--shape", "x:16", tmp_path=tmp_path)
+
+
+def test_an_out_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ran = ortbench("run", TINY, "--out", tmp_path / "file")
+    assert (ran.code, "is not a folder" in ran.error_line) == (2, True)
+    ran = ortbench("run", TINY, "--out", "/proc/nowhere")
+    assert (ran.code, "cannot be written" in ran.error_line) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("ep", "package"),
+    [("openvino", "onnxruntime-ep-openvino"), ("qnn", "onnxruntime-qnn"), ("dml", "onnxruntime-directml")],
+)
+def test_an_ep_that_is_not_installed_names_its_package(ep: str, package: str, tmp_path: Path) -> None:
+    check(1, f"is not installed; install it with: pip install '{package}'", TINY, "--ep", ep, tmp_path=tmp_path)
+
+
+def test_a_library_that_is_no_ep(tmp_path: Path) -> None:
+    check(1, "does not load", TINY, "--ep-library", MODELS / "README.md", tmp_path=tmp_path)
+
+
+def test_a_run_that_fails_inside_the_model_is_a_failure_not_bad_usage(tmp_path: Path) -> None:
+    model = tmp_path / "reshape.onnx"
+    graph = """<ir_version: 8, opset_import: ["" : 17]>
+               g (float[2, 3] x, int64[2] shape) => (float[a, b] y) { y = Reshape(x, shape) }"""
+    onnx.save(onnx.parser.parse_model(graph), model)
+    check(
+        1, "the first run failed with made-up inputs", model, "--ep", "cpu", "--range", "shape:5,5", tmp_path=tmp_path
+    )
+
+
+def test_a_command_or_model_that_is_missing() -> None:
+    assert ortbench("nonsense").code == 2
+    assert ortbench("run").code == 2
+    assert "Missing argument 'MODEL'" in ortbench("run").error_line
+
+
+def test_json_to_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    ran = ortbench(
+        "run", TINY, "--ep", "cpu", "--iterations", 1, "--out", tmp_path, "--json", tmp_path / "no" / "x", "-q"
+    )
+    assert (ran.code, "--json" in ran.error_line) == (2, True)
+    assert len(list(tmp_path.glob("*/result.json"))) == 1  # what was measured is kept
