@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from ortbench import __version__
-from ortbench.client import Client, WorkerLost
+from ortbench.client import Client, WorkerLost, open_worker
 from ortbench.environment import environment, load_average
 from ortbench.errors import BenchmarkFailed, Unsupported
 from ortbench.plan import CPU, HOST_ACCESSIBLE, RESIDENT, Plan
@@ -56,20 +56,25 @@ class Bench:
 
     Args:
         plan: what to do, already checked.
+        client: the worker, which has been sent the plan's `worker_request`; it is closed at the end.
         observer: told what happens.
         while_loading: called once while the worker loads the model, for what can be done in that time.
     """
 
     def __init__(
-        self, plan: Plan, observer: Observer | None = None, while_loading: Callable[[], None] = lambda: None
+        self,
+        plan: Plan,
+        client: Client,
+        observer: Observer | None = None,
+        while_loading: Callable[[], None] = lambda: None,
     ) -> None:
         self._plan = plan
+        self._client = client
         self._observer = observer or Observer()
         self._while_loading = while_loading
         self._cases = {mode: Case(mode) for mode in plan.modes}
         self._samples = {mode: _Samples() for mode in plan.modes}
         self._prepared: dict[str, dict[str, Any]] = {}
-        self._client: Client | None = None
         self._kept_at = time.monotonic()
         self.interrupted = False
         self.result = Result(
@@ -94,8 +99,7 @@ class Bench:
             self.interrupted = True
             self.result.stopped = "interrupted"
         finally:
-            if self._client is not None:
-                self._client.close()
+            self._client.close()
         self.result.environment["load_average"]["end"] = load_average()
         for case in self._cases.values():
             if case.status == OK and not self._samples[case.mode].by_phase:
@@ -106,15 +110,12 @@ class Bench:
     # The worker
 
     def _open(self) -> None:
-        """Start the worker, open the model, describe both."""
-        self._observer.stage("starting the worker")
-        self._client = Client(self._plan.timeout_s)
-        self._client.send("open", **self._plan.worker_request())
+        """Wait for the model to be open, and describe it and the machine meanwhile."""
+        self._observer.stage(f"loading {Path(self._plan.model).name}")
         self.result.environment = environment()
         model = Path(self._plan.model)
         self.result.model = {"path": str(model), "sha256": sha256(model)}
         self._while_loading()
-        self._observer.stage(f"loading {model.name}")
         self._describe(self._client.receive())
 
     def _describe(self, opened: dict[str, Any]) -> None:
@@ -165,16 +166,14 @@ class Bench:
         self.result.warn("cpu-nodes", message)
 
     def _ask(self, do: str, **arguments: Any) -> Any:
-        assert self._client is not None
         return self._client.ask(do, **arguments)
 
     def _restart(self) -> bool:
         """A fresh worker after one was lost, with every mode that is still to be measured; False if that fails."""
-        assert self._client is not None
         self._client.close()
-        self._client = Client(self._plan.timeout_s)
+        self._client = open_worker(self._plan)
         try:
-            self._ask("open", **self._plan.worker_request())
+            self._client.receive()
         except BenchmarkFailed as error:
             for mode in list(self._prepared):
                 self._fail(mode, f"after the worker was lost the model could not be opened again: {error}")

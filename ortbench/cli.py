@@ -186,33 +186,36 @@ def run(
 
 def _carry_out(plan: Plan, out: Path, json_out: str | None, quiet: bool) -> None:
     """Run a plan; save after every step; print the report; exit with the run's code."""
-    from ortbench.bench import Bench
-    from ortbench.reports import RunFolder
+    from ortbench.client import open_worker
 
-    folder = RunFolder(out, plan)
-    try:
-        if quiet:
-            bench = Bench(plan, folder, _import_reports)
-            result = bench.run()
-        else:
-            from ortbench.terminal import LiveProgress
+    # The worker starts before anything else is imported here: it has more to import, and it can do so meanwhile.
+    with open_worker(plan) as client:
+        from ortbench.bench import Bench
+        from ortbench.reports import RunFolder
 
-            with LiveProgress(folder) as progress:
-                bench = Bench(plan, progress, _import_reports)
+        folder = RunFolder(out, plan)
+        try:
+            if quiet or not sys.stderr.isatty():
+                bench = Bench(plan, client, folder, _import_terminal)
                 result = bench.run()
-    except BaseException:
-        folder.discard_if_empty()
-        raise
+            else:
+                from ortbench.terminal import LiveProgress
+
+                with LiveProgress(folder) as progress:
+                    bench = Bench(plan, client, progress)
+                    result = bench.run()
+        except BaseException:
+            folder.discard_if_empty()
+            raise
     folder.changed(result)
     folder.write_tables(result)
     _show(result, folder.path, json_out, quiet)
     raise SystemExit(_exit_code(bench))
 
 
-def _import_reports() -> None:
+def _import_terminal() -> None:
     """Load what only the report needs while the worker loads the model, so that nobody waits for it."""
-    import pandas  # noqa: F401
-    import rich.table  # noqa: F401
+    import ortbench.terminal  # noqa: F401
 
 
 def _show(result: Result, folder: Path, json_out: str | None, quiet: bool) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.errors import BAD_INPUT, BadInput, BenchmarkFailed, Unsupported, one_line
+from ortbench.plan import Plan
 
 _LAST_WORDS = 200  # characters of a dead worker's stderr that fit a one-line message
 
@@ -147,6 +148,13 @@ class Client:
         self._kill()
         self._reader.join(timeout=5)  # longer only if something the EP started keeps the pipe
         self._stderr.close()
+
+
+def open_worker(plan: Plan) -> Client:
+    """A fresh worker that has been sent what it is to open."""
+    client = Client(plan.timeout_s)
+    client.send("open", **plan.worker_request())
+    return client
 
 
 def _signal_name(number: int) -> str:

@@ -37,9 +37,10 @@ def _print_device(console: Console, index: int, device: dict[str, Any]) -> None:
     details = "".join(f", {key}={value}" for key, value in hardware["metadata"].items())
     console.print(Text(f"  device {index}  {hardware['type']} {ids}{details}"))
     if memory["kind"] == "host":
-        console.print(Text("    memory   host memory"))
+        console.print(Text(f"    memory   {memory['default']}"))
     else:
-        console.print(Text(f"    memory   {memory['default']}; {memory['host_accessible'] or 'no HOST_ACCESSIBLE'}"))
+        default, shared = memory["default"] or "no DEFAULT", memory["host_accessible"] or "no HOST_ACCESSIBLE"
+        console.print(Text(f"    memory   {default}; {shared}"))
     console.print(Text(f"    streams  {'yes' if streams['offered'] else 'no: ' + streams['why']}"))
     can = [mode for mode, why in device["modes"].items() if why is None]
     cannot = [f"{mode}: {why}" for mode, why in device["modes"].items() if why is not None]

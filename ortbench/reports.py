@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
+from ortbench import table
 from ortbench.bench import Observer
 from ortbench.errors import BadInput
 from ortbench.plan import Plan
@@ -44,8 +45,6 @@ class RunFolder(Observer):
 
     def write_tables(self, result: Result) -> None:
         """Write the tables of a finished result."""
-        from ortbench import table  # pandas behind it takes longer to import than a short run takes
-
         write_atomically(self.path / "table.md", table.markdown(result))
         write_atomically(self.path / "table.csv", table.csv(result))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Sequence
+from csv import DictWriter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -141,10 +144,9 @@ _FENCES = {"run": "the run itself waits", "readback": "reading a value back"}
 
 def _memory(result: Result) -> str:
     memory = result.target["memory"]
-    kinds = {"ep-device": "EP device", "named-device": "device by name", "host": "host"}
+    kinds = {"ep-device": "EP device ", "named-device": "device by name ", "host": "", "none": "no device memory"}
     shared = f" and {memory['host_accessible']}" if memory["host_accessible"] else ""
-    default = "" if memory["kind"] == "host" else f" {memory['default']}"
-    return f"{kinds[memory['kind']]}{default}{shared}"
+    return f"{kinds[memory['kind']]}{memory['default'] or ''}{shared}"
 
 
 def device_name(result: Result) -> str:
@@ -180,13 +182,11 @@ def _line(cells: tuple[str, ...] | list[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def frame(result: Result) -> pandas.DataFrame:
-    """The figures as a data frame, one row a mode: every statistic of every phase in ns, bytes, ratios."""
-    import pandas
-
-    rows = []
+def records(result: Result) -> list[dict[str, Any]]:
+    """The figures as flat records, one a mode: every statistic of every phase in ns, bytes, ratios; None if not known."""
+    found = []
     for case in result.cases:
-        row: dict[str, object] = {"mode": case.mode, "status": case.status, "reason": case.reason}
+        row: dict[str, Any] = {"mode": case.mode, "status": case.status, "reason": case.reason}
         for phase, stats in case.phases.items():
             for key in ("n", "median_ns", "p95_ns", "p99_ns", "min_ns", "max_ns", "mean_ns", "stdev_ns"):
                 row[f"{phase}_{key}"] = None if stats is None else getattr(stats, key)
@@ -197,10 +197,30 @@ def frame(result: Result) -> pandas.DataFrame:
         row["vs_cpu_ci95_low"], row["vs_cpu_ci95_high"] = (case.vs_cpu and case.vs_cpu["ci95"]) or (None, None)
         row["outputs_match"] = case.outputs_match
         row["zero_copy_proved"] = case.zero_copy and case.zero_copy["proved"]
-        rows.append(row)
-    return pandas.DataFrame(rows).convert_dtypes()
+        found.append(row)
+    return found
 
 
 def csv(result: Result) -> str:
-    """The figures as CSV, see `frame`."""
-    return str(frame(result).to_csv(index=False))
+    """The records as CSV. Python's own writer: pandas takes longer to import than a short benchmark takes to run."""
+    rows = records(result)
+    text = io.StringIO()
+    writer = DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def frame(results: Sequence[Result]) -> pandas.DataFrame:
+    """The records of many results as a data frame, for a notebook: one row a case, with model, EP and time of the run.
+
+    Columns are those of `records`, with pandas' nullable dtypes.
+    """
+    import pandas
+
+    rows = [
+        {"created": result.created, "model": result.model["path"], "ep": result.target["ep"], **record}
+        for result in results
+        for record in records(result)
+    ]
+    return pandas.DataFrame(rows).convert_dtypes()

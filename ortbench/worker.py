@@ -57,8 +57,7 @@ class Worker:
     def open(self, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> Answer:
         """Load the EP, create the session, make inputs and reference outputs."""
         from ortbench.plan import inputs_from, target_from
-        from ortbench.runtime import providers, session
-        from ortbench.runtime.memory import device_memory, host_accessible_memory
+        from ortbench.runtime import memory, providers, session
 
         _quiet_ort()
         self._request = inputs_from(inputs)
@@ -74,18 +73,13 @@ class Worker:
             self._data = session.Data({}, [], [], {}, 0, False)
         if unsupported is None and where["memcpy_nodes"] is None and where["nodes"] is not None:
             where["memcpy_nodes"] = session.memcpy_nodes(model, wanted, provider, self._data.arrays)
-        shared = host_accessible_memory(provider)
         return {
             "ep": provider.name,
-            "library": provider.library,
+            "library": providers.library_name(wanted, provider),
             "version": provider.version,
             "notes": [{"code": code, "message": message} for code, message in provider.notes],
             "device": session.describe_device(self._model),
-            "memory": {
-                "kind": device_memory(provider).kind,
-                "default": device_memory(provider).label,
-                "host_accessible": None if shared is None else shared.label,
-            },
+            "memory": memory.describe(provider),
             "placement": where,
             "unsupported": unsupported,
             "inputs": [_tensor(spec, self._data.arrays.get(spec.name), self._data) for spec in self._model.inputs],
@@ -127,11 +121,11 @@ class Worker:
         from ortbench.runtime.memory import device_memory
         from ortbench.runtime.zerocopy import prove_zero_copy
 
-        if device_memory(self._model.provider).kind == "host":
-            return prove_zero_copy(made, None).to_dict()
+        if self._model.provider.computes_on_host or device_memory(self._model.provider) is None:
+            return prove_zero_copy(made, None, self._model.provider.computes_on_host).to_dict()
         resident = self._modes.get(RESIDENT) or modes.make_mode(RESIDENT, self._model, self._data)
         assert isinstance(resident, modes.ResidentMode)
-        return prove_zero_copy(made, resident).to_dict()
+        return prove_zero_copy(made, resident, on_host=False).to_dict()
 
     def block(self, mode: str, kind: str, n: int, drop: int) -> Answer:
         """Time one block."""

@@ -26,7 +26,7 @@ LAYERS = [
     ["__main__"],
 ]
 PURE = {"errors", "units", "stats", "plan", "schedule", "result", "advice", "table"}
-HOME = {"typer": {"cli"}, "rich": {"terminal", "listing", "cli"}, "pandas": {"table", "cli"}, "onnxruntime": set[str]()}
+HOME = {"typer": {"cli"}, "rich": {"terminal", "listing"}, "pandas": {"table"}, "onnxruntime": set[str]()}
 
 
 def layer_of(module: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -83,7 +84,7 @@ def test_bad_usage_and_bad_input_end_with_2(words: str, arguments: list[str], tm
         ("x: 17 does not fit 16", {"x": np.zeros(17, np.float32)}),
     ],
 )
-def test_an_npz_that_does_not_fit(words: str, arrays: dict[str, np.ndarray], tmp_path: Path) -> None:  # type: ignore[type-arg]
+def test_an_npz_that_does_not_fit(words: str, arrays: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "inputs.npz"
     np.savez(path, allow_pickle=False, **arrays)
     check(2, words, TINY, "--ep", "cpu", "--input", path, tmp_path=tmp_path)

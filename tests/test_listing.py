@@ -18,7 +18,7 @@ def test_devices_lists_the_cpu_ep_with_its_modes() -> None:
     cpu = found["eps"][0]
     assert cpu["name"] == "CPUExecutionProvider"
     assert cpu["devices"][0]["hardware"]["type"] == "CPU"
-    assert cpu["devices"][0]["memory"] == {"kind": "host", "default": None, "host_accessible": None}
+    assert cpu["devices"][0]["memory"] == {"kind": "host", "default": "host memory", "host_accessible": None}
     assert cpu["devices"][0]["modes"] == dict.fromkeys(["cpu", "device", "device-resident", "host-accessible"])
     assert cpu["devices"][0]["streams"]["offered"] is False
 

@@ -8,7 +8,7 @@ import onnxruntime as ort
 
 from ortbench.errors import BenchmarkFailed, one_line
 from ortbench.plan import MODES
-from ortbench.runtime.memory import device_memory, host_accessible_memory
+from ortbench.runtime.memory import describe
 from ortbench.runtime.modes import unsupported_reason
 from ortbench.runtime.providers import (
     CPU_EP,
@@ -80,14 +80,9 @@ def _entry(
 
 def _device(name: str, device: Any) -> dict[str, Any]:
     provider = Provider(name, None if name == CPU_EP else device)
-    memory, shared = device_memory(provider), host_accessible_memory(provider)
     return {
         "hardware": hardware(device.device),
-        "memory": {
-            "kind": memory.kind,
-            "default": None if memory.kind == "host" else memory.label,
-            "host_accessible": None if shared is None else shared.label,
-        },
+        "memory": describe(provider),
         "streams": _streams(device),
         "modes": {mode: unsupported_reason(mode, provider) for mode in MODES},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -10,6 +11,7 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
+from ortbench.errors import BenchmarkFailed
 from ortbench.runtime.providers import NAMED_DEVICES, Provider
 from ortbench.runtime.tensors import Array, TensorSpec, host_value, host_view
 
@@ -47,7 +49,12 @@ class EpDeviceMemory:
         self.label = f"{memory_info.name} ({memory_info.device_mem_type.name})"
 
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
-        return ort.OrtValue.ortvalue_from_shape_and_type(list(shape), spec.element_type, memory_info=self._info)
+        value = ort.OrtValue.ortvalue_from_shape_and_type(list(shape), spec.element_type, memory_info=self._info)
+        size = math.prod(shape) * spec.dtype.itemsize
+        # ORT takes a null pointer from an EP's allocator for memory; the first use would crash the worker.
+        if size and value.data_ptr() == 0:
+            raise BenchmarkFailed(f"{self.label} could not allocate {size} bytes for {spec.name!r}")
+        return value
 
     def upload(self, specs: Sequence[TensorSpec], sources: Sequence[Array], targets: Sequence[Any]) -> Copy:
         values = [host_value(spec, array) for spec, array in zip(specs, sources, strict=True)]
@@ -138,14 +145,26 @@ def _copy_arrays(sources: list[Array], targets: list[Array]) -> Copy:
     return copy
 
 
-def device_memory(provider: Provider) -> Memory:
-    """The memory an EP computes in."""
+def device_memory(provider: Provider) -> Memory | None:
+    """The memory an EP computes in; None where it computes on a device and ONNX Runtime offers no memory of it."""
+    if provider.computes_on_host:
+        return HostMemory()
     if provider.ep_device is not None:
         info = provider.ep_device.memory_info(ort.OrtDeviceMemoryType.DEFAULT)
-        return HostMemory() if info is None else EpDeviceMemory(info)
+        return None if info is None else EpDeviceMemory(info)
     if provider.name in NAMED_DEVICES:
         return NamedDeviceMemory(NAMED_DEVICES[provider.name], provider.device_index)
-    return HostMemory()
+    return None
+
+
+def describe(provider: Provider) -> dict[str, str | None]:
+    """An EP's memory for the result: ``kind`` (``none`` where there is none to bind), ``default``, ``host_accessible``."""
+    memory, shared = device_memory(provider), host_accessible_memory(provider)
+    return {
+        "kind": "none" if memory is None else memory.kind,
+        "default": None if memory is None else memory.label,
+        "host_accessible": None if shared is None else shared.label,
+    }
 
 
 def host_accessible_memory(provider: Provider) -> EpDeviceMemory | None:

@@ -69,7 +69,7 @@ class CpuMode:
     def __init__(self, model: Model, data: Data) -> None:
         self._model = model
         self._call, self._keep = cpu_call(model, data.arrays)
-        on_host = device_memory(model.provider).kind == "host"
+        on_host = model.provider.computes_on_host
         self.bytes_in = 0 if on_host else sum(nbytes(data.arrays[spec.name]) for spec in model.inputs)
         self.bytes_out = 0 if on_host else sum(map(nbytes, data.reference))
 
@@ -265,24 +265,26 @@ def make_mode(name: str, model: Model, data: Data) -> Mode:
     """
     if name == CPU:
         return CpuMode(model, data)
-    memory = device_memory(model.provider)
-    if name == DEVICE:
-        return DeviceMode(model, data, memory, memory)
-    if name == RESIDENT:
-        return ResidentMode(model, data, memory, memory)
-    shared = host_accessible_memory(model.provider)
-    if shared is None and memory.kind == "host":
-        return HostAccessibleMode(model, data, memory, memory)  # all memory is accessible to the host
-    if shared is None:
-        raise Unsupported(f"{model.provider.name} offers no HOST_ACCESSIBLE memory on this device")
-    return HostAccessibleMode(model, data, shared, memory)
+    reason = unsupported_reason(name, model.provider)
+    if reason is not None:
+        raise Unsupported(f"{model.provider.name} offers {reason} on this device")
+    memory, shared = device_memory(model.provider), host_accessible_memory(model.provider)
+    if name == HOST_ACCESSIBLE:
+        place = shared or memory  # without a device all memory is accessible to the host
+        assert place is not None
+        return HostAccessibleMode(model, data, place, memory or place)
+    assert memory is not None
+    kind = DeviceMode if name == DEVICE else ResidentMode
+    return kind(model, data, memory, memory)
 
 
 def unsupported_reason(name: str, provider: Provider) -> str | None:
-    """Why an EP cannot do a mode, whatever the model; None if it can."""
-    if name == HOST_ACCESSIBLE and device_memory(provider).kind != "host" and host_accessible_memory(provider) is None:
-        return "no HOST_ACCESSIBLE memory"
-    return None
+    """What an EP lacks for a mode, whatever the model; None if it can do it."""
+    if name == CPU or provider.computes_on_host:
+        return None
+    if name == HOST_ACCESSIBLE:
+        return "no HOST_ACCESSIBLE memory" if host_accessible_memory(provider) is None else None
+    return "no device memory" if device_memory(provider) is None else None
 
 
 def check_outputs(mode: Mode, model: Model, data: Data, rtol: float | None, atol: float | None) -> None:

@@ -7,10 +7,10 @@ import importlib
 import pkgutil
 import platform
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,10 @@ class Plugin:
     problem: str = ""
 
 
+# EPs that compute on the CPU in ordinary memory, known by name; others are known by their EP device.
+_HOST_EPS = {CPU_EP, "DnnlExecutionProvider", "XnnpackExecutionProvider", "ACLExecutionProvider"}
+
+
 @dataclass
 class Provider:
     """The EP of a run.
@@ -95,6 +99,13 @@ class Provider:
     version: str | None = None
     notes: list[tuple[str, str]] = field(default_factory=list)
 
+    @property
+    def computes_on_host(self) -> bool:
+        """Whether the EP computes in ordinary host memory, so that there is no device to copy to."""
+        if self.ep_device is not None:
+            return bool(self.ep_device.device.type.name == "CPU")
+        return self.name in _HOST_EPS
+
 
 @cache
 def plugins() -> tuple[Plugin, ...]:
@@ -109,6 +120,8 @@ def plugins() -> tuple[Plugin, ...]:
 
 
 def _plugin(module_name: str) -> Plugin | None:
+    from importlib import metadata  # not needed for built-in EPs, and slow to import
+
     distribution = (metadata.packages_distributions().get(module_name) or [module_name])[0]
     try:
         version = metadata.version(distribution)
@@ -197,6 +210,20 @@ def bundled_library(ep_name: str) -> str | None:
     )
     path = Path(ort.__file__).parent / "capi" / name
     return str(path) if path.is_file() else None
+
+
+def library_name(target: Target, provider: Provider) -> str | None:
+    """A library's path for the result: as the user gave it, or inside the package it comes from.
+
+    A result is shared; where the user's Python lives is nobody's business.
+    """
+    if provider.library is None or target.library is not None:
+        return target.library
+    path = Path(provider.library)
+    for folder in map(Path, filter(None, sys.path)):
+        if path.is_relative_to(folder):
+            return str(path.relative_to(folder))
+    return path.name
 
 
 def full_name(name: str) -> str:

@@ -27,7 +27,10 @@ class ZeroCopy:
 
 
 def prove_zero_copy(
-    mode: HostAccessibleMode, resident: ResidentMode | None, clock: Callable[[], int] = time.perf_counter_ns
+    mode: HostAccessibleMode,
+    resident: ResidentMode | None,
+    on_host: bool,
+    clock: Callable[[], int] = time.perf_counter_ns,
 ) -> ZeroCopy:
     """Prove, or fail to prove, that runs of `mode` copy no input and no output.
 
@@ -36,12 +39,15 @@ def prove_zero_copy(
 
     Args:
         mode: set up, with at least one run done.
-        resident: the same model with device tensors; None where the EP computes in host memory.
+        resident: the same model with device tensors; None where there is no device memory.
+        on_host: the EP computes in host memory.
     """
     if not mode.same_addresses():
         return ZeroCopy(False, "the outputs are not at the addresses that were bound")
-    if resident is None:
+    if on_host:
         return ZeroCopy(True, "the EP computes in host memory, at the addresses that were bound")
+    if resident is None:
+        return ZeroCopy(False, "bound addresses are used, but there is no device memory to compare a run's time with")
     copies = _copies_ns(resident, clock)
     ours, theirs = _alternate(mode, resident, clock)
     extra = min(ours) - min(theirs)

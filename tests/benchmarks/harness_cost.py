@@ -1,0 +1,129 @@
+"""What the harness itself costs, each figure as a ratio or against its limit; nothing is asserted.
+
+    python -m tests.benchmarks.harness_cost
+
+Both sides of every ratio are measured in this run, in alternating order.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import onnx
+
+from ortbench.plan import RESIDENT, Inputs, Target
+from ortbench.runtime import measure, modes, providers, session
+from ortbench.schedule import TOTAL
+from ortbench.stats import summarise
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TINY = ROOT / "models" / "tiny.onnx"
+
+
+def loop_cost() -> str:
+    """The median of a 16-element model in device-resident against a bare loop around the same bound call."""
+    model = session.open_model(str(TINY), Target(ep="cpu", threads=1), providers.find(Target(ep="cpu")))
+    mode = modes.make_mode(RESIDENT, model, session.make_data(str(TINY), model, Inputs()))
+    assert isinstance(mode, modes.ResidentMode)
+    run, binding, options = mode.total()
+    ranges = measure.Ranges(RESIDENT)
+    ours, bare = [], []
+    for _ in range(400):
+        ours.append(median(measure.time_block(mode, ranges, TOTAL, 200, 20)[TOTAL]))
+        bare.append(_bare_loop(run, binding, options, 200))
+    return (
+        f"loop: {median(ours):.0f} ns a sample, {median(bare):.0f} ns in a bare loop, "
+        f"ratio {median(ours) / median(bare):.3f} (limit 1.05)"
+    )
+
+
+def _bare_loop(run: Callable[..., object], binding: object, options: object, n: int) -> float:
+    gc.disable()
+    for _ in range(20):
+        run(binding, options)
+    start = time.perf_counter_ns()
+    for _ in range(n):
+        run(binding, options)
+    took = (time.perf_counter_ns() - start) / n
+    gc.enable()
+    return took
+
+
+def start_up() -> list[str]:
+    """`ortbench --help`, and a one-iteration run against importing onnxruntime and loading the session."""
+    code = f"import onnxruntime as o; o.InferenceSession({str(TINY)!r}, providers=['CPUExecutionProvider'])"
+    load = [sys.executable, "-c", code]
+    help_ = [sys.executable, "-m", "ortbench", "--help"]
+    times: dict[str, list[float]] = {"help": [], "run": [], "load": []}
+    with tempfile.TemporaryDirectory() as out:
+        run = [sys.executable, "-m", "ortbench", "run", str(TINY), "--ep", "cpu", "--iterations", "1", "--out", out]
+        for _ in range(11):
+            for name, line in (("help", help_), ("run", run), ("load", load)):
+                times[name].append(_wall(line))
+    helps, runs, loads = (median(times[name]) for name in ("help", "run", "load"))
+    allowed = 1.2 * (loads + 0.3)
+    return [
+        f"help: {helps * 1000:.0f} ms (limit 150)",
+        f"run --iterations 1: {runs * 1000:.0f} ms; importing onnxruntime and loading the session {loads * 1000:.0f} ms, "
+        f"with 0.3 s and 20 % on top {allowed * 1000:.0f} ms: ratio to that {runs / allowed:.2f} (limit 1)",
+    ]
+
+
+def _wall(line: Sequence[str]) -> float:
+    start = time.perf_counter()
+    subprocess.run(line, cwd=ROOT, check=True, capture_output=True)
+    return time.perf_counter() - start
+
+
+def summary() -> str:
+    """Summarising a million samples in blocks of a thousand."""
+    samples = np.random.default_rng(0).gamma(4.0, 250.0, 1_000_000).astype(np.int64)
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        summarise(samples, [1000] * 1000)
+        times.append(time.perf_counter() - start)
+    return f"summary of a million samples: {median(times) * 1000:.0f} ms (limit 500)"
+
+
+def memory() -> str:
+    """Peak memory of a worker with 1 GB of inputs, over what the four modes and their arrays allocate themselves."""
+    size = 1_000_000_000
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "big.onnx"
+        graph = f"""<ir_version: 8, opset_import: ["" : 17]>
+                    g (float[{size // 4}] x) => (float[1] y) {{ y = ReduceMax<keepdims = 1>(x) }}"""
+        onnx.save(onnx.parser.parse_model(graph), model)
+        line = [sys.executable, "-c", _PEAK, str(model), folder]
+        peak = json.loads(subprocess.run(line, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+    # device, device-resident and host-accessible each hold the input once more, as they must.
+    over = peak["peak_bytes"] - 3 * size
+    return f"1 GB of inputs: peak {peak['peak_bytes'] / 1e9:.2f} GB, {over / 1e9:.2f} GB over the modes' own 3 GB (limit 1.2)"
+
+
+_PEAK = """
+import json, resource, subprocess, sys
+line = [sys.executable, "-m", "ortbench", "run", sys.argv[1], "--ep", "cpu", "--iterations", "1", "--warmup", "1",
+        "--out", sys.argv[2], "--quiet"]
+subprocess.run(line, check=True)
+print(json.dumps({"peak_bytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024}))
+"""
+
+
+def main() -> None:
+    """Print every figure."""
+    for line in (loop_cost(), *start_up(), summary(), memory()):
+        print(line)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""Every command of the README runs, and what CI runs is what it says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ortbench import cli
+from tests.conftest import ROOT, ortbench
+
+README = (ROOT / "README.md").read_text()
+BLOCKS: list[str] = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+COMMANDS = [line for block in BLOCKS for line in block.splitlines() if line.startswith("ortbench ")]
+LOOP_OPTIONS = {"--iterations", "--duration", "--precision"}
+# EPs that a machine may lack: then the error must say what to install or what is missing.
+UNAVAILABLE = re.compile(r"is not installed; install it with|does not load: .* is missing|finds no device it can use")
+
+
+def checkout(tmp_path: Path) -> Path:
+    """A place where the README's relative paths hold and reports do no harm."""
+    shutil.copytree(ROOT / "models", tmp_path / "models", ignore=shutil.ignore_patterns("*.py"))
+    return tmp_path
+
+
+def quick(arguments: list[str]) -> list[str]:
+    """The same command with one iteration, where it is a run that does not say how long."""
+    if arguments[0] == "run" and not LOOP_OPTIONS & set(arguments):
+        return [*arguments, "--iterations", "1", "--warmup", "1"]
+    return arguments
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_the_commands_run(line: str, tmp_path: Path) -> None:
+    ran = ortbench(*quick(shlex.split(line)[1:]), cwd=checkout(tmp_path))
+    if ran.code == 1 and re.search(r"--ep (?!cpu)", line):
+        assert UNAVAILABLE.search(ran.error_line), ran.err
+    else:
+        assert ran.code == 0, ran.err
+        assert ran.out or "--quiet" in line
+
+
+def test_the_command_for_machines_without_a_gpu(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    line = next(line for block in BLOCKS for line in block.splitlines() if line.startswith("tests/software-gpu "))
+    prefix, name, *arguments = shlex.split(line)
+    assert (prefix, name) == ("tests/software-gpu", "ortbench")
+    ran = ortbench(*quick(arguments), cwd=checkout(tmp_path), prefix=software_gpu)
+    assert ran.code == 0, ran.err
+    assert "device-resident" in ran.out
+
+
+def test_there_are_commands_to_test() -> None:
+    assert len(COMMANDS) >= 9
+
+
+def test_ci_runs_the_two_lines_of_the_readme() -> None:
+    script = (ROOT / ".ci" / "run").read_text()
+    patterns = re.findall(r"readme_line '([^']+)'", script)
+    lines = README.splitlines()
+    matched = [next(line for line in lines if re.match(pattern, line)) for pattern in patterns]
+    assert matched == [
+        "python3 -m venv .venv && . .venv/bin/activate && pip install . && ortbench run models/copy_bound.onnx",
+        ". .venv/bin/activate && pip install '.[test]' && pytest",
+    ]
+
+
+def test_every_option_of_run_is_in_the_readme() -> None:
+    help_text = ortbench("run", "--help").out
+    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", help_text)) - {"--help", "--no-require-placement"}
+    assert len(options) > 20
+    assert {option for option in options if f"`{option}" not in README and f"{option} " not in README} == set()
+
+
+def test_every_command_is_in_the_readme() -> None:
+    names = [command.name or command.callback.__name__ for command in cli.app.registered_commands if command.callback]
+    assert {"run", "devices", "inspect"} <= set(names)
+    assert all(f"ortbench {name} " in README or f"ortbench {name}\n" in README for name in names)
+
+
+def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = checkout(tmp_path)
+    assert ortbench("run", "models/tiny.onnx", "--ep", "cpu", "--iterations", 1, cwd=place).code == 0
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    monkeypatch.chdir(place)
+    exec(compile(code, "README.md", "exec"), {})
