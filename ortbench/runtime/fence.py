@@ -24,6 +24,7 @@ TOLERANCE_SHARE = 0.01
 _BURST_NS = 50_000_000  # the work that is queued before a fence is tried
 _MAX_BURST = 128
 _REPEATS = 7
+_SLOW_NS, _SLOW_REPEATS = 100_000_000, 3  # for slow work noise is a smaller part, and patience matters
 
 
 @dataclass(frozen=True)
@@ -64,97 +65,86 @@ def prove(
             cheaper and steadier witness than `readback`, and the fence of last resort.
         clock: in ns.
     """
-    launch()
-    readback()
-    work = _work_ns(launch, readback, clock)
-    burst = max(1, min(_MAX_BURST, int(_BURST_NS / max(work, 1))))
-    repeats = _REPEATS if work * burst < 4 * _BURST_NS else 3
+    trial = _Trial(launch, readback, clock)
     witness, name = readback, "reading the outputs back"
-    if token is not None and _is_ordered(launch, token, readback, work, burst, repeats, clock):
+    if token is not None and trial.is_ordered(token):
         witness, name = token, "reading 4 bytes back"
     for kind, wait in candidates:
-        fence = _try(kind, wait, launch, witness, work, burst, repeats, clock)
-        if fence is not None:
-            return fence
-    cost = _cost(witness, repeats, clock)
-    return Fence(READBACK, witness, cost, f"{name}, which waits for all {burst} queued run(s)")
+        left = trial.most_left_after(wait, witness)
+        if left is not None:
+            cost = 0 if wait is None else trial.cost(wait)
+            how = f"after {trial.burst} run(s) and this fence {left / 1000:.1f} µs were left to wait for"
+            return Fence(kind, wait, cost, how)
+    return Fence(READBACK, witness, trial.cost(witness), f"{name}, which waits for all {trial.burst} queued run(s)")
 
 
-def _work_ns(launch: Call, readback: Call, clock: Callable[[], int]) -> int:
-    """One launch until its data are there, in ns: the smallest of three, without the readback's own cost."""
-    idle, whole = [], []
-    for _ in range(3):
-        start = clock()
-        readback()
-        middle = clock()
+class _Trial:
+    """Tries fences on one kind of work.
+
+    Attributes:
+        work: one launch until its data are there, ns.
+        burst: how many launches are queued before a fence is tried: a short run that is not waited for shows in many.
+    """
+
+    def __init__(self, launch: Call, readback: Call, clock: Callable[[], int]) -> None:
+        self._launch, self._readback, self._clock = launch, readback, clock
         launch()
         readback()
-        idle.append(middle - start)
-        whole.append(clock() - middle)
-    return max(1, min(whole) - min(idle))
+        self.work = self._work_ns()
+        self.burst = max(1, min(_MAX_BURST, int(_BURST_NS / self.work)))
+        self._repeats = _REPEATS if self.work < _SLOW_NS else _SLOW_REPEATS
 
+    def _work_ns(self) -> int:
+        """The smallest of three, without the readback's own time."""
+        idle, whole = [], []
+        for _ in range(3):
+            idle.append(self._time(self._readback))
+            start = self._clock()
+            self._launch()
+            self._readback()
+            whole.append(self._clock() - start)
+        return max(1, min(whole) - min(idle))
 
-def _is_ordered(
-    launch: Call, token: Call, readback: Call, work: int, burst: int, repeats: int, clock: Callable[[], int]
-) -> bool:
-    """Whether `token` waits for work queued before it.
+    def _time(self, call: Call) -> int:
+        start = self._clock()
+        call()
+        return self._clock() - start
 
-    If it did not, next to all of the burst would be left for the readback; a quarter is a limit no noise crosses.
-    """
-    left = _left_after(token, launch, readback, burst, repeats, clock)
-    return left <= max(TOLERANCE_NS, work * burst // 4)
+    def is_ordered(self, token: Call) -> bool:
+        """Whether `token` waits for work queued before it.
 
+        If it did not, next to all of a burst would be left for the readback; a quarter is a limit no noise crosses.
+        """
+        return self._left_after(token, self._readback, self.burst) <= max(TOLERANCE_NS, self.work * self.burst // 4)
 
-def _try(
-    kind: str,
-    wait: Call | None,
-    launch: Call,
-    witness: Call,
-    work: int,
-    burst: int,
-    repeats: int,
-    clock: Callable[[], int],
-) -> Fence | None:
-    """The fence if it leaves nothing to wait for, after one launch and after a burst of them."""
-    allowed = max(TOLERANCE_NS, round(work * TOLERANCE_SHARE))
-    left = 0
-    for count in sorted({1, burst}):
-        left = max(left, _left_after(wait, launch, witness, count, repeats, clock))
-        if left > allowed:
-            return None
-    cost = 0 if wait is None else _cost(wait, repeats, clock)
-    return Fence(
-        kind, wait, cost, f"after {burst} run(s) and this fence {max(left, 0) / 1000:.1f} µs were left to wait for"
-    )
+    def most_left_after(self, wait: Call | None, witness: Call) -> int | None:
+        """What a fence leaves of one launch or of a burst, in ns, whichever is more; None where that is too much."""
+        allowed = max(TOLERANCE_NS, round(self.work * TOLERANCE_SHARE))
+        most = 0
+        for count in sorted({1, self.burst}):
+            most = max(most, self._left_after(wait, witness, count))
+            if most > allowed:
+                return None
+        return most
 
+    def _left_after(self, wait: Call | None, witness: Call, count: int) -> int:
+        """How much longer the witness takes after the fence than with nothing left, in ns.
 
-def _left_after(
-    wait: Call | None, launch: Call, witness: Call, count: int, repeats: int, clock: Callable[[], int]
-) -> int:
-    """What is left of the work after the fence, in ns, by how much longer the witness takes than on an idle device.
+        Both kinds of reading follow a launch, so that the host's caches are in the same state, and alternate; the
+        smallest of each are compared: noise only ever adds.
+        """
+        idle, after = [], []
+        for _ in range(self._repeats):
+            self._launch()
+            self._readback()
+            idle.append(self._time(witness))
+            for _ in range(count):
+                self._launch()
+            if wait is not None:
+                wait()
+            after.append(self._time(witness))
+        return min(after) - min(idle)
 
-    Idle and loaded readings alternate, and the smallest of each are compared: noise only ever adds.
-    """
-    idle, after = [], []
-    for _ in range(repeats):
-        witness()
-        start = clock()
-        witness()
-        idle.append(clock() - start)
-        for _ in range(count):
-            launch()
-        if wait is not None:
-            wait()
-        start = clock()
-        witness()
-        after.append(clock() - start)
-    return min(after) - min(idle)
-
-
-def _cost(wait: Call, repeats: int, clock: Callable[[], int]) -> int:
-    costs = []
-    for _ in range(repeats):
-        start = clock()
-        wait()
-        costs.append(clock() - start)
-    return round(median(costs))
+    def cost(self, wait: Call) -> int:
+        """The median time of a fence on an idle device, ns."""
+        return round(median(self._time(wait) for _ in range(self._repeats)))
