@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ortbench.plan import CPU, RESIDENT
-from ortbench.result import Case, Result
+from ortbench.result import OK, Case, Result
 from ortbench.units import duration
 
 _RUNS = 100  # the loop of the published device tensor sample, and a length people can picture
@@ -37,7 +37,7 @@ def _copy_share(result: Result) -> list[str]:
         return []
     total, copies = cpu.median("total"), cpu.derived["copies_ns"]
     assert total is not None
-    if not _is_faster(resident):
+    if copies <= 0 or not _is_faster(resident):
         return [
             "Copies are not a measurable part of a run with CPU tensors here, so keeping tensors on the device does not pay."
         ]
@@ -57,7 +57,7 @@ def _is_faster(case: Case) -> bool:
 
 
 def _fastest(result: Result) -> list[str]:
-    ranked = [case for case in result.cases if case.vs_cpu and case.mode != CPU]
+    ranked = [case for case in result.cases if case.status == OK and case.vs_cpu and case.mode != CPU]
     if not ranked:
         return []
     best = max(ranked, key=lambda case: case.vs_cpu["ratio"] if case.vs_cpu else 0)
@@ -87,7 +87,8 @@ def _residency(result: Result) -> list[str]:
 
 
 def _zero_copy(result: Result) -> list[str]:
-    return [_zero_copy_of(case) for case in result.cases if case.zero_copy is not None and case.median("total")]
+    measured = [case for case in result.cases if case.status == OK and case.median("total") is not None]
+    return [_zero_copy_of(case) for case in measured if case.zero_copy is not None]
 
 
 def _zero_copy_of(case: Case) -> str:

@@ -302,7 +302,12 @@ class Bench:
         self._compare()
 
     def _compare(self) -> None:
-        """What needs two cases: the ratio to `cpu`, and the share of `cpu` that must be copies."""
+        """What needs two cases: the ratio to `cpu`, and the share of `cpu` that must be copies.
+
+        Found anew each time: a mode that has failed since takes no part.
+        """
+        for case in self.result.cases:
+            case.vs_cpu = case.derived = None
         cpu = self.result.case(CPU)
         if cpu is None or cpu.phases["total"] is None:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -130,10 +131,8 @@ def parse_shapes(items: Iterable[str]) -> dict[str, tuple[int, ...]]:
         name, colon, text = item.rpartition(":")
         if not colon or not name:
             raise BadInput(f"--shape {item!r}: write it as name:1x3x224x224")
-        shape = []
-        for part in filter(None, re.split(r"[x,]", text)) if text else ():
-            shape.append(parse_dimension(part, f"--shape {item!r}"))
-        shapes[name] = tuple(shape)
+        parts = re.split(r"[x,]", text) if text else []
+        shapes[name] = tuple(parse_dimension(part, f"--shape {item!r}") for part in parts)
     return shapes
 
 
@@ -152,10 +151,9 @@ def parse_dimension(text: str, where: str) -> int:
     Raises:
         BadInput: not a whole number, or below 1.
     """
-    try:
-        size = int(text)
-    except ValueError:
-        raise BadInput(f"{where}: {text!r} is not a whole number") from None
+    if not re.fullmatch(r"-?\d+", text, re.ASCII):
+        raise BadInput(f"{where}: {text!r} is not a whole number")
+    size = int(text)
     if size < 0:
         raise BadInput(f"{where}: a dimension cannot be negative")
     if size == 0:
@@ -181,6 +179,8 @@ def parse_ranges(items: Iterable[str]) -> dict[str, tuple[float, float]]:
             bounds = None
         if not colon or not name or not comma or bounds is None:
             raise BadInput(f"--range {item!r}: write it as name:low,high")
+        if not all(map(math.isfinite, bounds)):
+            raise BadInput(f"--range {item!r}: both ends must be finite numbers")
         if not bounds[0] <= bounds[1]:
             raise BadInput(f"--range {item!r}: low is above high")
         ranges[name] = bounds
@@ -212,6 +212,8 @@ def check(plan: Plan) -> None:
         raise BadInput(f"no such file: {plan.model}")
     if not Path(plan.model).is_file():
         raise BadInput(f"{plan.model} is not a file: name the .onnx file itself")
+    if not plan.modes:
+        raise BadInput(f"no mode to measure; choose from {', '.join(MODES)}")
     for mode in plan.modes:
         if mode not in MODES:
             raise BadInput(f"--mode {mode!r}: there is no such mode; choose from {', '.join(MODES)}")

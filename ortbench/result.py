@@ -155,7 +155,7 @@ def load(path: Path) -> Result:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadInput(f"{path} is not a result file: it is not JSON") from None
     if not isinstance(data, dict) or "schema_version" not in data:
         raise BadInput(f"{path} is not a result file of ortbench: it has no schema_version")
@@ -163,8 +163,17 @@ def load(path: Path) -> Result:
         raise BadInput(f"{path} has schema {data['schema_version']}; this ortbench reads schema {SCHEMA_VERSION}")
     try:
         return from_dict(data)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(f"{path} is not a whole result file: {error!r}") from None
+
+
+# What reports and comparisons rely on.
+_NEEDED = {
+    "environment": ("onnxruntime", "cpu", "gpus"),
+    "model": ("path", "sha256", "inputs", "outputs"),
+    "target": ("ep", "device", "memory", "fence", "ep_options"),
+    "placement": ("nodes", "memcpy_nodes"),
+}
 
 
 def from_dict(data: dict[str, Any]) -> Result:
@@ -175,11 +184,14 @@ def from_dict(data: dict[str, Any]) -> Result:
     """
     cases = [_case_from(case) for case in data["cases"]]
     known = {key: data[key] for key in Result.__dataclass_fields__ if key in data}
+    for part, keys in _NEEDED.items():
+        for key in keys:
+            data[part][key]
     return Result(**{**known, "cases": cases})
 
 
 def _case_from(data: dict[str, Any]) -> Case:
-    phases = {name: None if stats is None else _stats_from(stats) for name, stats in data["phases"].items()}
+    phases = {name: None if data["phases"][name] is None else _stats_from(data["phases"][name]) for name in PHASE_NAMES}
     known = {key: data[key] for key in Case.__dataclass_fields__ if key in data}
     return Case(**{**known, "phases": phases})
 

@@ -88,7 +88,7 @@ class Schedule:
         self._records = {(mode, kind): _Record() for mode, ks in kinds.items() for kind in ks}
         self._round = 0
         self._pending: list[tuple[str, str]] = []
-        self._spent_ns = 0
+        self._spent_ns = dict.fromkeys(kinds, 0)
         self._next_look = 0
         self.stopped: str | None = None
 
@@ -116,11 +116,12 @@ class Schedule:
         record = self._records[block.mode, block.kind]
         record.samples.extend(samples)
         record.sizes.append(len(samples))
-        self._spent_ns += spent_ns
+        self._spent_ns[block.mode] += spent_ns
 
     def remove(self, mode: str) -> None:
         """Take a mode out that failed; the others go on."""
         self._kinds.pop(mode, None)
+        self._spent_ns.pop(mode, None)
         self._records = {key: record for key, record in self._records.items() if key[0] != mode}
         self._pending = [key for key in self._pending if key[0] != mode]
 
@@ -132,7 +133,7 @@ class Schedule:
         if self._rule.iterations is not None:
             done = min(len(record.samples) for record in self._records.values())
             return min(1.0, done / self._rule.iterations)
-        return min(1.0, self._spent_ns / self._budget_ns())
+        return min(1.0, sum(self._spent_ns.values()) / self._budget_ns())
 
     def _budget_ns(self) -> int:
         return max(1, self._rule.duration_ns * len(self._kinds))
@@ -144,7 +145,7 @@ class Schedule:
             if all(len(record.samples) >= self._rule.iterations for record in self._records.values()):
                 return f"iterations: {self._rule.iterations} per mode"
             return None
-        if self._spent_ns >= self._budget_ns():
+        if sum(self._spent_ns.values()) >= self._budget_ns():
             return f"duration: {self._rule.duration_ns / 1e9:g} s per mode"
         totals = [record for (_, kind), record in self._records.items() if kind == TOTAL]
         most = max((len(record.samples) for record in totals), default=0)

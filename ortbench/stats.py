@@ -113,9 +113,10 @@ def median_interval(
         blocks = sizes.size
         between = math.sqrt(blocks / (blocks - 1) * float(residual @ residual)) / n
         half_width = max(half_width, t_quantile(blocks - 1) * between)
-    low = math.floor((0.5 - half_width) * n)
-    high = math.ceil((0.5 + half_width) * n) - 1
-    return int(ordered[max(low, 0)]), int(ordered[min(max(high, 0), n - 1)])
+    # The normal approximation falls short for some n; the sign test's rank, which is exact, is the least there is.
+    rank = min(math.floor((0.5 - half_width) * n), _sign_test_rank(n) or 0)
+    low = max(rank, 0)
+    return int(ordered[low]), int(ordered[n - 1 - low])
 
 
 def t_quantile(degrees: int) -> float:

@@ -8,14 +8,15 @@ _SIZE_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 def time_unit(ns: float) -> tuple[str, float]:
     """The unit in which a duration reads best, and how many ns it has."""
-    return next(((name, size) for name, size in _TIME_UNITS if abs(ns) >= size), _TIME_UNITS[-1])
+    # A hair below a unit already rounds up to it: 999.96 µs reads 1.00 ms.
+    return next(((name, size) for name, size in _TIME_UNITS if abs(ns) >= size * 0.9995), _TIME_UNITS[-1])
 
 
 def digits(value: float) -> str:
-    """A number with three significant digits and no exponent: 0.0123, 1.23, 12.3, 123, 1234."""
-    if value == 0:
-        return "0"
+    """A number with three significant digits, or three decimals, and no exponent: 0.012, 1.23, 12.3, 123, 1234."""
     magnitude = abs(value)
+    if magnitude < 0.0005:
+        return "0" if value == 0 else "<0.001"
     decimals = 0 if magnitude >= 99.95 else 1 if magnitude >= 9.995 else 2 if magnitude >= 0.9995 else 3
     return f"{value:.{decimals}f}"
 

@@ -18,13 +18,13 @@ Call = Callable[[], object]
 
 RUN, SYNCHRONIZE, READBACK = "run", "synchronize_outputs", "readback"
 
-# What a fence may leave undone and still count as one: below this the timing of a readback says nothing.
+# What a fence may leave undone and still count as one, at most: below this the timing of a readback says little.
 TOLERANCE_NS = 10_000
 TOLERANCE_SHARE = 0.01
 _BURST_NS = 50_000_000  # the work that is queued before a fence is tried
 _MAX_BURST = 128
 _REPEATS = 7
-_SLOW_NS, _SLOW_REPEATS = 100_000_000, 3  # for slow work noise is a smaller part, and patience matters
+_SLOW_NS, _SLOW_REPEATS = 100_000_000, 2  # for slow work noise is a smaller part, and patience matters
 
 
 @dataclass(frozen=True)
@@ -111,24 +111,24 @@ class _Trial:
         return self._clock() - start
 
     def is_ordered(self, token: Call) -> bool:
-        """Whether `token` waits for work queued before it.
-
-        If it did not, next to all of a burst would be left for the readback; a quarter is a limit no noise crosses.
-        """
-        return self._left_after(token, self._readback, self.burst) <= max(TOLERANCE_NS, self.work * self.burst // 4)
+        """Whether `token` waits for all work queued before it, to within a quarter of one run or the readback's noise."""
+        left, noise = self._left_after(token, self._readback, self.burst)
+        return left <= min(max(self.work // 4, noise), self.work * self.burst // 4)
 
     def most_left_after(self, wait: Call | None, witness: Call) -> int | None:
         """What a fence leaves of one launch or of a burst, in ns, whichever is more; None where that is too much."""
-        allowed = max(TOLERANCE_NS, round(self.work * TOLERANCE_SHARE))
         most = 0
         for count in sorted({1, self.burst}):
-            most = max(most, self._left_after(wait, witness, count))
-            if most > allowed:
+            left, noise = self._left_after(wait, witness, count)
+            # A share of the work; for short work what noise hides, but never all of it and never more than the limit.
+            allowed = max(self.work * TOLERANCE_SHARE, min(TOLERANCE_NS, max(noise, self.work // 4)))
+            if left > allowed:
                 return None
+            most = max(most, left)
         return most
 
-    def _left_after(self, wait: Call | None, witness: Call, count: int) -> int:
-        """How much longer the witness takes after the fence than with nothing left, in ns.
+    def _left_after(self, wait: Call | None, witness: Call, count: int) -> tuple[int, int]:
+        """How much longer the witness takes after the fence than with nothing left, and the noise of that, in ns.
 
         Both kinds of reading follow a launch, so that the host's caches are in the same state, and alternate; the
         smallest of each are compared: noise only ever adds.
@@ -143,7 +143,7 @@ class _Trial:
             if wait is not None:
                 wait()
             after.append(self._time(witness))
-        return min(after) - min(idle)
+        return min(after) - min(idle), round(median(idle)) - min(idle)
 
     def cost(self, wait: Call) -> int:
         """The median time of a fence on an idle device, ns."""

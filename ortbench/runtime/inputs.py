@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -100,8 +101,11 @@ def make(
         Unsupported: an input that is not a tensor.
     """
     for name in request.ranges:
-        if name not in [spec.name for spec in inputs]:
+        spec = next((spec for spec in inputs if spec.name == name), None)
+        if spec is None:
             raise BadInput(f"--range {name}: the model has no such input")
+        if spec.is_string:
+            raise BadInput(f"--range {name}: the input holds strings")
     if request.path is not None:
         for option, given in (("--shape", request.shapes), ("--dim", request.dims), ("--range", request.ranges)):
             if given:
@@ -109,17 +113,22 @@ def make(
         return load(Path(request.path), inputs, "input"), [], {}
     shapes, guessed = resolve_shapes(inputs, request.shapes, request.dims)
     ranges = {
-        spec.name: request.ranges.get(spec.name) or default_range(spec, index_sizes.get(spec.name)) for spec in inputs
+        spec.name: request.ranges.get(spec.name) or default_range(spec, index_sizes.get(spec.name))
+        for spec in inputs
+        if not spec.is_string
     }
     generator = np.random.default_rng(request.seed)
-    arrays = {spec.name: random_array(spec, shapes[spec.name], ranges[spec.name], generator) for spec in inputs}
+    arrays = {
+        spec.name: random_array(spec, shapes[spec.name], ranges.get(spec.name, _FLOAT_RANGE), generator)
+        for spec in inputs
+    }
     return arrays, guessed, ranges
 
 
 def default_range(spec: TensorSpec, index_size: int | None) -> tuple[float, float]:
     """The range of random values for an input, inclusive for integers."""
     dtype = spec.dtype
-    if dtype.kind in "bO":
+    if dtype.kind == "b":
         return (0, 1)
     if dtype.kind not in "iu":
         return _FLOAT_RANGE
@@ -134,7 +143,7 @@ def default_range(spec: TensorSpec, index_size: int | None) -> tuple[float, floa
 def random_array(
     spec: TensorSpec, shape: tuple[int, ...], bounds: tuple[float, float], generator: np.random.Generator
 ) -> Array:
-    """A random array of `spec.dtype`; large float32 and float64 arrays are made without a temporary copy.
+    """A random array of `spec.dtype` (strings are short texts, whatever the range); large float32 and float64 arrays are made without a temporary copy.
 
     Raises:
         BadInput: the range does not fit the dtype.
@@ -143,13 +152,15 @@ def random_array(
     if dtype.kind == "O":
         texts = [f"s{number}" for number in generator.integers(0, 10, math.prod(shape))]
         return np.array(texts, dtype=object).reshape(shape)
-    if dtype.kind == "b":
-        return generator.integers(0, 2, shape, dtype=np.uint8).astype(bool)
-    if dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        if low != int(low) or high != int(high) or low < info.min or high > info.max:
-            raise BadInput(f"--range {spec.name}:{low:g},{high:g} does not fit {dtype}")
-        return generator.integers(int(low), int(high), shape, dtype=dtype, endpoint=True)
+    refusal = f"--range {spec.name}:{low:g},{high:g} does not fit {dtype}"
+    if dtype.kind in "biu":
+        least, most = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+        if not (low == int(low) and high == int(high) and least <= low and high <= most):
+            raise BadInput(refusal)
+        drawn = np.uint8 if dtype.kind == "b" else dtype
+        return generator.integers(int(low), int(high), shape, dtype=drawn, endpoint=True).astype(dtype, copy=False)
+    if max(abs(low), abs(high), high - low) > _largest(dtype):
+        raise BadInput(refusal)
     working = dtype if dtype in (np.float32, np.float64) else np.dtype(np.float32)
     array = np.empty(shape, dtype=working)
     generator.random(dtype=working, out=array)
@@ -157,6 +168,15 @@ def random_array(
         array *= working.type(high - low)
         array += working.type(low)
     return array if working == dtype else array.astype(dtype)
+
+
+def _largest(dtype: np.dtype[Any]) -> float:
+    """The largest finite number of a floating-point dtype, also of those that numpy has not."""
+    if dtype in (np.float16, np.float32, np.float64):
+        return float(np.finfo(dtype).max)
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
 
 
 def load(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Array]:
@@ -176,7 +196,8 @@ def load(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Array
 
 def _load_npz(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Array]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise BadInput(f"{path} holds one array: write an .npz whose keys are the {kind} names")
             names = [spec.name for spec in wanted]
@@ -187,7 +208,7 @@ def _load_npz(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, 
                 parts += [f"has {', '.join(extra)} that the model has not"] if extra else []
                 raise BadInput(f"{path} {' and '.join(parts)}; the model's {kind}s are {', '.join(names)}")
             return {name: archive[name] for name in names}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):  # ValueError: it could only be unpickled
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):  # ValueError: it could only be unpickled
         raise BadInput(f"{path} is not an .npz file of plain arrays") from None
 
 
@@ -200,7 +221,7 @@ def _load_folder(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[st
     if missing:
         raise BadInput(f"{path} has no {', '.join(missing)}; the model has {len(wanted)} {kind}(s)")
     if (path / f"{kind}_{len(wanted)}.pb").exists():
-        raise BadInput(f"{path} has a {kind}_{len(wanted)}.pb too many; the model has {len(wanted)} {kind}(s)")
+        raise BadInput(f"{path} has one file too many, {kind}_{len(wanted)}.pb; the model has {len(wanted)} {kind}(s)")
     arrays = {}
     for spec, file in zip(wanted, files, strict=True):
         tensor = onnx.TensorProto()
@@ -216,6 +237,8 @@ def _load_folder(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[st
 def _fit(spec: TensorSpec, array: Array, source: str) -> Array:
     if spec.is_string and array.dtype.kind in "USO":
         return array.astype(object)
+    if array.dtype.kind == "V" and not spec.native and array.dtype.itemsize == spec.dtype.itemsize:
+        array = array.view(spec.dtype)  # how numpy stores dtypes that it has not
     if array.dtype != spec.dtype:
         raise BadInput(f"{source}: {spec.name} is {array.dtype}, the model wants {spec.dtype}")
     _check_fit(spec, array.shape, source)

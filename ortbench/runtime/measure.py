@@ -72,15 +72,19 @@ def _time_total(mode: Mode, ranges: Ranges, n: int, drop: int, clock: Callable[[
     samples: list[int] = []
     add = samples.append
     push(ranges.block)
-    for _ in range(n):
-        push(attributes)
-        start = clock()
-        kept = call(a, b)
-        end = clock()
+    try:
+        for _ in range(n):
+            push(attributes)
+            try:
+                start = clock()
+                kept = call(a, b)
+                end = clock()
+            finally:
+                pop()
+            add(end - start)
+            del kept  # what a run returned is freed outside the clock: it ends with the outputs readable
+    finally:
         pop()
-        add(end - start)
-        del kept  # what a run returned is freed outside the clock: it ends with the outputs readable
-    pop()
     return {TOTAL: samples}
 
 
@@ -93,15 +97,19 @@ def _time_phases(mode: Mode, ranges: Ranges, n: int, drop: int, clock: Callable[
     samples: dict[str, list[int]] = {phase: [] for phase in _PHASES}
     steps = [(ranges.phase[phase], call, samples[phase].append) for phase, call in zip(_PHASES, calls, strict=True)]
     push(ranges.block)
-    for _ in range(n):
-        for attributes, call, add in steps:
-            push(attributes)
-            start = clock()
-            call()
-            end = clock()
-            pop()
-            add(end - start)
-    pop()
+    try:
+        for _ in range(n):
+            for attributes, call, add in steps:
+                push(attributes)
+                try:
+                    start = clock()
+                    call()
+                    end = clock()
+                finally:
+                    pop()
+                add(end - start)
+    finally:
+        pop()
     return samples
 
 

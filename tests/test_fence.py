@@ -1,0 +1,239 @@
+"""Fences on a simulated device: every honest and dishonest way of waiting, without any real time.
+
+The simulator has one queue. Whatever is called takes its own host time; work that is launched occupies the device
+after what was launched before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from ortbench.runtime.fence import READBACK, RUN, SYNCHRONIZE, TOLERANCE_NS, Fence, prove
+
+US, MS = 1_000, 1_000_000
+
+
+@dataclass
+class Simulator:
+    """A device and the host that drives it. All times in ns.
+
+    Attributes:
+        work: what one launch occupies the device for.
+        run_leaves: how many of the launched runs a launch does not wait for; None when it waits for nothing.
+        sync_leaves: the same of `synchronize`.
+        token_leaves: how many of the launched runs the token does not wait for; None when it waits for nothing.
+    """
+
+    work: int = MS
+    run_leaves: int | None = None
+    sync_leaves: int | None = None
+    token_leaves: int | None = 0
+    launch_cost: int = 2 * US
+    sync_cost: int = 1 * US
+    token_cost: int = 6 * US
+    readback_cost: int = 40 * US
+    now: int = 0
+    ends: list[int] = field(default_factory=list)
+    launches: int = 0
+
+    def clock(self) -> int:
+        return self.now
+
+    def _wait(self, leaves: int | None) -> None:
+        if leaves is not None and len(self.ends) > leaves:
+            self.now = max(self.now, self.ends[-1 - leaves])
+
+    def launch(self) -> None:
+        self.launches += 1
+        self.now += self.launch_cost
+        self.ends.append(max([self.now, *self.ends[-1:]]) + self.work)
+        self._wait(self.run_leaves)
+
+    def synchronize(self) -> None:
+        self.now += self.sync_cost
+        self._wait(self.sync_leaves)
+
+    def token(self) -> None:
+        self._wait(self.token_leaves)
+        self.now += self.token_cost
+
+    def readback(self) -> None:
+        self._wait(0)
+        self.now += self.readback_cost
+
+    def prove(self, *, with_token: bool = True) -> Fence:
+        candidates = [(RUN, None), (SYNCHRONIZE, self.synchronize)]
+        return prove(self.launch, candidates, self.readback, self.token if with_token else None, self.clock)
+
+    def fenced_run_ends_idle(self, fence: Fence) -> bool:
+        """Whether the device is idle after a burst of runs, each ended by the fence."""
+        for _ in range(3):
+            self.launch()
+            if fence.wait is not None:
+                fence.wait()
+            if self.ends[-1] > self.now:
+                return False
+        return True
+
+
+WORKS = [5 * US, 50 * US, MS, 30 * MS, 800 * MS]
+
+
+@pytest.mark.parametrize("work", WORKS)
+def test_a_run_that_waits_is_its_own_fence(work: int) -> None:
+    device = Simulator(work, run_leaves=0)
+    fence = device.prove()
+    assert (fence.kind, fence.wait, fence.cost_ns) == (RUN, None, 0)
+    assert device.fenced_run_ends_idle(fence)
+
+
+@pytest.mark.parametrize("work", WORKS)
+def test_only_synchronize_outputs_waits(work: int) -> None:
+    device = Simulator(work, sync_leaves=0)
+    fence = device.prove()
+    assert (fence.kind, fence.wait, fence.cost_ns) == (SYNCHRONIZE, device.synchronize, US)
+    assert device.fenced_run_ends_idle(fence)
+
+
+@pytest.mark.parametrize("work", WORKS)
+def test_only_reading_back_waits_and_four_bytes_are_enough(work: int) -> None:
+    device = Simulator(work)
+    fence = device.prove()
+    assert (fence.kind, fence.wait, fence.cost_ns) == (READBACK, device.token, 6 * US)
+    assert fence.how.startswith("reading 4 bytes back, which waits for all ")
+    assert device.fenced_run_ends_idle(fence)
+
+
+@pytest.mark.parametrize("work", WORKS)
+def test_a_token_that_overtakes_the_work_is_no_witness(work: int) -> None:
+    device = Simulator(work, token_leaves=None)
+    fence = device.prove()
+    assert (fence.kind, fence.wait, fence.cost_ns) == (READBACK, device.readback, 40 * US)
+    assert fence.how.startswith("reading the outputs back, which waits for all ")
+    assert device.fenced_run_ends_idle(fence)
+
+
+@pytest.mark.parametrize("work", WORKS)
+def test_without_a_token_the_outputs_are_read_back(work: int) -> None:
+    device = Simulator(work)
+    fence = device.prove(with_token=False)
+    assert (fence.kind, fence.wait, fence.cost_ns) == (READBACK, device.readback, 40 * US)
+
+
+@pytest.mark.parametrize("left", [13, 25, 49])
+def test_a_token_that_overtakes_part_of_a_burst_is_no_witness(left: int) -> None:
+    assert Simulator(token_leaves=left, launch_cost=0).prove().how.startswith("reading the outputs back")
+
+
+@pytest.mark.parametrize("token_leaves", [0, None])
+def test_synchronize_is_found_with_either_witness(token_leaves: int | None) -> None:
+    device = Simulator(sync_leaves=0, token_leaves=token_leaves)
+    assert device.prove().kind == SYNCHRONIZE
+
+
+def test_a_run_that_waits_is_preferred_to_synchronize() -> None:
+    assert Simulator(run_leaves=0, sync_leaves=0).prove().kind == RUN
+
+
+@pytest.mark.parametrize("work", [20 * US, MS, 30 * MS])
+@pytest.mark.parametrize("left", [1, 2, 100])
+def test_a_fence_that_leaves_the_last_runs_is_refused(work: int, left: int) -> None:
+    device = Simulator(work, sync_leaves=left)
+    fence = device.prove()
+    assert fence.kind == READBACK
+    assert device.fenced_run_ends_idle(fence)
+
+
+@pytest.mark.parametrize("left", [1, 2, 100])
+def test_a_run_that_leaves_the_last_runs_is_refused(left: int) -> None:
+    device = Simulator(run_leaves=left, sync_leaves=0)
+    assert device.prove().kind == SYNCHRONIZE
+
+
+def test_tiny_work_is_found_out_by_a_burst_of_it() -> None:
+    """One launch leaves less to wait for than the tolerance, 128 of them leave far more."""
+    tiny = 5 * US
+    assert tiny < TOLERANCE_NS
+    device = Simulator(tiny, launch_cost=US)
+    fence = device.prove()
+    assert fence.how == "reading 4 bytes back, which waits for all 128 queued run(s)"
+    assert device.fenced_run_ends_idle(fence)
+
+
+def test_the_first_fence_that_is_proved_is_taken() -> None:
+    device = Simulator(sync_leaves=0)
+    fence = prove(device.launch, [("cheap", device.synchronize), (RUN, None)], device.readback, None, device.clock)
+    assert (fence.kind, fence.wait) == ("cheap", device.synchronize)
+
+
+def test_without_candidates_the_witness_is_the_fence() -> None:
+    device = Simulator(run_leaves=0)
+    assert prove(device.launch, [], device.readback, device.token, device.clock).wait == device.token
+
+
+@pytest.mark.parametrize("cost", [0, 300, 25 * US])
+def test_the_cost_is_that_of_the_fence_on_an_idle_device(cost: int) -> None:
+    assert Simulator(sync_leaves=0, sync_cost=cost).prove().cost_ns == cost
+    assert Simulator(token_cost=cost).prove().cost_ns == cost
+
+
+@pytest.mark.parametrize(("work", "burst"), [(5 * US, 128), (MS, 50), (30 * MS, 1), (800 * MS, 1)])
+def test_how_many_runs_are_queued(work: int, burst: int) -> None:
+    """50 ms of work, at most 128 runs; work that the launch itself waits for is seen with its launch."""
+    device = Simulator(work, launch_cost=0)
+    assert device.prove().how == f"reading 4 bytes back, which waits for all {burst} queued run(s)"
+
+
+def test_the_evidence_is_told() -> None:
+    device = Simulator(run_leaves=0, launch_cost=0)
+    assert device.prove().how == "after 50 run(s) and this fence 0.0 µs were left to wait for"
+
+
+def test_what_is_left_within_the_tolerance_is_told() -> None:
+    """A fence may return a little before the work has ended: 1 % of it, or 10 µs."""
+
+    class Early(Simulator):
+        early = 0
+
+        def synchronize(self) -> None:
+            self.now = max(self.now, self.ends[-1] - self.early)
+
+    device = Early(launch_cost=0)
+    device.early = 10 * US
+    assert device.prove().how == "after 50 run(s) and this fence 10.0 µs were left to wait for"
+    device = Early(launch_cost=0)
+    device.early = 10 * US + 1
+    assert device.prove().kind == READBACK
+    device = Early(5 * MS, launch_cost=0)
+    device.early = 50 * US
+    assert device.prove().kind == SYNCHRONIZE
+    device = Early(5 * MS, launch_cost=0)
+    device.early = 50 * US + 1
+    assert device.prove().kind == READBACK
+
+
+def test_slow_work_is_not_repeated_more_than_needed() -> None:
+    """A second of work costs tens of runs to prove, not hundreds."""
+    device = Simulator(1_000 * MS)
+    device.prove()
+    assert device.launches < 30
+
+
+def test_work_that_takes_no_time_is_fenced_by_its_own_call() -> None:
+    assert Simulator(work=0, launch_cost=0).prove().kind == RUN
+
+
+def test_as_data() -> None:
+    assert Fence(SYNCHRONIZE, None, 7, "why").to_dict() == {"kind": SYNCHRONIZE, "cost_ns": 7, "how": "why"}
+
+
+def test_a_token_that_leaves_the_last_run_is_no_fence() -> None:
+    device = Simulator(MS, token_leaves=1, launch_cost=0)
+    fence = device.prove()
+    assert (fence.kind, fence.how.startswith("reading the outputs back")) == (READBACK, True)
+
+
+def test_a_fence_that_leaves_the_last_of_very_short_runs_is_refused() -> None:
+    assert Simulator(5 * US, sync_leaves=1).prove().kind == READBACK

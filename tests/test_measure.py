@@ -1,0 +1,251 @@
+"""Timing a block: exact samples by a scripted clock, and the NVTX ranges around the same calls."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ortbench.runtime.fence import RUN, Fence
+from ortbench.runtime.measure import DOMAIN, Ranges, time_block
+from ortbench.runtime.memory import Copy
+from ortbench.runtime.modes import TimedCall
+from ortbench.runtime.tensors import Array
+from ortbench.schedule import PHASES, TOTAL
+
+UPLOAD_NS, INFERENCE_NS, DOWNLOAD_NS, RANGE_NS = 100, 10_000, 1_000, 7
+BINDING, OPTIONS = object(), object()
+
+
+class Script:
+    """A clock that only the scripted calls advance, and what happened in which order.
+
+    The n-th call of a phase takes n ns more than the first.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.log: list[str] = []
+        self.collecting: list[bool] = []
+        self._calls: dict[str, int] = {}
+
+    def clock(self) -> int:
+        self.log.append("clock")
+        return self.now
+
+    def work(self, what: str, ns: int) -> None:
+        self.log.append(what)
+        self.collecting.append(gc.isenabled())
+        self.now += ns + self._calls.get(what, 0)
+        self._calls[what] = self._calls.get(what, 0) + 1
+
+
+class ScriptedMode:
+    """A mode whose calls take a known time."""
+
+    name = "device"
+    fence = Fence(RUN, None, 0, "")
+    upload_fence: Fence | None = None
+    bytes_in = bytes_out = 0
+    has_phases = True
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.arguments: list[tuple[Any, Any]] = []
+
+    def total(self) -> TimedCall:
+        def call(binding: Any, options: Any) -> None:
+            self.arguments.append((binding, options))
+            self._script.work("total", INFERENCE_NS)
+
+        return call, BINDING, OPTIONS
+
+    def phases(self) -> tuple[Copy, Copy, Copy]:
+        return (
+            lambda: self._script.work("upload", UPLOAD_NS),
+            lambda: self._script.work("inference", INFERENCE_NS),
+            lambda: self._script.work("download", DOWNLOAD_NS),
+        )
+
+    def poison(self) -> None:
+        raise AssertionError("not asked for")
+
+    def outputs(self) -> list[Array]:
+        raise AssertionError("not asked for")
+
+
+class ScriptedRanges(Ranges):
+    """Ranges that are written to the script, and take time that no sample may hold."""
+
+    def __init__(self, script: Script, mode: str) -> None:
+        self._script = script
+        self.push = self._push
+        self.pop = self._pop
+        self.block = mode
+        self.phase = {phase: f"{mode}/{phase}" for phase in ("upload", "inference", "download", "total")}
+
+    def _push(self, name: str) -> None:
+        self._script.log.append(f"push {name}")
+        self._script.now += RANGE_NS
+
+    def _pop(self) -> None:
+        self._script.log.append("pop")
+        self._script.now += RANGE_NS
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script()
+
+
+def block(script: Script, kind: str, n: int, drop: int) -> dict[str, list[int]]:
+    return time_block(ScriptedMode(script), ScriptedRanges(script, "device"), kind, n, drop, script.clock)
+
+
+def test_samples_of_whole_inferences(script: Script) -> None:
+    assert block(script, TOTAL, n=3, drop=2) == {"total": [10_002, 10_003, 10_004]}
+
+
+def test_samples_of_phases(script: Script) -> None:
+    assert block(script, PHASES, n=2, drop=1) == {
+        "upload": [101, 102],
+        "inference": [10_001, 10_002],
+        "download": [1_001, 1_002],
+    }
+
+
+def test_nothing_is_dropped_unless_asked(script: Script) -> None:
+    assert block(script, TOTAL, n=2, drop=0) == {"total": [10_000, 10_001]}
+
+
+def test_order_of_whole_inferences(script: Script) -> None:
+    block(script, TOTAL, n=2, drop=1)
+    sample = ["push device/total", "clock", "total", "clock", "pop"]
+    assert script.log == ["total", "push device", *sample, *sample, "pop"]
+
+
+def test_order_of_phases(script: Script) -> None:
+    block(script, PHASES, n=2, drop=1)
+    sample = [
+        step
+        for phase in ("upload", "inference", "download")
+        for step in (f"push device/{phase}", "clock", phase, "clock", "pop")
+    ]
+    assert script.log == ["upload", "inference", "download", "push device", *sample, *sample, "pop"]
+
+
+def test_what_a_run_returns_is_freed_outside_the_clock(script: Script) -> None:
+    class Output:
+        def __del__(self) -> None:
+            script.work("freed", 500)
+
+    class Returning(ScriptedMode):
+        def total(self) -> TimedCall:
+            def call(binding: Any, options: Any) -> Output:
+                script.work("total", INFERENCE_NS)
+                return Output()
+
+            return call, None, None
+
+    samples = time_block(Returning(script), ScriptedRanges(script, "device"), TOTAL, 2, 0, script.clock)
+    assert samples == {"total": [10_000, 10_001]}
+    sample = ["push device/total", "clock", "total", "clock", "pop", "freed"]
+    assert script.log == ["push device", *sample, *sample, "pop"]
+
+
+@pytest.mark.parametrize("kind", [TOTAL, PHASES])
+def test_ranges_are_balanced_and_nest_two_deep(script: Script, kind: str) -> None:
+    block(script, kind, n=4, drop=2)
+    depth, deepest = 0, 0
+    for step in script.log:
+        depth += step.startswith("push") - (step == "pop")
+        deepest = max(deepest, depth)
+        assert depth >= 0
+        assert (step == "clock") <= (depth == 2)
+    assert (depth, deepest) == (0, 2)
+
+
+def test_the_timed_call_gets_its_two_arguments(script: Script) -> None:
+    mode = ScriptedMode(script)
+    time_block(mode, ScriptedRanges(script, "device"), TOTAL, 2, 1, script.clock)
+    assert mode.arguments == [(BINDING, OPTIONS)] * 3
+
+
+@pytest.fixture(params=[True, False], ids=["gc on", "gc off"])
+def collecting(request: pytest.FixtureRequest) -> Iterator[bool]:
+    was_on = gc.isenabled()
+    (gc.enable if request.param else gc.disable)()
+    yield request.param
+    (gc.enable if was_on else gc.disable)()
+
+
+@pytest.mark.parametrize("kind", [TOTAL, PHASES])
+def test_no_garbage_is_collected_inside(script: Script, kind: str, collecting: bool) -> None:
+    block(script, kind, n=3, drop=1)
+    assert script.collecting
+    assert not any(script.collecting)
+    assert gc.isenabled() is collecting
+
+
+def test_garbage_is_collected_again_after_an_error(script: Script, collecting: bool) -> None:
+    class Broken(ScriptedMode):
+        def total(self) -> TimedCall:
+            def call(binding: Any, options: Any) -> None:
+                raise RuntimeError("the EP failed")
+
+            return call, None, None
+
+    with pytest.raises(RuntimeError, match="the EP failed"):
+        time_block(Broken(script), ScriptedRanges(script, "device"), TOTAL, 1, 1, script.clock)
+    assert gc.isenabled() is collecting
+
+
+class RecordedDomain:
+    """What nvtx gives for a domain's name while Nsight Systems listens."""
+
+    def __init__(self, log: list[str]) -> None:
+        self._log = log
+
+    def get_event_attributes(self, message: str, category: str | None = None) -> str:
+        return message
+
+    def push_range(self, attributes: str) -> None:
+        self._log.append(f"push {attributes}")
+
+    def pop_range(self) -> None:
+        self._log.append("pop")
+
+
+def test_names_for_nsight(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    log: list[str] = []
+
+    def get_domain(name: str) -> RecordedDomain:
+        asked.append(name)
+        return RecordedDomain(log)
+
+    monkeypatch.setitem(sys.modules, "nvtx", SimpleNamespace(get_domain=get_domain))
+    mode, ranges = ScriptedMode(script), Ranges("device-resident")
+    time_block(mode, ranges, TOTAL, 1, 1, script.clock)
+    time_block(mode, ranges, PHASES, 1, 1, script.clock)
+    assert asked == [DOMAIN] == ["ortbench"]
+    phases = [
+        step for phase in ("upload", "inference", "download") for step in (f"push device-resident/{phase}", "pop")
+    ]
+    total = ["push device-resident/total", "pop"]
+    assert log == ["push device-resident", *total, "pop", "push device-resident", *phases, "pop"]
+
+
+def test_the_real_ranges_change_no_sample(script: Script) -> None:
+    samples = time_block(ScriptedMode(script), Ranges("device"), TOTAL, 2, 0, script.clock)
+    assert samples == {"total": [10_000, 10_001]}
+
+
+def test_without_nvtx_ranges_do_nothing(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nvtx", None)
+    samples = time_block(ScriptedMode(script), Ranges("device"), PHASES, 1, 0, script.clock)
+    assert samples == {"upload": [100], "inference": [10_000], "download": [1_000]}

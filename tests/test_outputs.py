@@ -1,0 +1,271 @@
+"""Outputs: when two arrays are the same, what is said when they are not, and poison that no output survives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from ortbench.runtime import outputs
+from ortbench.runtime.outputs import difference, poison
+from ortbench.runtime.tensors import Array
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+FLOAT8 = [
+    np.dtype(ml_dtypes.float8_e4m3fn),
+    np.dtype(ml_dtypes.float8_e4m3fnuz),
+    np.dtype(ml_dtypes.float8_e5m2),
+    np.dtype(ml_dtypes.float8_e5m2fnuz),
+]
+FLOATS = [np.dtype("float64"), np.dtype("float32"), np.dtype("float16"), BFLOAT16, *FLOAT8]
+INTEGERS = [np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
+
+
+def name_of(value: object) -> str | None:
+    return value.name if isinstance(value, np.dtype) else None
+
+
+def array(values: Any, dtype: np.dtype[Any]) -> Array:
+    return np.array(values).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, np.dtype(bool), np.dtype(object)], ids=name_of)
+def test_equal_arrays(dtype: np.dtype[Any]) -> None:
+    values = array([[0, 1], [1, 0]], dtype)
+    assert difference("y", values, values.copy()) is None
+
+
+# What is near enough, around a reference of 1 and of 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "same", "other"),
+    [
+        (np.dtype("float64"), 1 + 0.9e-7, 1 + 1.1e-7),
+        (np.dtype("float32"), 1 + 0.9e-3, 1 + 1.1e-3),
+        (np.dtype("float16"), 1 + 1.0e-2, 1 + 1.2e-2),
+        (BFLOAT16, 1 + 7 / 128, 1 + 8 / 128),
+        (FLOAT8[0], 1.25, 1.375),
+        (FLOAT8[2], 1.25, 1.5),
+    ],
+    ids=name_of,
+)
+def test_relative_tolerance(dtype: np.dtype[Any], same: float, other: float) -> None:
+    one = array([1.0], dtype)
+    assert difference("y", array([same], dtype), one) is None
+    assert difference("y", array([other], dtype), one) is not None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "same", "other"),
+    [
+        (np.dtype("float64"), 0.9e-9, 1.1e-9),
+        (np.dtype("float32"), 0.9e-5, 1.1e-5),
+        (np.dtype("float16"), 0.9e-3, 1.1e-3),
+        (BFLOAT16, 0.9e-2, 1.1e-2),
+        *((dtype, 0.09375, 0.109375) for dtype in FLOAT8),
+    ],
+    ids=name_of,
+)
+def test_absolute_tolerance(dtype: np.dtype[Any], same: float, other: float) -> None:
+    zero = array([0.0], dtype)
+    assert difference("y", array([same], dtype), zero) is None
+    assert difference("y", array([other], dtype), zero) is not None
+
+
+def test_the_relative_tolerance_is_of_the_reference() -> None:
+    small, large = np.array([1.0]), np.array([2.0])
+    assert difference("y", small, large, rtol=0.5, atol=0.0) is None
+    assert difference("y", large, small, rtol=0.5, atol=0.0) is not None
+
+
+def test_tolerances_of_the_user_replace_those_of_the_dtype() -> None:
+    got, reference = np.array([1.01], np.float32), np.array([1.0], np.float32)
+    assert difference("y", got, reference) is not None
+    assert difference("y", got, reference, rtol=0.02) is None
+    assert difference("y", got, reference, atol=0.02) is None
+    barely = np.array([1.0005], np.float32)
+    assert difference("y", barely, reference) is None
+    assert difference("y", barely, reference, rtol=0.0) is not None
+    assert difference("y", reference, reference.copy(), rtol=0.0, atol=0.0) is None
+
+
+def test_a_zero_tolerance_finds_the_last_bit() -> None:
+    reference = np.array([1.0], np.float64)
+    assert difference("y", np.nextafter(reference, 2.0), reference, rtol=0.0, atol=0.0) is not None
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=name_of)
+def test_integers_are_exact(dtype: np.dtype[Any]) -> None:
+    info = np.iinfo(dtype)
+    reference = np.array([info.min, 7, info.max], dtype)
+    assert difference("y", reference.copy(), reference) is None
+    got = np.array([info.min, 7, info.max - 1], dtype)
+    wanted = f"output y: 1 of 3 values differ, first at [2]: {info.max - 1} instead of {info.max}"
+    assert difference("y", got, reference) == wanted
+    assert difference("y", got, reference, rtol=1.0, atol=1.0) == wanted  # tolerances are for floats
+
+
+def test_booleans() -> None:
+    got, reference = np.array([True, True, False]), np.array([True, False, False])
+    assert difference("y", got, reference) == "output y: 1 of 3 values differ, first at [1]: True instead of False"
+
+
+def test_strings() -> None:
+    got, reference = np.array(["a", "b"], object), np.array(["a", "ç"], object)
+    assert difference("y", reference.copy(), reference) is None
+    assert difference("y", got, reference) == "output y: 1 of 2 values differ, first at [1]: b instead of ç"
+
+
+# NaN and infinity
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=name_of)
+def test_nan_equals_only_nan(dtype: np.dtype[Any]) -> None:
+    nan, one = array([np.nan], dtype), array([1.0], dtype)
+    assert difference("y", nan, nan.copy()) is None
+    assert difference("y", nan, one) is not None
+    assert difference("y", one, nan) is not None
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS[:4], FLOAT8[2]], ids=name_of)
+def test_infinity_equals_only_itself(dtype: np.dtype[Any]) -> None:
+    infinity, one = array([np.inf], dtype), array([1.0], dtype)
+    assert difference("y", infinity, infinity.copy()) is None
+    assert difference("y", infinity, -infinity) is not None
+    assert difference("y", infinity, one) is not None
+    assert difference("y", one, infinity) is not None
+    assert difference("y", infinity, array([np.nan], dtype)) is not None
+
+
+# Form
+
+
+def test_another_shape() -> None:
+    message = difference("y", np.zeros((2, 3)), np.zeros((3, 2)))
+    assert message == "output y has shape [2, 3] instead of [3, 2]"
+    assert difference("y", np.zeros(()), np.zeros(1)) == "output y has shape [] instead of [1]"
+
+
+def test_another_dtype() -> None:
+    message = difference("y", np.zeros(2, np.float32), np.zeros(2, np.float64))
+    assert message == "output y is float32 instead of float64"
+    assert difference("y", np.zeros(2, BFLOAT16), np.zeros(2, np.float16)) == "output y is bfloat16 instead of float16"
+
+
+def test_the_first_difference_is_named_by_its_index() -> None:
+    reference = np.zeros((2, 3, 4), np.float32)
+    got = reference.copy()
+    got[1, 0, 3] = 5
+    got[1, 2, 1] = 6
+    assert difference("y", got, reference) == (
+        "output y: 2 of 24 values differ, first at [1, 0, 3]: 5.0 instead of 0.0"
+    )
+
+
+def test_arrays_that_are_not_contiguous() -> None:
+    reference = np.arange(12, dtype=np.float32).reshape(3, 4).T
+    got = reference.copy()
+    got[2, 1] = -1
+    assert difference("y", got, reference) == "output y: 1 of 12 values differ, first at [2, 1]: -1.0 instead of 6.0"
+
+
+def test_scalars() -> None:
+    assert difference("y", np.array(1.0), np.array(1.0)) is None
+    message = "output y: 1 of 1 values differ, first at []: 1.0 instead of 2.0"
+    assert difference("y", np.array(1.0), np.array(2.0)) == message
+    assert difference("y", np.array(1), np.array(2)) == "output y: 1 of 1 values differ, first at []: 1 instead of 2"
+    assert difference("y", np.array(True), np.array(True)) is None
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("int64"), np.dtype(object)], ids=name_of)
+def test_nothing_to_compare(dtype: np.dtype[Any]) -> None:
+    empty = np.zeros((0, 3), dtype)
+    assert difference("y", empty, empty.copy()) is None
+    assert difference("y", empty, np.zeros((3, 0), dtype)) == "output y has shape [0, 3] instead of [3, 0]"
+
+
+@pytest.mark.parametrize("at", [0, 3, 4, 7, 8, 9])
+def test_differences_on_both_sides_of_a_chunk(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outputs, "_CHUNK", 4)
+    reference = np.arange(10, dtype=np.float32).reshape(5, 2)
+    got = reference.copy()
+    got.reshape(-1)[at:] += 100
+    assert difference("y", got, reference) == (
+        f"output y: {10 - at} of 10 values differ, first at [{at // 2}, {at % 2}]: {at + 100}.0 instead of {at}.0"
+    )
+    assert difference("y", reference.copy(), reference) is None
+
+
+# Poison
+
+
+def bit_patterns(dtype: np.dtype[Any]) -> Array:
+    """Values of all exponents, infinities and NaNs among them."""
+    generator = np.random.default_rng(0)
+    if dtype.itemsize == 1:
+        return np.arange(256, dtype=np.uint8).view(dtype)
+    bits = generator.integers(0, 256, 4096 * dtype.itemsize, dtype=np.uint8).view(dtype)
+    with np.errstate(all="ignore"):
+        special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]).astype(dtype)
+    return np.concatenate([bits, special])
+
+
+def every_element_differs(one: Array, other: Array) -> bool:
+    pairs = zip(one.reshape(-1), other.reshape(-1), strict=True)
+    with np.errstate(all="ignore"):
+        return all(difference("y", np.array([a]), np.array([b])) is not None for a, b in pairs)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS], ids=name_of)
+def test_poison_differs_in_every_element(dtype: np.dtype[Any]) -> None:
+    integers = dtype.kind in "iu"
+    reference = np.arange(-128, 128).astype(dtype) if integers else bit_patterns(dtype)[-600:]
+    poisoned = poison(reference)
+    assert (poisoned.dtype, poisoned.shape) == (dtype, reference.shape)
+    assert every_element_differs(poisoned, reference)
+
+
+def test_poison_of_booleans_and_strings() -> None:
+    flags = np.array([[True, False]])
+    assert poison(flags).tolist() == [[False, True]]
+    texts = np.array(["a", ""], object)
+    assert poison(texts).shape == (2,)
+    assert every_element_differs(poison(texts), texts)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS, np.dtype(object)], ids=name_of)
+@pytest.mark.parametrize("shape", [(), (0, 2), (2, 0), (1, 1, 3)])
+def test_poison_keeps_the_form(dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    reference = np.ones(shape).astype(dtype)
+    poisoned = poison(reference)
+    assert isinstance(poisoned, np.ndarray)
+    assert (poisoned.dtype, poisoned.shape) == (dtype, shape)
+    assert every_element_differs(poisoned, reference)
+
+
+def test_poison_of_an_array_that_is_not_contiguous() -> None:
+    reference = np.arange(6, dtype=np.float32).reshape(2, 3).T
+    assert poison(reference).shape == (3, 2)
+    assert every_element_differs(poison(reference), reference)
+
+
+def test_poison_leaves_the_reference_alone() -> None:
+    for reference in (np.ones(3, np.float32), np.array([True]), np.array(["a"], object)):
+        before = reference.copy()
+        poison(reference)
+        assert np.array_equal(reference, before)
+
+
+def test_poison_of_a_scalar_bool_is_an_array() -> None:
+    poisoned = poison(np.array(True))
+    assert isinstance(poisoned, np.ndarray)
+    assert (poisoned.shape, bool(poisoned)) == ((), False)
+
+
+def test_numbers_at_the_end_of_their_range_are_compared_without_a_warning() -> None:
+    big = np.array([3e38], np.float32)
+    assert difference("y", big, -big) is not None
+    assert difference("y", big, big) is None

@@ -1,0 +1,311 @@
+"""Parsing of options, and the check of a whole plan."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortbench.errors import BadInput
+from ortbench.plan import (
+    MODES,
+    Inputs,
+    Loop,
+    Plan,
+    Target,
+    check,
+    inputs_from,
+    parse_dimension,
+    parse_dims,
+    parse_pairs,
+    parse_ranges,
+    parse_shapes,
+    parse_share,
+    target_from,
+)
+
+
+def refused(message: str) -> Any:
+    """Expects a `BadInput` whose whole text is `message`."""
+    return pytest.raises(BadInput, match=f"^{re.escape(message)}$")
+
+
+# key=value
+
+
+def test_pairs() -> None:
+    items = ["device_id=0", "a=b=c", "empty=", "trt.path=/x y"]
+    assert parse_pairs(items, "--ep-option") == {"device_id": "0", "a": "b=c", "empty": "", "trt.path": "/x y"}
+    assert parse_pairs([], "--ep-option") == {}
+
+
+def test_the_last_of_equal_keys_counts() -> None:
+    assert parse_pairs(["k=1", "k=2"], "--ep-option") == {"k": "2"}
+
+
+@pytest.mark.parametrize("item", ["device_id", "=0", ""])
+def test_not_a_pair(item: str) -> None:
+    with refused(f"--ep-option {item!r}: write it as key=value"):
+        parse_pairs([item], "--ep-option")
+
+
+# --shape
+
+
+@pytest.mark.parametrize(
+    ("item", "name", "shape"),
+    [
+        ("x:1x3x224x224", "x", (1, 3, 224, 224)),
+        ("x:1,3", "x", (1, 3)),
+        ("x:7", "x", (7,)),
+        ("input:0:1x3", "input:0", (1, 3)),
+        ("a:b:c:2", "a:b:c", (2,)),
+        ("x:", "x", ()),
+        ("input:0:", "input:0", ()),
+        ("max pool/x:2x2", "max pool/x", (2, 2)),
+    ],
+)
+def test_shapes(item: str, name: str, shape: tuple[int, ...]) -> None:
+    assert parse_shapes([item]) == {name: shape}
+
+
+def test_several_shapes() -> None:
+    assert parse_shapes(["x:1x2", "y:3"]) == {"x": (1, 2), "y": (3,)}
+
+
+@pytest.mark.parametrize("item", ["x", "1x3", ":1x3", ":", ""])
+def test_shape_without_a_name(item: str) -> None:
+    with refused(f"--shape {item!r}: write it as name:1x3x224x224"):
+        parse_shapes([item])
+
+
+@pytest.mark.parametrize(
+    ("item", "what"),
+    [
+        ("x:1xN", "'N' is not a whole number"),
+        ("x:1.5", "'1.5' is not a whole number"),
+        ("x:1X3", "'1X3' is not a whole number"),
+        ("x:1*3", "'1*3' is not a whole number"),
+        ("x:-1x3", "a dimension cannot be negative"),
+        (
+            "x:1x0",
+            "a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input",
+        ),
+    ],
+)
+def test_shape_with_a_bad_dimension(item: str, what: str) -> None:
+    with refused(f"--shape {item!r}: {what}"):
+        parse_shapes([item])
+
+
+# --dim
+
+
+def test_dims() -> None:
+    assert parse_dims(["batch=8", "sequence length=128"]) == {"batch": 8, "sequence length": 128}
+
+
+def test_dim_without_a_size() -> None:
+    with refused("--dim 'batch': write it as key=value"):
+        parse_dims(["batch"])
+
+
+@pytest.mark.parametrize(
+    ("item", "what"),
+    [
+        ("batch=", "'' is not a whole number"),
+        ("batch=many", "'many' is not a whole number"),
+        ("batch=-4", "a dimension cannot be negative"),
+        ("batch=0", "a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input"),
+    ],
+)
+def test_dim_with_a_bad_size(item: str, what: str) -> None:
+    with refused(f"--dim {item}: {what}"):
+        parse_dims([item])
+
+
+def test_dimension_names_where_it_stands() -> None:
+    assert parse_dimension("12", "--dim n=12") == 12
+    with refused("here: 'x' is not a whole number"):
+        parse_dimension("x", "here")
+
+
+# --range
+
+
+@pytest.mark.parametrize(
+    ("item", "name", "bounds"),
+    [
+        ("x:0,255", "x", (0.0, 255.0)),
+        ("x:-1.5,1e3", "x", (-1.5, 1000.0)),
+        ("x:3,3", "x", (3.0, 3.0)),
+        ("input:0:0,1", "input:0", (0.0, 1.0)),
+    ],
+)
+def test_ranges(item: str, name: str, bounds: tuple[float, float]) -> None:
+    assert parse_ranges([item]) == {name: bounds}
+
+
+@pytest.mark.parametrize("item", ["x", "x:", "x:1", "x:1,", "x:,1", "x:a,b", "x:1,2,3", ":1,2", "1,2", ""])
+def test_not_a_range(item: str) -> None:
+    with refused(f"--range {item!r}: write it as name:low,high"):
+        parse_ranges([item])
+
+
+def test_range_upside_down() -> None:
+    with refused("--range 'x:2,1': low is above high"):
+        parse_ranges(["x:2,1"])
+
+
+# --precision
+
+
+@pytest.mark.parametrize(
+    ("text", "share"), [("1%", 0.01), ("0.5%", 0.005), ("0.01", 0.01), ("100%", 1.0), ("2", 2.0), ("1e-3", 0.001)]
+)
+def test_shares(text: str, share: float) -> None:
+    assert parse_share(text, "--precision") == pytest.approx(share)
+
+
+@pytest.mark.parametrize("text", ["0", "0%", "-1%", "-0.1", "", "%", "1%%", "one", "nan", "nan%", "inf", "1000%"])
+def test_not_a_share(text: str) -> None:
+    with refused(f"--precision {text!r}: write a share above zero such as 1% or 0.01"):
+        parse_share(text, "--precision")
+
+
+# The whole plan
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"")
+    return path
+
+
+def test_a_plan_with_defaults_is_fine(model: Path) -> None:
+    check(Plan(str(model)))
+
+
+def test_a_plan_with_everything_is_fine(model: Path, tmp_path: Path) -> None:
+    target = Target("cuda", str(model), 0, {"k": "v"}, {"k": "v"}, 1, "disable", True)
+    inputs = Inputs(path=str(tmp_path), expect=str(tmp_path), seed=1, rtol=0.0, atol=0.5)
+    loop = Loop(warmup=0, duration_s=0.1, iterations=1, precision=0.5)
+    check(Plan(str(model), target, inputs, ("device",), loop, 1.0))
+
+
+def test_defaults() -> None:
+    made = Plan("m.onnx")
+    assert (made.loop, made.timeout_s) == (Loop(warmup=None, duration_s=5.0, iterations=None, precision=0.01), 600.0)
+    assert (made.target.ep, made.target.require_placement, made.inputs.seed) == ("auto", False, 0)
+
+
+def test_no_such_model(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.onnx"
+    with refused(f"no such file: {missing}"):
+        check(Plan(str(missing)))
+
+
+def test_the_model_is_a_folder(tmp_path: Path) -> None:
+    with refused(f"{tmp_path} is not a file: name the .onnx file itself"):
+        check(Plan(str(tmp_path)))
+
+
+Change = Callable[[Plan], Plan]
+
+
+def target(**fields: Any) -> Change:
+    return lambda plan: replace(plan, target=replace(plan.target, **fields))
+
+
+def inputs(**fields: Any) -> Change:
+    return lambda plan: replace(plan, inputs=replace(plan.inputs, **fields))
+
+
+def loop(**fields: Any) -> Change:
+    return lambda plan: replace(plan, loop=replace(plan.loop, **fields))
+
+
+def plan(**fields: Any) -> Change:
+    return lambda plan: replace(plan, **fields)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            plan(modes=("cpu", "gpu")),
+            "--mode 'gpu': there is no such mode; choose from cpu, device, device-resident, host-accessible",
+        ),
+        (loop(iterations=0), "--iterations 0: at least one iteration must be measured"),
+        (loop(iterations=-5), "--iterations -5: at least one iteration must be measured"),
+        (loop(warmup=-1), "--warmup -1: cannot be negative"),
+        (loop(duration_s=0.0), "--duration 0: must be above zero seconds"),
+        (loop(duration_s=-1.0), "--duration -1: must be above zero seconds"),
+        (loop(duration_s=float("nan")), "--duration nan: must be above zero seconds"),
+        (loop(duration_s=1e6), "--duration 1e+06: must be above zero seconds"),
+        (loop(duration_s=float("inf")), "--duration inf: must be above zero seconds"),
+        (plan(timeout_s=float("inf")), "--timeout inf: must be above zero seconds"),
+        (plan(timeout_s=0.0), "--timeout 0: must be above zero seconds"),
+        (plan(timeout_s=float("nan")), "--timeout nan: must be above zero seconds"),
+        (target(opt_level="o3"), "--opt-level 'o3': choose from disable, basic, extended, layout, all"),
+        (target(threads=0), "--threads 0: at least one"),
+        (target(device=-1), "--device -1: cannot be negative"),
+        (target(library="no/such.so"), "--ep-library: no such file: no/such.so"),
+        (inputs(seed=-1), "--seed -1: cannot be negative"),
+        (inputs(rtol=-0.5), "--rtol -0.5: cannot be negative"),
+        (inputs(atol=-1.0), "--atol -1: cannot be negative"),
+        (inputs(atol=float("nan")), "--atol nan: cannot be negative"),
+        (inputs(path="no/such.npz"), "--input: no such file or folder: no/such.npz"),
+        (inputs(expect="no/such"), "--expect: no such file or folder: no/such"),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out(model: Path, change: Change, message: str) -> None:
+    with refused(message):
+        check(change(Plan(str(model))))
+
+
+def test_the_library_must_be_a_file(model: Path, tmp_path: Path) -> None:
+    with refused(f"--ep-library: no such file: {tmp_path}"):
+        check(Plan(str(model), Target(library=str(tmp_path))))
+
+
+def test_bad_input_ends_with_exit_code_2() -> None:
+    assert BadInput("").exit_code == 2
+
+
+# To the worker and back
+
+
+def test_the_worker_reads_the_plan_that_was_sent() -> None:
+    wanted = Target("webgpu", "lib.so", 1, {"a": "1"}, {"b": "2"}, 3, "basic", True)
+    given = Inputs("in.npz", "out.npz", {"x": (1, 2), "s": ()}, {"n": 4}, {"x": (0.0, 1.5)}, 5, 1e-3, 1e-5)
+    request = json.loads(json.dumps(Plan("m.onnx", wanted, given).worker_request()))
+    assert request["model"] == "m.onnx"
+    assert target_from(request["target"]) == wanted
+    assert inputs_from(request["inputs"]) == given
+
+
+def test_defaults_survive_the_way_to_the_worker() -> None:
+    request = json.loads(json.dumps(Plan("m.onnx").worker_request()))
+    assert target_from(request["target"]) == Target()
+    assert inputs_from(request["inputs"]) == Inputs()
+    assert asdict(Inputs()) == request["inputs"]
+    assert Plan("m.onnx").modes == MODES == ("cpu", "device", "device-resident", "host-accessible")
+
+
+@pytest.mark.parametrize("text", ["x:x", "x:,", "x:1xx3", "x:1x", "x: 3", "x:1_0"])
+def test_half_a_shape_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="is not a whole number"):
+        parse_shapes([text])
+
+
+@pytest.mark.parametrize("text", ["x:0,inf", "x:nan,1", "x:-inf,0"])
+def test_a_range_without_end_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="finite"):
+        parse_ranges([text])

@@ -1,0 +1,550 @@
+"""The report: tables and sentences of scripted results, word for word."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from ortbench import units
+from ortbench.advice import sentences
+from ortbench.result import FAILED, UNSUPPORTED, Case, Result
+from ortbench.stats import Stats
+from ortbench.table import NOTHING, RATE_COLUMNS, TIME_COLUMNS, build, csv, frame, heading, markdown
+
+US, MS = 1_000, 1_000_000
+MB = 1_000_000
+
+COLUMNS = ("mode", *TIME_COLUMNS, *RATE_COLUMNS)
+
+
+def stats(median: int, n: int = 200) -> Stats:
+    """Statistics whose percentiles follow from the median: p95 is 10 % above it, p99 20 %."""
+    return Stats(
+        n=n,
+        min_ns=median * 9 // 10,
+        mean_ns=median,
+        median_ns=median,
+        p90_ns=median * 105 // 100,
+        p95_ns=median * 11 // 10,
+        p99_ns=median * 12 // 10,
+        max_ns=median * 2,
+        stdev_ns=median // 100,
+        mad_ns=median // 200,
+        ci95_ns=(median * 99 // 100, median * 101 // 100),
+    )
+
+
+def case(mode: str, n: int = 200, ratio: Sequence[float] | None = None, **phases: int) -> Case:
+    """A case from the medians of its phases; `ratio` is (ratio, low, high), or (ratio,) without an interval."""
+    made = Case(mode, bytes_in=0, bytes_out=0, outputs_match=True)
+    for name, median in phases.items():
+        made.phases[name] = stats(median, n)
+    if ratio is not None:
+        made.vs_cpu = {"ratio": ratio[0], "ci95": list(ratio[1:]) or None}
+    return made
+
+
+def not_ok(mode: str, status: str, reason: str) -> Case:
+    return Case(mode, status, reason)
+
+
+def result(*cases: Case, **target: Any) -> Result:
+    """A result on a GPU, with what the report reads besides the cases."""
+    made = Result(
+        tool={"name": "ortbench", "version": "0"},
+        created="2026-01-01T00:00:00+00:00",
+        command=["ortbench", "run", "m.onnx", "--ep", "some"],
+        environment={"onnxruntime": "1.28.0", "cpu": {"model": "Some CPU"}, "gpus": [{"name": "Some GPU"}]},
+        model={"path": "m.onnx", "inputs": [{"name": "x", "shape": [1, 3]}, {"name": "s", "shape": []}]},
+        target={
+            "ep": "SomeExecutionProvider",
+            "ep_version": "0.4",
+            "device": {"type": "GPU", "vendor": "NVIDIA", "vendor_id": 0x10DE, "device_id": 0x2335},
+            "memory": {"kind": "ep-device", "default": "Some", "host_accessible": "SomeShared"},
+            "fence": {"kind": "synchronize_outputs", "cost_ns": 2_300, "how": "seen"},
+            **target,
+        },
+        stopped="precision: ±1 %",
+    )
+    made.cases = list(cases)
+    return made
+
+
+def published(ratio: Sequence[float] = (2.4, 2.3, 2.5)) -> Result:
+    """The figures of ONNX Runtime's device tensor sample: 7.2 ms with CPU tensors, 3.0 ms with device tensors."""
+    cpu = case("cpu", ratio=(1.0, 1.0, 1.0), total=7_200 * US)
+    cpu.bytes_in = cpu.bytes_out = 25 * MB
+    cpu.derived = {"copies_ns": 4_200 * US, "inference_ns": 3_000 * US}
+    device = case(
+        "device", ratio=(0.9, 0.88, 0.92), upload=2_100 * US, inference=3_100 * US, download=2_100 * US, total=8 * MS
+    )
+    device.bytes_in = device.bytes_out = 25 * MB
+    resident = case("device-resident", ratio=ratio, inference=3_000 * US, total=3_000 * US)
+    resident.once = {"upload_ns": 2_100 * US, "download_ns": 2_100 * US}
+    shared = case("host-accessible", ratio=(1.8, 1.75, 1.85), inference=4 * MS, total=4 * MS)
+    shared.zero_copy = {"proved": True, "how": "bound addresses are used"}
+    return result(cpu, device, resident, shared)
+
+
+def rows(made: Result) -> list[tuple[str, ...]]:
+    return list(build(made)[0].rows)
+
+
+# Four modes on a device
+
+
+def test_table_of_four_modes() -> None:
+    table, unit = build(published())
+    assert unit == "ms"
+    assert table.columns == COLUMNS
+    assert COLUMNS == (
+        "mode", "upload", "inference", "download", "total", "p95", "p99",
+        "runs/s", "vs cpu", "95 %", "copied/run", "GB/s",
+    )  # fmt: skip
+    assert table.rows == (
+        ("cpu", "≈4.20", "≈3.00", "(both)", "7.20", "7.92", "8.64", "139", "1.00×", "–", "≈50.0 MB", "≈11.9"),
+        ("device", "2.10", "3.10", "2.10", "8.00", "8.80", "9.60", "125", "0.90×", "0.88–0.92", "50.0 MB", "11.9"),
+        ("device-resident", "–", "3.00", "–", "3.00", "3.30", "3.60", "333", "2.40×", "2.30–2.50", "0", "–"),
+        ("host-accessible", "–", "4.00", "–", "4.00", "4.40", "4.80", "250", "1.80×", "1.75–1.85", "0", "–"),
+    )
+    assert table.notes == ()
+
+
+def test_sentences_of_the_published_sample() -> None:
+    assert sentences(published()) == [
+        "With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its total less that of device-resident).",
+        "device-resident is fastest: 2.40 times as fast as cpu (95 %: 2.30 to 2.50).",
+        "Keeping tensors on the device pays from run 2 on: over 100 runs ≈420 ms of copies with CPU tensors against "
+        "4.20 ms when copied in and out once.",
+        "host-accessible: zero-copy is proved (bound addresses are used).",
+    ]
+
+
+def test_markdown_of_four_modes() -> None:
+    made = published()
+    made.warn("cpu-nodes", "1 node(s) stay on the CPU: Det")
+    assert markdown(made) == (
+        "# ortbench: m.onnx\n"
+        "\n"
+        "m.onnx (x 1x3, s scalar)  \n"
+        "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0  \n"
+        "fence: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; "
+        "stopped by precision: ±1 %  \n"
+        "\n"
+        "| mode | upload (ms) | inference (ms) | download (ms) | total (ms) | p95 (ms) | p99 (ms) "
+        "| runs/s | vs cpu | 95 % | copied/run | GB/s |\n"
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+        "| cpu | ≈4.20 | ≈3.00 | (both) | 7.20 | 7.92 | 8.64 | 139 | 1.00× | – | ≈50.0 MB | ≈11.9 |\n"
+        "| device | 2.10 | 3.10 | 2.10 | 8.00 | 8.80 | 9.60 | 125 | 0.90× | 0.88–0.92 | 50.0 MB | 11.9 |\n"
+        "| device-resident | – | 3.00 | – | 3.00 | 3.30 | 3.60 | 333 | 2.40× | 2.30–2.50 | 0 | – |\n"
+        "| host-accessible | – | 4.00 | – | 4.00 | 4.40 | 4.80 | 250 | 1.80× | 1.75–1.85 | 0 | – |\n"
+        "\n"
+        "- With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its total less that of device-resident).\n"
+        "- device-resident is fastest: 2.40 times as fast as cpu (95 %: 2.30 to 2.50).\n"
+        "- Keeping tensors on the device pays from run 2 on: over 100 runs ≈420 ms of copies with CPU tensors against "
+        "4.20 ms when copied in and out once.\n"
+        "- host-accessible: zero-copy is proved (bound addresses are used).\n"
+        "- warning: 1 node(s) stay on the CPU: Det\n"
+        "\n"
+        "Times are medians. ≈ marks what was derived, not measured.\n"
+        "\n"
+        "`ortbench run m.onnx --ep some`\n"
+    )
+
+
+# Host memory
+
+
+def on_host() -> Result:
+    """The CPU EP: nothing is copied to a device."""
+    cpu = case("cpu", ratio=(1.0, 1.0, 1.0), total=20 * US)
+    device = case("device", ratio=(0.95, 0.9, 1.1), upload=1 * US, inference=19 * US, download=1_500, total=21 * US)
+    device.bytes_in, device.bytes_out = 4_000, 4_100
+    resident = case("device-resident", ratio=(1.11, 1.08, 1.13), inference=18 * US, total=18 * US)
+    resident.once = {"upload_ns": 1 * US, "download_ns": 2 * US}
+    shared = case("host-accessible", ratio=(1.1, 1.05, 1.12), inference=18 * US, total=18 * US)
+    shared.zero_copy = {"proved": True, "how": "the EP computes in host memory, at the addresses that were bound"}
+    return result(
+        cpu,
+        device,
+        resident,
+        shared,
+        ep="CPUExecutionProvider",
+        ep_version=None,
+        device={"type": "CPU", "name": "cpu", "index": 0},
+        memory={"kind": "host", "default": "host memory", "host_accessible": None},
+        fence={"kind": "run", "cost_ns": 0, "how": "seen"},
+    )
+
+
+def test_table_on_host_memory() -> None:
+    table, unit = build(on_host())
+    assert unit == "µs"
+    assert table.rows == (
+        ("cpu", "–", "–", "–", "20.0", "22.0", "24.0", "50000", "1.00×", "–", "0", "–"),
+        ("device", "1.00", "19.0", "1.50", "21.0", "23.1", "25.2", "47619", "0.95×", "0.90–1.10", "8.10 kB", "3.24"),
+        ("device-resident", "–", "18.0", "–", "18.0", "19.8", "21.6", "55556", "1.11×", "1.08–1.13", "0", "–"),
+        ("host-accessible", "–", "18.0", "–", "18.0", "19.8", "21.6", "55556", "1.10×", "1.05–1.12", "0", "–"),
+    )
+
+
+def test_sentences_on_host_memory_claim_no_transfer() -> None:
+    assert sentences(on_host()) == [
+        "CPUExecutionProvider computes in host memory: nothing is copied to a device. The device modes are IO binding "
+        "with preallocated outputs, their copies are numpy's, so the differences show the cost of calls, of allocating "
+        "outputs and of host copies, not of a transfer.",
+        "device-resident is fastest: 1.11 times as fast as cpu (95 %: 1.08 to 1.13).",
+    ]
+
+
+def test_heading_on_host_memory() -> None:
+    assert heading(on_host()) == [
+        "m.onnx (x 1x3, s scalar)",
+        "CPUExecutionProvider on Some CPU, ONNX Runtime 1.28.0",
+        "fence: the run itself waits; memory: host memory; stopped by precision: ±1 %",
+    ]
+
+
+# Modes that gave nothing, or too little
+
+
+def with_failures() -> Result:
+    wrong = case("device", upload=1 * MS, inference=1 * MS, download=1 * MS, total=2 * MS)
+    wrong.status, wrong.reason = FAILED, "after the timed runs: output y: 1 of 2 values differ"
+    wrong.outputs_match = False
+    return result(
+        case("cpu", ratio=(1.0, 1.0, 1.0), total=3 * MS),
+        wrong,
+        not_ok("device-resident", FAILED, "the worker was ended by SIGABRT"),
+        not_ok("host-accessible", UNSUPPORTED, "no HOST_ACCESSIBLE memory"),
+    )
+
+
+def test_modes_without_figures_are_notes() -> None:
+    table, _ = build(with_failures())
+    assert table.rows == (
+        ("cpu", "–", "–", "–", "3.00", "3.30", "3.60", "333", "1.00×", "–", "0", "–"),
+        ("device (failed)", "1.00", "1.00", "1.00", "2.00", "2.20", "2.40", "500", "–", "–", "0", "–"),
+    )
+    assert table.notes == (
+        "device: failed: after the timed runs: output y: 1 of 2 values differ",
+        "device-resident: failed: the worker was ended by SIGABRT",
+        "host-accessible: unsupported: no HOST_ACCESSIBLE memory",
+    )
+
+
+def test_modes_without_figures_in_markdown() -> None:
+    lines = markdown(with_failures()).splitlines()
+    assert "- device-resident: failed: the worker was ended by SIGABRT" in lines
+    assert "- host-accessible: unsupported: no HOST_ACCESSIBLE memory" in lines
+    assert sum(line.startswith("| ") for line in lines) == 4  # heading, rule, two modes
+
+
+def test_no_sentence_without_a_comparison() -> None:
+    assert sentences(with_failures()) == []
+
+
+def test_nothing_was_measured() -> None:
+    made = result(not_ok("cpu", FAILED, "no"), not_ok("device", UNSUPPORTED, "never"), fence=None)
+    made.stopped = None
+    table, unit = build(made)
+    assert (table.rows, unit) == ((), "ns")
+    assert sentences(made) == []
+    assert markdown(made) == (
+        "# ortbench: m.onnx\n"
+        "\n"
+        "m.onnx (x 1x3, s scalar)  \n"
+        "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0; memory: EP device Some and SomeShared  \n"
+        "\n"
+        "- cpu: failed: no\n"
+        "- device: unsupported: never\n"
+        "\n"
+        "Times are medians. ≈ marks what was derived, not measured.\n"
+        "\n"
+        "`ortbench run m.onnx --ep some`\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("n", "p95", "p99"),
+    [
+        (1, NOTHING, NOTHING),
+        (19, NOTHING, NOTHING),
+        (20, "2.20", NOTHING),
+        (99, "2.20", NOTHING),
+        (100, "2.20", "2.40"),
+    ],
+)
+def test_percentiles_need_samples_beyond_them(n: int, p95: str, p99: str) -> None:
+    (row,) = rows(result(case("cpu", n=n, total=2 * MS)))
+    assert row[COLUMNS.index("total") :][:3] == ("2.00", p95, p99)
+
+
+# What cannot be told apart
+
+
+def test_copies_that_cannot_be_measured() -> None:
+    """The interval of the ratio holds 1: whatever the medians say, nothing is claimed."""
+    made = published(ratio=(1.01, 0.99, 1.03))
+    made.cases = [made.cases[0], made.cases[2]]
+    assert sentences(made) == [
+        "Copies are not a measurable part of a run with CPU tensors here, so keeping tensors on the device does not pay.",
+        "No mode is measurably faster than cpu.",
+    ]
+
+
+def test_an_interval_that_touches_one_is_not_a_difference() -> None:
+    made = published(ratio=(1.2, 1.0, 1.4))
+    made.cases = [made.cases[0], made.cases[2]]
+    assert sentences(made)[-1] == "No mode is measurably faster than cpu."
+
+
+def test_bytes_that_are_not_known() -> None:
+    made = published()
+    made.cases[1].bytes_in = None
+    made.cases[2].bytes_out = None
+    assert [row[-2:] for row in rows(made)[1:3]] == [(NOTHING, NOTHING), (NOTHING, NOTHING)]
+
+
+def test_too_few_blocks_for_an_interval() -> None:
+    made = published(ratio=(2.4,))
+    made.cases = [made.cases[0], made.cases[2]]
+    assert sentences(made) == [
+        "With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its total less that of device-resident).",
+        "device-resident is 2.40 times as fast as cpu; too few blocks for an interval.",
+        "Keeping tensors on the device pays from run 2 on: over 100 runs ≈420 ms of copies with CPU tensors against "
+        "4.20 ms when copied in and out once.",
+    ]
+    assert rows(made)[1][COLUMNS.index("vs cpu") :][:2] == ("2.40×", NOTHING)
+
+
+def test_copies_that_seem_to_take_less_than_nothing() -> None:
+    made = published(ratio=(0.98, 0.95, 1.01))
+    cpu = made.cases[0]
+    cpu.derived = {"copies_ns": -100 * US, "inference_ns": 7_300 * US}
+    made.cases = [cpu, made.cases[2]]
+    assert rows(made)[0] == (
+        "cpu", "≈0", "≈7.30", "(both)", "7.20", "7.92", "8.64", "139", "1.00×", "–", "≈50.0 MB", "–",
+    )  # fmt: skip
+    assert sentences(made)[0].startswith("Copies are not a measurable part")
+
+
+@pytest.mark.parametrize(
+    ("upload", "download", "first"),
+    [(0, 0, 1), (1_000, 0, 1), (2_100, 2_099, 1), (2_100, 2_100, 2), (40_000, 2_000, 11)],
+)
+def test_the_run_from_which_residency_pays(upload: int, download: int, first: int) -> None:
+    made = published()
+    made.cases[2].once = {"upload_ns": upload * US, "download_ns": download * US}
+    assert f"pays from run {first} on: " in sentences(made)[2]
+
+
+@pytest.mark.parametrize(("ratio", "claimed"), [(1.05, False), (1.06, True)])
+def test_without_an_interval_a_small_difference_is_not_claimed(ratio: float, claimed: bool) -> None:
+    made = published(ratio=(ratio,))
+    assert sentences(made)[0].startswith("With CPU tensors ≈58%") is claimed
+    assert sentences(made)[0].startswith("Copies are not a measurable part") is not claimed
+
+
+def test_zero_copy_that_is_not_proved_is_told() -> None:
+    made = published()
+    made.cases[3].zero_copy = {"proved": False, "how": "bound addresses are used, but noise"}
+    assert sentences(made)[-1] == "host-accessible: zero-copy is not proved (bound addresses are used, but noise)."
+
+
+def test_without_cpu_nothing_is_compared() -> None:
+    made = published()
+    made.cases = made.cases[2:]
+    for without in made.cases:
+        without.vs_cpu = None
+    assert sentences(made) == ["host-accessible: zero-copy is proved (bound addresses are used)."]
+    assert [row[COLUMNS.index("vs cpu")] for row in rows(made)] == [NOTHING, NOTHING]
+
+
+# Headings
+
+
+@pytest.mark.parametrize(
+    ("fence", "text"),
+    [
+        ({"kind": "run", "cost_ns": 0}, "fence: the run itself waits;"),
+        ({"kind": "readback", "cost_ns": 8_000}, "fence: reading a value back, 8.00 µs of every run;"),
+        ({"kind": "synchronize_outputs", "cost_ns": 450}, "fence: synchronize_outputs, 450 ns of every run;"),
+    ],
+)
+def test_heading_of_a_fence(fence: dict[str, Any], text: str) -> None:
+    assert heading(result(fence=fence))[2].startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        ({"type": "GPU", "vendor": "NVIDIA", "vendor_id": 0x10DE, "device_id": 0x2335}, "GPU Some GPU"),
+        ({"type": "NPU", "vendor": "Intel", "vendor_id": 0x8086, "device_id": 0x7D1D}, "NPU Intel 8086:7d1d"),
+        ({"type": "GPU", "vendor": "", "vendor_id": 0x1, "device_id": 0x2}, "GPU 0001:0002"),
+        ({"type": "GPU", "name": "cuda", "index": 1}, "GPU cuda:1"),
+    ],
+)
+def test_heading_of_a_device(device: dict[str, Any], name: str) -> None:
+    assert heading(result(device=device))[1] == f"SomeExecutionProvider 0.4 on {name}, ONNX Runtime 1.28.0"
+
+
+@pytest.mark.parametrize(
+    ("memory", "text"),
+    [
+        ({"kind": "ep-device", "default": "Some", "host_accessible": None}, "EP device Some"),
+        ({"kind": "named-device", "default": "cuda:0", "host_accessible": None}, "device by name cuda:0"),
+        ({"kind": "none", "default": None, "host_accessible": None}, "no device memory"),
+    ],
+)
+def test_heading_of_a_memory(memory: dict[str, Any], text: str) -> None:
+    assert heading(result(memory=memory))[2].endswith(f"; memory: {text}; stopped by precision: ±1 %")
+
+
+def test_one_of_several_gpus_is_not_guessed() -> None:
+    made = result()
+    made.environment["gpus"].append({"name": "Other GPU"})
+    assert heading(made)[1] == "SomeExecutionProvider 0.4 on GPU NVIDIA 10de:2335, ONNX Runtime 1.28.0"
+
+
+# Forms
+
+
+@pytest.mark.parametrize("make", [published, on_host, with_failures])
+def test_markdown_rows_have_the_same_number_of_cells(make: Any) -> None:
+    lines = [line for line in markdown(make()).splitlines() if line.startswith("|")]
+    assert len(lines) >= 4
+    assert {line.replace("\\|", "").count("|") for line in lines} == {len(COLUMNS) + 1}
+
+
+def test_a_table_of_some_columns() -> None:
+    table = build(published())[0].select(("mode", "total"))
+    assert table.columns == ("mode", "total")
+    assert table.rows[:2] == (("cpu", "7.20"), ("device", "8.00"))
+
+
+def read_csv(text: str) -> dict[str, dict[str, Any]]:
+    """What pandas reads from the CSV, by mode."""
+    found = pd.read_csv(io.StringIO(text)).set_index("mode").to_dict("index")
+    return {str(mode): {str(column): value for column, value in row.items()} for mode, row in found.items()}
+
+
+def test_csv_is_read_back() -> None:
+    made = published()
+    made.cases[3] = not_ok("host-accessible", FAILED, 'a, "b"\nand c')
+    found = read_csv(csv(made))
+    assert {mode: row["status"] for mode, row in found.items()} == {
+        "cpu": "ok",
+        "device": "ok",
+        "device-resident": "ok",
+        "host-accessible": "failed",
+    }
+    cpu, device, resident, failed = found.values()
+    assert [cpu[key] for key in ("total_median_ns", "derived_copies_ns", "bytes_in", "vs_cpu")] == [
+        7_200_000,
+        4_200_000,
+        25_000_000,
+        1.0,
+    ]
+    assert [device[key] for key in ("upload_n", "upload_median_ns", "download_p95_ns")] == [200, 2_100_000, 2_310_000]
+    assert [device[f"total_{key}"] for key in ("ci95_low_ns", "ci95_high_ns", "p99_ns")] == [
+        7_920_000,
+        8_080_000,
+        9_600_000,
+    ]
+    assert [resident[key] for key in ("vs_cpu", "vs_cpu_ci95_low", "vs_cpu_ci95_high")] == [2.4, 2.3, 2.5]
+    assert failed["reason"] == 'a, "b"\nand c'
+    assert all(pd.isna(cpu[key]) for key in ("reason", "upload_n", "inference_median_ns", "zero_copy_proved"))
+    assert all(pd.isna(failed[key]) for key in ("total_n", "vs_cpu", "bytes_in", "outputs_match"))
+
+
+def test_csv_holds_whole_nanoseconds() -> None:
+    (line,) = csv(result(case("cpu", total=123_456_789))).splitlines()[1:]
+    assert "123456789" in line.split(",")
+    assert "123456789.0" not in line
+
+
+def test_csv_tells_of_zero_copy() -> None:
+    found = read_csv(csv(published()))
+    assert found["host-accessible"]["zero_copy_proved"] is True
+    assert pd.isna(found["cpu"]["zero_copy_proved"])
+
+
+def test_a_frame_of_several_results() -> None:
+    found = frame([published(), on_host()])
+    assert found["ep"].tolist() == ["SomeExecutionProvider"] * 4 + ["CPUExecutionProvider"] * 4
+    assert found["mode"].tolist() == ["cpu", "device", "device-resident", "host-accessible"] * 2
+    assert set(found["model"]) == {"m.onnx"}
+    assert found["total_median_ns"].tolist()[3:5] == [4_000_000, 20_000]
+    assert found["upload_median_ns"].isna().tolist() == [True, False, True, True] * 2
+
+
+# Numbers for people
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.123, "0.123"),
+        (0.9994, "0.999"),
+        (0.9995, "1.00"),
+        (1.234, "1.23"),
+        (9.994, "9.99"),
+        (9.996, "10.0"),
+        (12.34, "12.3"),
+        (99.94, "99.9"),
+        (99.96, "100"),
+        (123.4, "123"),
+        (1234.0, "1234"),
+        (-4.2, "-4.20"),
+    ],
+)
+def test_digits(value: float, text: str) -> None:
+    assert units.digits(value) == text
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (0, "0 ns"),
+        (7, "7.00 ns"),
+        (999, "999 ns"),
+        (1_000, "1.00 µs"),
+        (1_000_000, "1.00 ms"),
+        (4_210_000, "4.21 ms"),
+        (1_000_000_000, "1.00 s"),
+        (420_000_000, "420 ms"),
+        (1_500_000_000, "1.50 s"),
+        (90_000_000_000, "90.0 s"),
+        (-4_210_000, "-4.21 ms"),
+    ],
+)
+def test_durations(ns: float, text: str) -> None:
+    assert units.duration(ns) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (64, "64 B"), (999, "999 B"), (1_000, "1.00 kB"), (24_883_200, "24.9 MB"), (3_200_000_000, "3.20 GB")],
+)
+def test_sizes(count: float, text: str) -> None:
+    assert units.size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("per_second", "text"),
+    [(0.5, "0.500"), (12.3, "12.3"), (1_240, "1240"), (99_949, "99949"), (99_950, "100k"), (1_234_567, "1235k")],
+)
+def test_rates(per_second: float, text: str) -> None:
+    assert units.rate(per_second) == text
+
+
+def test_the_unit_is_that_of_the_fastest_mode() -> None:
+    made = result(case("cpu", total=2 * MS), case("device-resident", total=900 * US))
+    assert build(made)[1] == "µs"
+    assert [row[COLUMNS.index("total")] for row in rows(made)] == ["2000", "900"]

@@ -1,0 +1,448 @@
+"""The result file: the contract's keys, the way to disk and back, and files that are something else."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortbench.bench import Bench
+from ortbench.client import Client
+from ortbench.errors import BadInput, Unsupported
+from ortbench.plan import Loop, Plan, Target
+from ortbench.result import PHASE_NAMES, SCHEMA_VERSION, Case, Result, load, save, to_json, write_atomically
+from ortbench.stats import summarise
+
+# Design, "Contract": these keys are read by other programs.
+TOP_KEYS = {
+    "schema_version", "tool", "created", "command", "environment", "model", "target", "placement", "stopped",
+    "warnings", "cases",
+}  # fmt: skip
+CASE_KEYS = {
+    "mode", "status", "reason", "bytes_in", "bytes_out", "outputs_match", "zero_copy", "vs_cpu", "phases", "derived",
+    "once", "samples_ns",
+}  # fmt: skip
+STATS_KEYS = {
+    "n", "min_ns", "mean_ns", "median_ns", "p90_ns", "p95_ns", "p99_ns", "max_ns", "stdev_ns", "mad_ns", "ci95_ns",
+}  # fmt: skip
+
+TIMES = {"cpu": 9_000_000, "device": 9_500_000, "device-resident": 3_000_000}
+
+
+class ScriptedWorker(Client):
+    """A worker whose answers are known: a GPU without HOST_ACCESSIBLE memory."""
+
+    def __init__(self) -> None:  # no process
+        self._request: dict[str, Any] = {}
+
+    def send(self, do: str, **arguments: Any) -> None:
+        self._request = {"do": do, **arguments}
+
+    def receive(self) -> Any:
+        request = dict(self._request)
+        answer: Callable[..., Any] = getattr(self, request.pop("do"))
+        return answer(**request)
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    def open(self, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
+        tensor = {"name": "x", "type": "tensor(float)", "model_shape": ["n"], "shape": [1], "bytes": 4, "range": [0, 1]}
+        return {
+            "ep": "SomeExecutionProvider",
+            "library": None,
+            "version": "1.0",
+            "notes": [],
+            "device": {"type": "GPU"},
+            "memory": {"kind": "ep-device", "default": "Some", "host_accessible": None},
+            "placement": {"nodes": {"SomeExecutionProvider": 3}, "memcpy_nodes": 0, "cpu_operators": {}},
+            "unsupported": None,
+            "inputs": [tensor],
+            "outputs": [tensor],
+            "guessed_dims": ["n"],
+            "expected": False,
+            "session_ns": 1_000,
+            "first_run_ns": 2_000,
+            "runtime": {"onnxruntime": "1.28.0"},
+        }
+
+    def prepare(self, mode: str, warmup: int | None) -> dict[str, Any]:
+        if mode == "host-accessible":
+            raise Unsupported("no HOST_ACCESSIBLE memory")
+        return {
+            "bytes_in": 4,
+            "bytes_out": 4,
+            "has_phases": mode == "device",
+            "fence": {"kind": "run", "cost_ns": 0, "how": "seen", "upload": None},
+            "zero_copy": None,
+            "estimate_ns": float(TIMES[mode]),
+        }
+
+    def block(self, mode: str, kind: str, n: int, drop: int) -> dict[str, Any]:
+        phases = ("upload", "inference", "download") if kind == "phases" else ("total",)
+        samples = {phase: [TIMES[mode] // len(phases)] * n for phase in phases}
+        return {"samples": samples, "start_ns": 5, "spent_ns": TIMES[mode] * (n + drop)}
+
+    def finish(self, mode: str) -> dict[str, Any]:
+        return {"differs": None, "once": {"upload_ns": 7, "download_ns": 8} if mode == "device-resident" else None}
+
+
+@pytest.fixture
+def measured(tmp_path: Path) -> dict[str, Any]:
+    """The result file of a whole run, as another program reads it."""
+    model = tmp_path / "m.onnx"
+    model.write_bytes(b"model")
+    target, loop = Target("some", options={"k": "v"}), Loop(iterations=40)
+    plan = Plan(str(model), target, loop=loop, command=("ortbench", "run"))
+    worker = ScriptedWorker()
+    worker.send("open", **plan.worker_request())
+    save(Bench(plan, worker).run(), tmp_path / "result.json")
+    data: dict[str, Any] = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
+    return data
+
+
+def case_of(data: dict[str, Any], mode: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(case for case in data["cases"] if case["mode"] == mode)
+    return found
+
+
+def test_contract_top_level(measured: dict[str, Any]) -> None:
+    assert measured.keys() >= TOP_KEYS
+    assert measured["schema_version"] == SCHEMA_VERSION == 1
+    assert next(iter(measured)) == "schema_version"
+    assert measured["tool"]["name"] == "ortbench"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", measured["created"])
+    assert measured["command"] == ["ortbench", "run"]
+    assert measured["stopped"] == "iterations: 40 per mode"
+    assert [warning.keys() for warning in measured["warnings"]] == [{"code", "message"}]
+
+
+def test_contract_model_target_and_placement(measured: dict[str, Any]) -> None:
+    assert measured["model"].keys() >= {"path", "sha256", "inputs", "outputs"}
+    assert measured["model"]["sha256"] == "9372c470eeadd5ecd9c3c74c2b3cb633f8e2f2fad799250a0f70d652b6b825e4"
+    assert measured["target"].keys() >= {"ep", "device", "memory", "fence", "ep_options"}
+    assert measured["target"]["memory"].keys() >= {"default", "host_accessible"}
+    assert measured["target"]["fence"].keys() >= {"kind", "cost_ns"}
+    assert measured["target"]["ep_options"] == {"k": "v"}
+    assert measured["placement"].keys() >= {"nodes", "memcpy_nodes"}
+
+
+def test_contract_cases(measured: dict[str, Any]) -> None:
+    assert [case["mode"] for case in measured["cases"]] == ["cpu", "device", "device-resident", "host-accessible"]
+    for case in measured["cases"]:
+        assert case.keys() >= CASE_KEYS
+        assert case["phases"].keys() == set(PHASE_NAMES) == {"upload", "inference", "download", "total"}
+        for stats in filter(None, case["phases"].values()):
+            assert stats.keys() == STATS_KEYS
+            low, high = stats.pop("ci95_ns")
+            assert {type(value) for value in (low, high, *stats.values())} == {int}
+
+
+def test_contract_of_the_modes(measured: dict[str, Any]) -> None:
+    has = {case["mode"]: {name for name, stats in case["phases"].items() if stats} for case in measured["cases"]}
+    assert has == {
+        "cpu": {"total"},
+        "device": {"upload", "inference", "download", "total"},
+        "device-resident": {"inference", "total"},
+        "host-accessible": set(),
+    }
+    cpu, resident = case_of(measured, "cpu"), case_of(measured, "device-resident")
+    assert cpu["derived"] == {"copies_ns": 6_000_000, "inference_ns": 3_000_000}
+    assert cpu["once"] is None
+    assert resident["once"] == {"upload_ns": 7, "download_ns": 8}
+    assert resident["derived"] is None
+    assert resident["phases"]["inference"] == resident["phases"]["total"]
+    assert resident["vs_cpu"] == {"ratio": 3.0, "ci95": [3.0, 3.0]}
+    assert cpu["vs_cpu"] == {"ratio": 1.0, "ci95": [1.0, 1.0]}
+    assert [cpu[key] for key in ("status", "reason", "outputs_match", "zero_copy")] == ["ok", None, True, None]
+
+
+def test_contract_of_an_unsupported_mode(measured: dict[str, Any]) -> None:
+    case = case_of(measured, "host-accessible")
+    assert (case["status"], case["reason"]) == ("unsupported", "no HOST_ACCESSIBLE memory")
+    assert [case[key] for key in ("bytes_in", "bytes_out", "outputs_match", "vs_cpu")] == [None] * 4
+
+
+def test_contract_of_samples(measured: dict[str, Any]) -> None:
+    assert case_of(measured, "cpu")["samples_ns"] == {"total": [9_000_000] * 40}
+    phases = case_of(measured, "device")["samples_ns"]
+    assert {name: len(samples) for name, samples in phases.items()} == dict.fromkeys(PHASE_NAMES, 40)
+    assert case_of(measured, "host-accessible")["samples_ns"] == {}
+
+
+# To disk and back
+
+
+def whole() -> Result:
+    """A result with a value in every field."""
+    total, upload = [3_000, 1_000, 2_000], [10, 20]
+    case = Case(
+        mode="host-accessible",
+        status="failed",
+        reason="“quoted”, \\ and\nmore",
+        bytes_in=1,
+        bytes_out=2,
+        outputs_match=False,
+        zero_copy={"proved": True, "how": "seen"},
+        vs_cpu={"ratio": 1.5, "ci95": [1.25, 1.75]},
+        derived={"copies_ns": 3, "inference_ns": 4},
+        once={"upload_ns": 5, "download_ns": 6},
+        fence={"kind": "run", "cost_ns": 0, "how": "seen", "upload": None},
+        samples_ns={"total": total, "upload": upload},
+        blocks={"total": [[0, 2, 100], [1, 1, 200]], "upload": [[0, 2, 300]]},
+    )
+    case.phases["total"], case.phases["upload"] = summarise(total, [2, 1]), summarise(upload)
+    return Result(
+        tool={"name": "ortbench", "version": "0"},
+        created="2026-01-01T00:00:00+00:00",
+        command=["ortbench", "run", "a b"],
+        environment={"onnxruntime": "1.0", "cpu": {"model": "µ"}, "gpus": []},
+        model={
+            "path": "m.onnx",
+            "sha256": "0",
+            "outputs": [],
+            "inputs": [{"name": "x", "shape": [1, 3]}, {"name": "s", "shape": []}],
+        },
+        target={"ep": "e", "device": {}, "memory": {}, "fence": None, "ep_options": {}},
+        placement={"nodes": {"e": 3}, "memcpy_nodes": 0},
+        setup={"seed": 0},
+        stopped="interrupted",
+        warnings=[{"code": "c", "message": "m"}],
+        cases=[case, Case("cpu")],
+    )
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    save(whole(), path)
+    assert load(path) == whole()
+    assert json.loads(path.read_text(encoding="utf-8")) == json.loads(json.dumps(asdict(whole())))
+
+
+@pytest.mark.parametrize(
+    ("part", "key"), [("environment", "onnxruntime"), ("model", "path"), ("target", "ep"), ("placement", "nodes")]
+)
+def test_a_result_without_what_reports_need_is_refused(part: str, key: str, tmp_path: Path) -> None:
+    result = whole()
+    del getattr(result, part)[key]
+    save(result, tmp_path / "result.json")
+    with pytest.raises(BadInput, match="is not a whole result file"):
+        load(tmp_path / "result.json")
+
+
+def test_an_interval_of_the_wrong_form_is_refused(tmp_path: Path) -> None:
+    text = to_json(whole())
+    path = tmp_path / "result.json"
+    path.write_text(re.sub(r'"ci95_ns": \[\d+, \d+\]', '"ci95_ns": [1]', text))
+    with pytest.raises(BadInput, match="is not a whole result file"):
+        load(path)
+
+
+def test_the_text_is_for_reading() -> None:
+    text = to_json(whole())
+    assert text.endswith("}\n")
+    assert text.startswith('{\n  "schema_version": 1,\n  "tool": {\n')
+    assert '"model": "µ"' in text
+
+
+def test_samples_stand_on_one_line() -> None:
+    lines = [line.strip() for line in to_json(whole()).splitlines()]
+    for line in (
+        '"total": [3000, 1000, 2000],',
+        '"upload": [10, 20]',
+        '"ci95_ns": [1000, 3000]',
+        '"ci95": [1.25, 1.75]',
+        "[0, 2, 100],",
+        "[1, 1, 200]",
+        '"shape": [1, 3]',
+    ):
+        assert line in lines
+
+
+def test_text_that_looks_like_a_folded_list_stays_text(tmp_path: Path) -> None:
+    strange = whole()
+    strange.command = ['"\\u00000"', "\\u00000", "[1, 2]"]
+    save(strange, tmp_path / "result.json")
+    assert load(tmp_path / "result.json") == strange
+
+
+def test_not_a_number_is_not_json() -> None:
+    strange = whole()
+    strange.setup["seed"] = float("nan")
+    with pytest.raises(ValueError, match="JSON compliant"):
+        to_json(strange)
+    strange.setup["seed"] = [1.0, float("inf")]
+    with pytest.raises(ValueError, match="JSON compliant"):
+        to_json(strange)
+
+
+def rewritten(tmp_path: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """A result file, changed."""
+    data = json.loads(to_json(whole()))
+    change(data)
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    return path
+
+
+def test_unknown_keys_are_ignored(tmp_path: Path) -> None:
+    def add(data: dict[str, Any]) -> None:
+        data["new"] = 1
+        data["target"]["new"] = 2
+        data["cases"][0]["new"] = 3
+        data["cases"][0]["phases"]["total"]["p999_ns"] = 4
+
+    found = load(rewritten(tmp_path, add))
+    expected = whole()
+    expected.target["new"] = 2
+    assert found == expected
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None])
+def test_another_schema(tmp_path: Path, version: object) -> None:
+    path = rewritten(tmp_path, lambda data: data.update(schema_version=version))
+    with pytest.raises(BadInput, match=f"^{re.escape(str(path))} has schema {version}; this ortbench reads schema 1$"):
+        load(path)
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", '{"schema_version": 1', "{'schema_version': 1}"])
+def test_not_json(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(BadInput, match=r"is not a result file: it is not JSON$"):
+        load(path)
+
+
+def test_not_text(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadInput, match=r"is not a result file: it is not JSON$"):
+        load(path)
+
+
+@pytest.mark.parametrize("text", ["[]", "1", "null", '"text"', "{}", '{"cases": []}'])
+def test_json_of_something_else(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(BadInput, match=r"is not a result file of ortbench: it has no schema_version$"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data.pop("cases"),
+        lambda data: data.pop("tool"),
+        lambda data: data.pop("created"),
+        lambda data: data.pop("command"),
+        lambda data: data["cases"][0].pop("mode"),
+        lambda data: data["cases"][0].pop("phases"),
+        lambda data: data["cases"][0]["phases"]["total"].pop("median_ns"),
+        lambda data: data["cases"][0]["phases"]["total"].pop("ci95_ns"),
+        lambda data: data.update(cases=None),
+        lambda data: data.update(cases=[1]),
+        lambda data: data["cases"][0].update(phases=[]),
+        lambda data: data["cases"][0]["phases"].update(total=7),
+    ],
+)
+def test_missing_or_broken_keys(tmp_path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    path = rewritten(tmp_path, change)
+    with pytest.raises(BadInput, match=f"^{re.escape(str(path))} is not a whole result file: "):
+        load(path)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    with pytest.raises(BadInput, match=f"^cannot read {re.escape(str(path))}: No such file or directory$"):
+        load(path)
+    with pytest.raises(BadInput, match=f"^cannot read {re.escape(str(tmp_path))}: "):
+        load(tmp_path)
+
+
+# Writing
+
+
+def test_writing_replaces_the_file_and_leaves_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    write_atomically(path, "one")
+    write_atomically(path, "zwölf\n")
+    assert path.read_bytes() == "zwölf\n".encode()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are POSIX")
+def test_others_may_read_the_file(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "a.txt", "")
+    assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == 0o644
+
+
+def test_a_text_that_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    write_atomically(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(path, "begun \ud800")
+    assert path.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=["disk", "Ctrl-C"])
+def test_an_interrupted_rename_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    path = tmp_path / "result.json"
+    save(whole(), path)
+    before = path.read_bytes()
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(type(error)):
+        save(Result(tool={}, created="", command=[]), path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_result_that_is_no_json_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    save(whole(), path)
+    strange = whole()
+    strange.setup["seed"] = float("nan")
+    with pytest.raises(ValueError, match="JSON compliant"):
+        save(strange, path)
+    assert load(path) == whole()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_writing_into_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        write_atomically(tmp_path / "no" / "a.txt", "")
+
+
+# What a result knows of itself
+
+
+def test_case_finds_only_modes_that_are_ok() -> None:
+    result = whole()
+    assert result.case("cpu") is result.cases[1]
+    assert result.case("host-accessible") is None  # it failed
+    assert result.case("device") is None
+
+
+def test_a_warning_is_kept_once() -> None:
+    result = whole()
+    result.warn("c", "m")
+    result.warn("c", "another")
+    assert [warning["message"] for warning in result.warnings] == ["m", "another"]
+
+
+def test_median_of_a_phase() -> None:
+    case = whole().cases[0]
+    assert (case.median("total"), case.median("inference"), case.median("none")) == (2_000, None, None)

@@ -1,0 +1,340 @@
+"""The schedule: scripted samples in, blocks out; no clock anywhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import groupby
+
+import pytest
+
+from ortbench.schedule import (
+    MAX_BLOCK,
+    MAX_SAMPLES,
+    MIN_BLOCK,
+    MIN_ROUNDS,
+    PHASES,
+    TOTAL,
+    Block,
+    Schedule,
+    StopRule,
+    block_size,
+    dropped,
+    is_precise,
+)
+from ortbench.stats import paired_ratio
+
+SECOND = 1_000_000_000
+ENDLESS = StopRule(duration_ns=10**18, precision=1e-9)
+KINDS = {"cpu": (TOTAL,), "device": (TOTAL, PHASES), "device-resident": (TOTAL,)}
+KEYS = {(mode, kind) for mode, kinds in KINDS.items() for kind in kinds}
+ESTIMATES = dict.fromkeys(KINDS, 2e6)  # 10 samples a block
+
+
+def steady(block: Block) -> list[int]:
+    return [1000] * block.n
+
+
+def noisy(block: Block) -> list[int]:
+    return [(1000, 3000)[number % 2] for number in range(block.n)]
+
+
+def drive(
+    schedule: Schedule,
+    samples: Callable[[Block], list[int]] = steady,
+    spent_ns: int = 1,
+    rounds: int | None = None,
+) -> list[Block]:
+    """Carry blocks out until the schedule stops, or for some rounds; all blocks that were handed out and measured."""
+    blocks = []
+    while (block := schedule.next_block()) is not None:
+        if rounds is not None and block.round >= rounds:
+            break
+        schedule.add(block, samples(block), spent_ns)
+        blocks.append(block)
+    return blocks
+
+
+def order(seed: int, rounds: int = 20) -> list[tuple[str, str]]:
+    return [(block.mode, block.kind) for block in drive(Schedule(KINDS, ESTIMATES, ENDLESS, seed), noisy, 1, rounds)]
+
+
+def test_the_order_comes_from_the_seed() -> None:
+    assert order(seed=7) == order(seed=7)
+    assert order(seed=7) != order(seed=8)
+
+
+def test_the_order_differs_between_rounds() -> None:
+    taken = order(seed=0)
+    rounds = {tuple(taken[start : start + 4]) for start in range(0, len(taken), 4)}
+    assert len(rounds) > 10
+
+
+def test_every_round_holds_one_block_of_each_kind() -> None:
+    blocks = drive(Schedule(KINDS, ESTIMATES, ENDLESS, 3), noisy, 1, rounds=12)
+    by_round = {number: list(group) for number, group in groupby(blocks, key=lambda block: block.round)}
+    assert list(by_round) == list(range(12))
+    for group in by_round.values():
+        assert len(group) == 4
+        assert {(block.mode, block.kind) for block in group} == KEYS
+
+
+@pytest.mark.parametrize(
+    ("sample_ns", "size"),
+    [
+        (0, 1000),
+        (1, 1000),
+        (20_000, 1000),
+        (40_000, 500),
+        (2e6, 10),
+        (5e6, 4),
+        (7e6, 3),
+        (1e9, 3),
+    ],
+)
+def test_block_size(sample_ns: float, size: int) -> None:
+    assert block_size(sample_ns) == size
+
+
+@pytest.mark.parametrize(("n", "drop"), [(1, 1), (3, 1), (10, 1), (19, 1), (20, 2), (25, 2), (1000, 100)])
+def test_dropped(n: int, drop: int) -> None:
+    assert dropped(n) == drop
+
+
+def test_blocks_have_the_size_of_their_mode() -> None:
+    schedule = Schedule({"fast": (TOTAL,), "slow": (TOTAL, PHASES)}, {"fast": 1e5, "slow": 5e6}, ENDLESS, 0)
+    asked = {(block.mode, block.kind, block.n, block.drop) for block in drive(schedule, noisy, 1, rounds=3)}
+    assert asked == {("fast", TOTAL, 200, 20), ("slow", TOTAL, 4, 1), ("slow", PHASES, 4, 1)}
+
+
+def test_the_least_number_of_rounds_is_what_an_interval_of_a_ratio_needs() -> None:
+    assert paired_ratio([1] * MIN_ROUNDS, [1] * MIN_ROUNDS).ci95 is not None
+    assert paired_ratio([1] * (MIN_ROUNDS - 1), [1] * (MIN_ROUNDS - 1)).ci95 is None
+
+
+# --iterations
+
+
+@pytest.mark.parametrize("iterations", [1, 3, 10, 25, 1234])
+def test_iterations_are_exact(iterations: int) -> None:
+    estimates = {"cpu": 2e6, "device": 5e6, "device-resident": 1e3}
+    schedule = Schedule(KINDS, estimates, StopRule(1, 1.0, iterations), 0)
+    counts: Counter[tuple[str, str]] = Counter()
+    for block in drive(schedule, noisy, spent_ns=10**12):
+        counts[block.mode, block.kind] += block.n
+    assert counts == dict.fromkeys(KEYS, iterations)
+    assert schedule.stopped == f"iterations: {iterations} per mode"
+
+
+def test_the_last_block_is_cut_and_nothing_follows_it() -> None:
+    schedule = Schedule({"fast": (TOTAL,), "slow": (TOTAL,)}, {"fast": 2e6, "slow": 5e6}, StopRule(1, 1.0, 25), 0)
+    blocks = drive(schedule)
+    assert [(block.n, block.drop) for block in blocks if block.mode == "fast"] == [(10, 1), (10, 1), (5, 1)]
+    assert [block.n for block in blocks if block.mode == "slow"] == [4, 4, 4, 4, 4, 4, 1]
+    assert [block.mode for block in blocks if block.round > 2] == ["slow"] * 4
+    assert schedule.next_block() is None
+    assert schedule.next_block() is None
+
+
+def test_iterations_end_neither_by_time_nor_by_precision() -> None:
+    schedule = Schedule(KINDS, ESTIMATES, StopRule(duration_ns=1, precision=1.0, iterations=500), 0)
+    blocks = drive(schedule, steady, spent_ns=SECOND)
+    assert max(block.round for block in blocks) == 49
+
+
+# Precision
+
+
+def test_stops_when_precise_but_not_before_the_least_number_of_rounds() -> None:
+    schedule = Schedule(KINDS, ESTIMATES, StopRule(10**18, 0.01), 0)
+    blocks = drive(schedule, steady)
+    assert max(block.round for block in blocks) + 1 == MIN_ROUNDS
+    assert len(blocks) == MIN_ROUNDS * len(KEYS)
+    assert schedule.stopped == "precision: ±1 %"
+
+
+def test_one_noisy_mode_keeps_all_going() -> None:
+    schedule = Schedule(KINDS, ESTIMATES, StopRule(100, 0.01), 0)
+    blocks = drive(schedule, lambda block: noisy(block) if block.mode == "device" else steady(block))
+    assert schedule.stopped == "duration: 1e-07 s per mode"
+    assert len(blocks) == 300
+
+
+@pytest.mark.parametrize("noisy_rounds", [5, 10, 20, 40])
+def test_a_mode_that_becomes_precise_stops_the_run_within_a_tenth(noisy_rounds: int) -> None:
+    def samples(block: Block) -> list[int]:
+        return noisy(block) if block.round < noisy_rounds else [2000] * block.n
+
+    schedule = Schedule({"cpu": (TOTAL,)}, {"cpu": 2e6}, StopRule(10**18, 0.01), 0)
+    taken: list[int] = []
+    sizes: list[int] = []
+    enough = None
+    for block in drive(schedule, samples):
+        taken += samples(block)
+        sizes.append(block.n)
+        if enough is None and is_precise(taken, sizes, 0.01):
+            enough = len(sizes)
+    assert enough is not None
+    assert enough > noisy_rounds
+    assert enough <= len(sizes) <= enough * 1.1 + 1
+    assert schedule.stopped == "precision: ±1 %"
+
+
+def test_phases_need_not_be_precise() -> None:
+    schedule = Schedule(KINDS, ESTIMATES, StopRule(10**18, 0.01), 0)
+    drive(schedule, lambda block: noisy(block) if block.kind == PHASES else steady(block))
+    assert schedule.stopped == "precision: ±1 %"
+
+
+def test_drift_between_blocks_is_not_mistaken_for_precision() -> None:
+    schedule = Schedule({"cpu": (TOTAL,)}, {"cpu": 2e4}, StopRule(40, 0.01), 0)
+    drive(schedule, lambda block: [1000 + 100 * (block.round % 7)] * block.n)
+    assert schedule.stopped == "duration: 4e-08 s per mode"
+
+
+@pytest.mark.parametrize(("precision", "precise"), [(0.01, True), (0.0099, False)])
+def test_precision_is_half_the_interval_over_its_middle(precision: float, precise: bool) -> None:
+    assert is_precise([990, 1000, 1010], [3], precision) is precise
+
+
+# Budget
+
+
+@pytest.mark.parametrize(("spent_ns", "rounds"), [(SECOND, 1), (SECOND // 2, 2), (SECOND * 3 // 10, 4)])
+def test_the_budget_is_a_duration_for_each_mode(spent_ns: int, rounds: int) -> None:
+    kinds = {"cpu": (TOTAL,), "device": (TOTAL,)}
+    schedule = Schedule(kinds, ESTIMATES, StopRule(SECOND, 0.01), 0)
+    blocks = drive(schedule, steady, spent_ns)
+    assert len(blocks) == 2 * rounds  # a round that was begun is ended
+    assert schedule.stopped == "duration: 1 s per mode"
+
+
+def test_phases_spend_the_budget_of_their_mode() -> None:
+    schedule = Schedule(KINDS, ESTIMATES, StopRule(4 * SECOND, 0.01), 0)
+    assert len(drive(schedule, noisy, SECOND)) == 12  # 3 modes × 4 s, in blocks of 1 s
+
+
+def test_stops_at_the_most_samples() -> None:
+    schedule = Schedule({"fast": (TOTAL,), "slow": (TOTAL,)}, {"fast": 1.0, "slow": 1e9}, ENDLESS, 0)
+    blocks = drive(schedule, noisy)
+    assert sum(block.n for block in blocks if block.mode == "fast") == MAX_SAMPLES
+    assert sum(block.n for block in blocks if block.mode == "slow") == MAX_SAMPLES // MAX_BLOCK * MIN_BLOCK
+    assert schedule.stopped == "samples: 200000 of one mode"
+
+
+# A mode that fails
+
+
+def test_a_mode_removed_mid_round_gets_no_more_blocks() -> None:
+    schedule = Schedule(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=30), 0)
+    first = schedule.next_block()
+    assert first is not None
+    schedule.remove("device")
+    blocks = drive(schedule)
+    assert "device" not in {block.mode for block in blocks}
+    left = {mode for mode in KINDS if mode != "device"}
+    assert {block.mode for block in blocks} == left
+    rest_of_round = [block.mode for block in blocks if block.round == 0]
+    assert sorted(rest_of_round) == sorted(left - {first.mode})
+    assert schedule.stopped == "iterations: 30 per mode"
+
+
+def test_a_mode_that_fails_in_its_own_block() -> None:
+    schedule = Schedule(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=10), 1)
+    blocks = []
+    while (block := schedule.next_block()) is not None:
+        if block.mode == "device":
+            schedule.remove("device")
+            continue
+        schedule.add(block, steady(block), 1)
+        blocks.append(block)
+    assert Counter(block.mode for block in blocks) == {"cpu": 1, "device-resident": 1}
+    assert schedule.stopped == "iterations: 10 per mode"
+
+
+def test_a_removed_mode_takes_its_share_of_the_budget_with_it() -> None:
+    kinds = {"cpu": (TOTAL,), "device": (TOTAL,)}
+    schedule = Schedule(kinds, ESTIMATES, StopRule(SECOND, 1e-9), 0)
+    schedule.remove("device")
+    assert len(drive(schedule, noisy, SECOND // 4)) == 4
+
+
+def test_a_removed_mode_no_longer_holds_precision_up() -> None:
+    def samples(block: Block) -> list[int]:
+        return noisy(block) if block.mode == "device" else steady(block)
+
+    schedule = Schedule(KINDS, ESTIMATES, StopRule(10**18, 0.01), 0)
+    drive(schedule, samples, rounds=20)
+    assert schedule.stopped is None
+    schedule.remove("device")
+    drive(schedule, samples)
+    assert schedule.stopped == "precision: ±1 %"
+
+
+def test_no_mode_is_left() -> None:
+    schedule = Schedule(KINDS, ESTIMATES, ENDLESS, 0)
+    assert schedule.next_block() is not None
+    for mode in KINDS:
+        schedule.remove(mode)
+    assert schedule.next_block() is None
+    assert schedule.stopped == "no mode left to measure"
+    assert schedule.progress == 1.0
+
+
+def test_removing_a_mode_twice_is_fine() -> None:
+    schedule = Schedule(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=5), 0)
+    schedule.remove("device")
+    schedule.remove("device")
+    assert {block.mode for block in drive(schedule)} == {"cpu", "device-resident"}
+
+
+# Progress
+
+
+@pytest.mark.parametrize("rule", [StopRule(SECOND, 1e-9), StopRule(SECOND, 1e-9, iterations=33)])
+def test_progress_grows_from_nothing_to_all(rule: StopRule) -> None:
+    schedule = Schedule(KINDS, ESTIMATES, rule, 0)
+    seen = [schedule.progress]
+    removed = False
+    while (block := schedule.next_block()) is not None:
+        schedule.add(block, noisy(block), SECOND * 7 // 100)
+        seen.append(schedule.progress)
+        if block.round == 2 and not removed:
+            schedule.remove("cpu")
+            removed = True
+            seen.append(schedule.progress)
+    assert seen[0] == 0
+    assert seen == sorted(seen)
+    assert seen[-1] == 1.0
+    assert len(set(seen)) > 3
+
+
+def test_progress_counts_what_is_spent() -> None:
+    schedule = Schedule({"cpu": (TOTAL,), "device": (TOTAL,)}, ESTIMATES, StopRule(SECOND, 1e-9), 0)
+    block = schedule.next_block()
+    assert block is not None
+    schedule.add(block, steady(block), SECOND // 2)
+    assert schedule.progress == 0.25
+
+
+def test_progress_of_iterations_is_that_of_the_slowest_kind() -> None:
+    schedule = Schedule({"fast": (TOTAL,), "slow": (TOTAL,)}, {"fast": 2e6, "slow": 4e6}, StopRule(1, 1.0, 20), 0)
+    drive(schedule, rounds=1)
+    assert schedule.progress == 0.25
+
+
+def test_what_a_failed_mode_spent_does_not_shorten_the_others() -> None:
+    rule = StopRule(duration_ns=1_000_000_000, precision=1e-9)
+    schedule = Schedule({"a": (TOTAL,), "b": (TOTAL,)}, {"a": 1e8, "b": 1e8}, rule, seed=0)
+    spent = dict.fromkeys("ab", 0)
+    removed = False
+    value = 0
+    while (block := schedule.next_block()) is not None:
+        spent[block.mode] += 250_000_000
+        value += 7  # never precise
+        schedule.add(block, [100_000_000 + value * 1_000_003 % 50_000_000] * block.n, 250_000_000)
+        if spent["b"] >= 500_000_000 and not removed:
+            schedule.remove("b")
+            removed = True
+    assert schedule.stopped == "duration: 1 s per mode"
+    assert spent["a"] == 1_000_000_000

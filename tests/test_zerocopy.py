@@ -1,0 +1,172 @@
+"""The verdict on zero-copy: where doubt begins, and what scripted modes are found to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ortbench.runtime.memory import Copy
+from ortbench.runtime.modes import HostAccessibleMode, ResidentMode, TimedCall
+from ortbench.runtime.zerocopy import ZeroCopy, prove_zero_copy, verdict
+
+US = 1_000
+
+
+@pytest.mark.parametrize(
+    ("extra", "copies", "noise", "proved"),
+    [
+        (0.0, 1000.0, 0.0, True),
+        (249.9, 1000.0, 0.0, True),
+        (250.0, 1000.0, 0.0, False),  # a quarter of what the copies would take
+        (1000.0, 1000.0, 0.0, False),
+        (-5000.0, 1000.0, 0.0, True),  # faster than device-resident is no reason for doubt
+        (0.0, 1000.0, 500.0, True),
+        (0.0, 1000.0, 500.1, False),  # a copy of 1000 must stand out twice from the noise
+        (249.9, 1000.0, 500.0, True),
+        (-5000.0, 1000.0, 501.0, False),
+        (0.0, 0.0, 0.0, False),  # copies that take no time prove nothing
+        (0.0, 0.0, 10.0, False),
+    ],
+)
+def test_thresholds(extra: float, copies: float, noise: float, proved: bool) -> None:
+    assert verdict(extra, copies, noise).proved is proved
+
+
+def test_what_is_said_of_a_proof() -> None:
+    assert verdict(-1_234.0, 150_000.0, 2_000.0) == ZeroCopy(
+        True, "bound addresses are used; a run takes -1.2 µs against device-resident, copying takes 150.0 µs"
+    )
+
+
+def test_what_is_said_of_a_copy_inside_the_run() -> None:
+    assert verdict(140_000.0, 150_000.0, 2_000.0) == ZeroCopy(
+        False, "bound addresses are used, but a run takes +140.0 µs against device-resident, copying takes 150.0 µs"
+    )
+
+
+def test_what_is_said_when_noise_hides_a_copy() -> None:
+    assert verdict(100.0, 3_000.0, 2_000.0) == ZeroCopy(
+        False,
+        "bound addresses are used, but a copy would not show in the noise: "
+        "a run takes +0.1 µs against device-resident, copying takes 3.0 µs",
+    )
+
+
+def test_a_copy_is_named_before_the_noise() -> None:
+    assert "noise" not in verdict(3_000.0, 3_000.0, 9_000.0).how
+
+
+def test_as_data() -> None:
+    assert ZeroCopy(True, "why").to_dict() == {"proved": True, "how": "why"}
+
+
+# Scripted modes
+
+
+class Clock:
+    """Advanced by the calls of the scripted modes alone."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+    def taking(self, *durations: int) -> Callable[..., None]:
+        """A call that takes these durations in turn, over and over."""
+        calls = 0
+
+        def call(*_: Any) -> None:
+            nonlocal calls
+            self.now += durations[calls % len(durations)]
+            calls += 1
+
+        return call
+
+
+class ScriptedResident(ResidentMode):
+    """Runs and copies that take a known time."""
+
+    def __init__(self, run: Callable[..., None], upload: Copy, download: Copy) -> None:
+        self._calls = run, upload, download
+
+    def total(self) -> TimedCall:
+        return self._calls[0], None, None
+
+    def once(self) -> tuple[Copy, Copy]:
+        return self._calls[1], self._calls[2]
+
+
+class ScriptedShared(HostAccessibleMode):
+    """Runs that take a known time."""
+
+    def __init__(self, run: Callable[..., None], same: bool = True) -> None:
+        self._call = run
+        self._same = same
+
+    def total(self) -> TimedCall:
+        return self._call, None, None
+
+    def same_addresses(self) -> bool:
+        return self._same
+
+
+def prove(shared: tuple[int, ...], resident: tuple[int, ...] = (100 * US,)) -> ZeroCopy:
+    """The proof for runs of these durations; an upload takes 30 µs, a download 20 µs."""
+    clock = Clock()
+    theirs = ScriptedResident(clock.taking(*resident), clock.taking(30 * US), clock.taking(20 * US))
+    return prove_zero_copy(ScriptedShared(clock.taking(*shared)), theirs, False, clock)
+
+
+def test_runs_as_fast_as_device_resident_prove_it() -> None:
+    assert prove((100 * US,)) == ZeroCopy(
+        True, "bound addresses are used; a run takes +0.0 µs against device-resident, copying takes 50.0 µs"
+    )
+
+
+def test_runs_that_take_as_long_as_the_copies_do_not() -> None:
+    assert prove((150 * US,)) == ZeroCopy(
+        False, "bound addresses are used, but a run takes +50.0 µs against device-resident, copying takes 50.0 µs"
+    )
+
+
+def test_a_quarter_of_the_copies_is_the_limit() -> None:
+    assert prove((112_400,)).proved
+    assert not prove((112_500,)).proved
+
+
+@pytest.mark.parametrize("noisy", ["shared", "resident"])
+def test_noise_of_either_mode_is_doubt(noisy: str) -> None:
+    """Whole bursts differ by 60 µs a run, more than a copy would show."""
+    burst = 20  # 2 ms of runs of 100 µs
+    bursts = (100 * US,) * (burst + 2) + (160 * US,) * (burst + 1) * 10
+    times = {"shared": (100 * US,), "resident": (100 * US,), noisy: bursts}
+    found = prove(times["shared"], times["resident"])
+    assert not found.proved
+    assert "would not show in the noise: a run takes +0.0 µs" in found.how
+
+
+def test_other_addresses_are_no_zero_copy() -> None:
+    clock = Clock()
+    shared = ScriptedShared(clock.taking(1), same=False)
+    wanted = ZeroCopy(False, "the outputs are not at the addresses that were bound")
+    resident = ScriptedResident(clock.taking(1), clock.taking(1), clock.taking(1))
+    assert prove_zero_copy(shared, resident, False, clock) == wanted
+    assert prove_zero_copy(shared, resident, True, clock) == wanted
+    assert prove_zero_copy(shared, None, False, clock) == wanted
+
+
+def test_in_host_memory_the_addresses_are_proof() -> None:
+    clock = Clock()
+    assert prove_zero_copy(ScriptedShared(clock.taking(1)), None, True, clock) == ZeroCopy(
+        True, "the EP computes in host memory, at the addresses that were bound"
+    )
+
+
+def test_without_device_memory_there_is_nothing_to_compare_with() -> None:
+    clock = Clock()
+    assert prove_zero_copy(ScriptedShared(clock.taking(1)), None, False, clock) == ZeroCopy(
+        False, "bound addresses are used, but there is no device memory to compare a run's time with"
+    )
