@@ -1,0 +1,39 @@
+"""The reference device: an execution provider whose copy and compute times are known by definition."""
+
+from .refdevice import (
+    EP_NAME,
+    EVENT,
+    HONESTY,
+    KINDS,
+    KNOBS,
+    MEMORIES,
+    VENDOR_ID,
+    BuildError,
+    Config,
+    Counter,
+    Events,
+    Honesty,
+    Trace,
+    build,
+    duration_ns,
+    late_ns,
+)
+
+__all__ = [
+    "EP_NAME",
+    "EVENT",
+    "HONESTY",
+    "KINDS",
+    "KNOBS",
+    "MEMORIES",
+    "VENDOR_ID",
+    "BuildError",
+    "Config",
+    "Counter",
+    "Events",
+    "Honesty",
+    "Trace",
+    "build",
+    "duration_ns",
+    "late_ns",
+]

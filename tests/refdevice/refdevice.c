@@ -1,0 +1,476 @@
+/* The reference device: an ONNX Runtime plugin execution provider whose copy and compute times are known by definition.
+ *
+ * A benchmark is checked by measuring something already known. This library is that something: a virtual GPU with
+ * DEFAULT and HOST_ACCESSIBLE memory, copies that take latency + bytes / bandwidth, inferences that take a set time,
+ * several degrees of honesty about when work has finished, failures on demand, and a trace of what really happened.
+ *
+ *   cc -O3 -Wall -Wextra -shared -fPIC -o librefdevice.so refdevice.c -lpthread -lm
+ *
+ * Memory. A DEFAULT pointer leads to pages of garbage (a NaN pattern); the data live in a storage of the same size that
+ * only the device knows, found by address, so that interior pointers work too. A host that reads or writes such a
+ * pointer directly neither crashes nor gets or changes data. HOST_ACCESSIBLE memory is plain, page-aligned host memory.
+ * Blocks are pooled, their storage is populated in advance and their first bytes are overwritten with NaN when they are
+ * handed out: an allocation costs microseconds, and nobody finds the results of an earlier run in a new block.
+ *
+ * Time. Work goes through in-order queues: one default queue for the inferences of all sessions and for copies without
+ * a stream, and one queue for each stream made by create_sync_stream(). Queues run beside each other. An operation
+ * starts when it was queued or when its predecessor ended, whichever is later, does its real work at once and ends at
+ * start + set time, or when the real work is done if that takes longer. A thread that has to wait for the end of
+ * something sleeps until shortly before (knob spin_us) and then spins. Work somebody waits for anyway runs in the
+ * caller's own thread, so that no wake-up lies between its end and the caller's return. The first bytes of every result
+ * that a host can see appear only at the very end: whoever reads too early never sees all of it.
+ *
+ * Copies. Without a stream: synchronous, after everything queued on any queue. With a stream of create_sync_stream():
+ * queued, the call returns at once, and the buffers must live until it is done (closing the stream, or any copy without
+ * a stream, waits for it). Copies ONNX Runtime makes inside a run are synchronous and ordered behind the inferences.
+ * Copies between HOST_ACCESSIBLE and ordinary host memory take only their real time; a copy onto itself takes none.
+ *
+ * Honesty (knob `honesty`):
+ *   sync           Compute returns when the inference is done.
+ *   async-wait     Compute returns at once; the wait at the end of a run (OnRunEnd) is honoured, unless the run option
+ *                  disable_synchronize_execution_providers=1 switches it off.
+ *   async          the run returns at once; only OrtEp::Sync (synchronize_outputs) or a copy waits.
+ *   async-old-api  like async, but the EP reports an API version without OrtEp::Sync, so only a copy waits.
+ *
+ * Knobs. The environment variables REFDEVICE_<KNOB> are read when the library is loaded; the EP options <knob> of a
+ * session override them. compute_us, honesty and ha_copies then hold for that session, everything else for the device,
+ * and so for the whole process from then on. See `knobs` below; refdevice.py documents each.
+ *
+ * "Memory of a run" in the trace and in the knobs: host_accessible if any boundary value lives there; host if inputs
+ * were allocated inside the run, which is what session.run with arrays does (mode cpu); otherwise default.
+ *
+ * The parts: refdevice_device.h is the device (clock, knobs, trace, memory, queues, copies), refdevice_ops.h its
+ * operators, refdevice_graph.h its graphs and inferences, refdevice_ort.h the places in ONNX Runtime's tables. This
+ * file makes an execution provider of them. All are one translation unit.
+ */
+#define _GNU_SOURCE
+#include "refdevice_graph.h"
+
+/* ---- copies ---- */
+
+typedef struct { /* OrtSyncStreamImpl */
+  Table table;
+  Queue *queue;
+  bool of_session; /* a session's stream is the default queue, and what it flushes depends on the honesty */
+  Honesty honesty;
+} Stream;
+
+static void submit_copy(Copy *copy, const Stream *stream) {
+  if (stream && !stream->of_session) {
+    queue_push(stream->queue, &copy->op);
+    return;
+  }
+  if (!stream) {
+    drain_all();
+    copy->op.ready_ns = now_ns();
+  }
+  queue_run(&default_queue, &copy->op);
+}
+
+static Status *copy_tensor(const void *from, const void *to, const Stream *stream) {
+  const void *source, *target;
+  size_t bytes, space;
+  TRY(API(GET_TENSOR_DATA, const void *, const void **)(from, &source));
+  TRY(API(GET_TENSOR_DATA, const void *, const void **)(to, &target));
+  TRY(API(GET_TENSOR_SIZE_IN_BYTES, const void *, size_t *)(from, &bytes));
+  TRY(API(GET_TENSOR_SIZE_IN_BYTES, const void *, size_t *)(to, &space));
+  if (bytes && (!source || !target)) return no_memory();
+  if (space < bytes) return fail("a copy of %zu bytes into a tensor of %zu", bytes, space);
+  if (source == target) {
+    trace_span((Event){.kind = SAME_COPY, .bytes = bytes, .run = this_run.number, .session = this_run.session},
+               now_ns());
+    return NULL;
+  }
+  Copy *copy = new_copy(bytes);
+  copy->from = resolve(source, &copy->from_block);
+  copy->to = resolve(target, &copy->to_block);
+  if (prepare_copy(copy)) {
+    bool upload = copy->op.event.kind == UPLOAD;
+    copy_release(&copy->op);
+    return fail("the reference device was told to fail this %s", upload ? "upload" : "download");
+  }
+  submit_copy(copy, stream);
+  return NULL;
+}
+
+static Status *copy_tensors(void *self, const void **from, void **to, void **streams, size_t count) {
+  (void)self;
+  for (size_t i = 0; i < count; i++) {
+    void *sync_stream = streams ? streams[i] : NULL;
+    TRY(copy_tensor(from[i], to[i], sync_stream ? EP_API(SYNC_STREAM_GET_IMPL, void *, void *)(sync_stream) : NULL));
+  }
+  return NULL;
+}
+
+static bool is_ours(const void *memory_device) {
+  return EP_API(MEMORY_DEVICE_GET_VENDOR_ID, uint32_t, const void *)(memory_device) == VENDOR_ID;
+}
+
+static bool is_host(const void *memory_device) {
+  return EP_API(MEMORY_DEVICE_GET_DEVICE_TYPE, int, const void *)(memory_device) == DEVICE_CPU;
+}
+
+static bool can_copy(const void *self, const void *from, const void *to) {
+  (void)self;
+  return is_ours(from) ? is_ours(to) || is_host(to) : is_host(from) && is_ours(to);
+}
+
+/* ---- streams ---- */
+
+typedef struct { /* OrtSyncNotificationImpl: a place in a queue */
+  Table table;
+  Queue *queue;
+  uint64_t submitted;
+} Notification;
+
+static Status *notification_activate(Notification *self) {
+  self->submitted = atomic_load(&self->queue->submitted);
+  return NULL;
+}
+
+static Status *notification_wait_on_host(Notification *self) {
+  queue_wait(self->queue, self->submitted);
+  return NULL;
+}
+
+/* Simply blocks, unless the consumer is the same queue and therefore behind it anyway. ONNX Runtime passes no consumer
+ * where nodes on the CPU follow. */
+static Status *notification_wait_on_device(Notification *self, void *consumer) {
+  const Stream *stream = consumer ? EP_API(SYNC_STREAM_GET_IMPL, void *, void *)(consumer) : NULL;
+  return stream && stream->queue == self->queue ? NULL : notification_wait_on_host(self);
+}
+
+static Status *stream_create_notification(Stream *self, Notification **notification) {
+  *notification = zeroed(sizeof **notification);
+  **notification = (Notification){
+      {API_VERSION,
+       {(Fn)free, (Fn)notification_activate, (Fn)notification_wait_on_device, (Fn)notification_wait_on_host}},
+      self->queue,
+      0};
+  return NULL;
+}
+
+static void stream_release(Stream *self) {
+  if (!self->of_session) queue_close(self->queue);
+  free(self);
+}
+
+static void *stream_get_handle(Stream *self) { return self->queue; }
+
+static Status *stream_flush(Stream *self) {
+  if (!self->of_session || self->honesty == ASYNC_WAIT) queue_drain(self->queue);
+  return NULL;
+}
+
+static Status *stream_on_run_end(Stream *self) {
+  (void)self;
+  return NULL;
+}
+
+static Stream *new_stream(Queue *queue) {
+  Stream *stream = zeroed(sizeof *stream);
+  *stream = (Stream){.table = {API_VERSION,
+                               {(Fn)stream_release, (Fn)stream_get_handle, (Fn)stream_create_notification,
+                                (Fn)stream_flush, (Fn)stream_on_run_end}},
+                     .queue = queue};
+  return stream;
+}
+
+/* ---- the execution provider of one session ---- */
+
+static const char *get_name(const void *self) {
+  (void)self;
+  return EP_NAME;
+}
+
+static Status *ep_compile(Ep *self, const void **sources, const void **fused, size_t count, Graph **graphs,
+                          void **context_nodes) {
+  (void)context_nodes;
+  for (size_t i = 0; i < count; i++) {
+    Graph *graph = zeroed(sizeof *graph);
+    graph->table =
+        (Table){API_VERSION, {(Fn)graph_create_state, (Fn)graph_compute, (Fn)graph_release_state}};
+    graph->ep = self;
+    Status *status = compile_graph(graph, sources[i], fused[i]);
+    if (status) {
+      release_graph(graph);
+      return status;
+    }
+    graphs[i] = graph;
+  }
+  return NULL;
+}
+
+static void ep_release_graphs(Ep *self, Graph **graphs, size_t count) {
+  (void)self;
+  queue_drain(&default_queue);
+  for (size_t i = 0; i < count; i++) release_graph(graphs[i]);
+}
+
+static Status *ep_on_run_start(Ep *self, const void *options) {
+  (void)options;
+  this_run.number = atomic_fetch_add(&runs_started, 1) + 1;
+  this_run.session = self->session;
+  this_run.start_ns = now_ns();
+  this_run.memory = MEM_NONE;
+  this_run.wrong = false;
+  return NULL;
+}
+
+static Event run_event(const Ep *self, Kind kind) {
+  return (Event){.kind = kind, .run = this_run.number, .session = self->session, .memory = this_run.memory};
+}
+
+static Status *ep_on_run_end(Ep *self, const void *options, bool wait) {
+  (void)options;
+  if (wait && self->honesty == ASYNC_WAIT) {
+    int64_t start = now_ns();
+    queue_drain(&default_queue);
+    trace_span(run_event(self, RUN_END_WAIT), start);
+  }
+  trace_span(run_event(self, RUN), this_run.start_ns);
+  this_run.number = 0;
+  this_run.memory = MEM_NONE;
+  return NULL;
+}
+
+static Status *ep_sync(Ep *self) {
+  int64_t start = now_ns();
+  drain_all();
+  trace_span(run_event(self, SYNC_WAIT), start);
+  return NULL;
+}
+
+static Status *ep_create_sync_stream(Ep *self, const void *memory_device, Stream **stream) {
+  (void)memory_device;
+  *stream = new_stream(&default_queue);
+  (*stream)->of_session = true;
+  (*stream)->honesty = self->honesty;
+  return NULL;
+}
+
+static Ep *new_ep(const Config *config) {
+  static _Atomic uint32_t sessions;
+  Ep *ep = zeroed(sizeof *ep);
+  *ep = (Ep){.compute_ns = config->compute_ns, .ha_copies = config->ha_copies > 0, .honesty = config->honesty};
+  ep->session = atomic_fetch_add(&sessions, 1) + 1;
+  ep->table.version = config->honesty == ASYNC_OLD_API ? API_VERSION_WITHOUT_SYNC : API_VERSION;
+  Fn *call = ep->table.call;
+  call[EP_GET_NAME] = (Fn)get_name;
+  call[EP_GET_CAPABILITY] = (Fn)ep_get_capability;
+  call[EP_COMPILE] = (Fn)ep_compile;
+  call[EP_RELEASE_NODE_COMPUTE_INFOS] = (Fn)ep_release_graphs;
+  call[EP_ON_RUN_START] = (Fn)ep_on_run_start;
+  call[EP_ON_RUN_END] = (Fn)ep_on_run_end;
+  call[EP_CREATE_SYNC_STREAM] = (Fn)ep_create_sync_stream;
+  call[EP_SYNC] = (Fn)ep_sync;
+  return ep;
+}
+
+/* ---- the factory ---- */
+
+typedef struct { /* OrtEpFactory */
+  Table table;
+  void *hardware;
+  void *default_info, *accessible_info; /* OrtMemoryInfo */
+} Factory;
+
+typedef struct { /* OrtAllocator */
+  Table table;
+  const void *info;
+  Memory memory;
+} Allocator;
+
+static void *allocator_alloc(Allocator *self, size_t bytes) { return device_alloc(bytes, self->memory); }
+
+static void allocator_free(Allocator *self, void *pointer) {
+  (void)self;
+  device_free(pointer);
+}
+
+static const void *allocator_info(const Allocator *self) { return self->info; }
+
+static const char *factory_get_vendor(const void *self) {
+  (void)self;
+  return "ortbench";
+}
+
+static uint32_t factory_get_vendor_id(const void *self) {
+  (void)self;
+  return VENDOR_ID;
+}
+
+static const char *factory_get_version(const void *self) {
+  (void)self;
+  return EP_VERSION;
+}
+
+static bool factory_is_stream_aware(const void *self) {
+  (void)self;
+  return true;
+}
+
+static Status *factory_get_supported_devices(Factory *self, const void *const *devices, size_t device_count,
+                                             void **ep_devices, size_t space, size_t *count) {
+  (void)devices;
+  (void)device_count;
+  *count = 0;
+  if (space < 1) return NULL;
+  TRY(EP_API(CREATE_EP_DEVICE, Status *, Factory *, void *, const void *, const void *, void **)(
+      self, self->hardware, NULL, NULL, &ep_devices[0]));
+  TRY(EP_API(EP_DEVICE_ADD_ALLOCATOR_INFO, Status *, void *, void *)(ep_devices[0], self->default_info));
+  TRY(EP_API(EP_DEVICE_ADD_ALLOCATOR_INFO, Status *, void *, void *)(ep_devices[0], self->accessible_info));
+  *count = 1;
+  return NULL;
+}
+
+static Status *apply_options(Config *config, const void *entries) {
+  const char *const *keys, *const *values;
+  size_t count;
+  ((void (*)(const void *, const char *const **, const char *const **, size_t *))ort[GET_KEY_VALUE_PAIRS])(
+      entries, &keys, &values, &count);
+  for (size_t i = 0; i < count; i++) {
+    size_t prefix = sizeof OPTION_PREFIX - 1;
+    if (strncmp(keys[i], OPTION_PREFIX, prefix) != 0) continue;
+    const char *error = set_knob(config, keys[i] + prefix, values[i]);
+    if (error) return fail("%s: %s", EP_NAME, error);
+  }
+  return NULL;
+}
+
+static Status *read_options(Config *config, const void *session_options) {
+  void *entries = NULL;
+  TRY(API(GET_SESSION_OPTIONS_CONFIG_ENTRIES, const void *, void **)(session_options, &entries));
+  Status *status = apply_options(config, entries);
+  ((void (*)(void *))ort[RELEASE_KEY_VALUE_PAIRS])(entries);
+  return status;
+}
+
+static Status *factory_create_ep(Factory *self, const void *const *devices, const void *const *metadata, size_t count,
+                                 const void *session_options, const void *logger, Ep **ep) {
+  (void)self;
+  (void)devices;
+  (void)metadata;
+  (void)count;
+  (void)logger;
+  pthread_mutex_lock(&config_lock);
+  Config config = device_config;
+  Status *status = read_options(&config, session_options);
+  if (!status) {
+    Config own = device_config; /* what a session's options may not change for the next session */
+    *ep = new_ep(&config);
+    device_config = config;
+    device_config.compute_ns = own.compute_ns;
+    device_config.ha_copies = own.ha_copies;
+    device_config.honesty = own.honesty;
+  }
+  pthread_mutex_unlock(&config_lock);
+  return status;
+}
+
+static void factory_release_ep(Factory *self, Ep *ep) {
+  (void)self;
+  free(ep);
+}
+
+static Status *factory_create_allocator(Factory *self, const void *info, const void *options, Allocator **allocator) {
+  (void)options;
+  int memory = ((int (*)(const void *))ort[MEMORY_INFO_GET_DEVICE_MEM_TYPE])(info);
+  bool accessible = memory == ORT_MEMORY_HOST_ACCESSIBLE;
+  Allocator *made = zeroed(sizeof *made);
+  *made = (Allocator){{API_VERSION, {(Fn)allocator_alloc, (Fn)allocator_free, (Fn)allocator_info, (Fn)allocator_alloc}},
+                      accessible ? self->accessible_info : self->default_info,
+                      accessible ? MEM_HOST_ACCESSIBLE : MEM_DEFAULT};
+  *allocator = made;
+  return NULL;
+}
+
+static void factory_release_allocator(Factory *self, Allocator *allocator) {
+  (void)self;
+  free(allocator);
+}
+
+static Status *factory_create_data_transfer(Factory *self, Table **transfer) {
+  (void)self;
+  *transfer = zeroed(sizeof **transfer);
+  **transfer = (Table){API_VERSION, {(Fn)free, (Fn)can_copy, (Fn)copy_tensors}};
+  return NULL;
+}
+
+static Status *factory_create_sync_stream(Factory *self, const void *memory_device, const void *options,
+                                          Stream **stream) {
+  (void)self;
+  (void)memory_device;
+  (void)options;
+  *stream = new_stream(queue_open());
+  return NULL;
+}
+
+static Status *create_memory_info(const char *name, int memory, void **info) {
+  return API(CREATE_MEMORY_INFO_V2, const char *, int, uint32_t, int32_t, int, size_t, int, void **)(
+      name, DEVICE_GPU, VENDOR_ID, 0, memory, PAGE, 0, info);
+}
+
+static Status *create_hardware(void **hardware) {
+  void *metadata;
+  ((void (*)(void **))ort[CREATE_KEY_VALUE_PAIRS])(&metadata);
+  ((void (*)(void *, const char *, const char *))ort[ADD_KEY_VALUE_PAIR])(metadata, "is_virtual", "1");
+  Status *status = EP_API(CREATE_HARDWARE_DEVICE, Status *, int, uint32_t, uint32_t, const char *, void *, void **)(
+      HARDWARE_GPU, VENDOR_ID, 1, "ortbench", metadata, hardware);
+  ((void (*)(void *))ort[RELEASE_KEY_VALUE_PAIRS])(metadata);
+  return status;
+}
+
+static void fill_factory(Factory *factory) {
+  Fn *call = factory->table.call;
+  factory->table.version = API_VERSION;
+  call[FACTORY_GET_NAME] = (Fn)get_name;
+  call[FACTORY_GET_VENDOR] = (Fn)factory_get_vendor;
+  call[FACTORY_GET_SUPPORTED_DEVICES] = (Fn)factory_get_supported_devices;
+  call[FACTORY_CREATE_EP] = (Fn)factory_create_ep;
+  call[FACTORY_RELEASE_EP] = (Fn)factory_release_ep;
+  call[FACTORY_GET_VENDOR_ID] = (Fn)factory_get_vendor_id;
+  call[FACTORY_GET_VERSION] = (Fn)factory_get_version;
+  call[FACTORY_CREATE_ALLOCATOR] = (Fn)factory_create_allocator;
+  call[FACTORY_RELEASE_ALLOCATOR] = (Fn)factory_release_allocator;
+  call[FACTORY_CREATE_DATA_TRANSFER] = (Fn)factory_create_data_transfer;
+  call[FACTORY_IS_STREAM_AWARE] = (Fn)factory_is_stream_aware;
+  call[FACTORY_CREATE_SYNC_STREAM] = (Fn)factory_create_sync_stream;
+}
+
+typedef struct { /* OrtApiBase */
+  const Fn *(*get_api)(uint32_t version);
+  const char *(*get_version)(void);
+} ApiBase;
+
+__attribute__((visibility("default"))) Status *CreateEpFactories(const char *registered_name, const ApiBase *base,
+                                                                 const void *logger, Factory **factories, size_t space,
+                                                                 size_t *count) {
+  (void)registered_name;
+  (void)logger;
+  const Fn *newest = base->get_api(API_VERSION);
+  ort = newest ? newest : base->get_api(1);
+  if (!newest) return fail("%s needs ONNX Runtime 1.%d or newer", EP_NAME, API_VERSION);
+  ort_ep = ((const Fn *(*)(void))ort[GET_EP_API])();
+  if (space < 1) return fail("%s: no room for a factory", EP_NAME);
+  const char *error = config_from_environment(&device_config);
+  if (!error) error = trace_open();
+  if (error) return fail("%s: %s", EP_NAME, error);
+  Factory *factory = zeroed(sizeof *factory);
+  fill_factory(factory);
+  TRY(create_hardware(&factory->hardware));
+  TRY(create_memory_info("RefDevice", ORT_MEMORY_DEFAULT, &factory->default_info));
+  TRY(create_memory_info("RefDeviceHostAccessible", ORT_MEMORY_HOST_ACCESSIBLE, &factory->accessible_info));
+  factories[0] = factory;
+  *count = 1;
+  return NULL;
+}
+
+__attribute__((visibility("default"))) Status *ReleaseEpFactory(Factory *factory) {
+  for (Queue *queue = queues; queue; queue = queue->next) queue_stop_thread(queue); /* the library may go away now */
+  ((void (*)(void *))ort[RELEASE_MEMORY_INFO])(factory->default_info);
+  ((void (*)(void *))ort[RELEASE_MEMORY_INFO])(factory->accessible_info);
+  EP_API(RELEASE_HARDWARE_DEVICE, void, void *)(factory->hardware);
+  free(factory);
+  return NULL;
+}

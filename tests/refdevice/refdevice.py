@@ -1,0 +1,276 @@
+"""Builds, configures and reads the reference device.
+
+The device is a plugin execution provider for ONNX Runtime, written in C, whose copy and compute times are known by
+definition; ``refdevice.c`` explains how it behaves. This module compiles it, turns a `Config` into the environment or
+the EP options it reads, and reads the trace it leaves, also from another process and also after a crash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+EP_NAME = "RefDeviceExecutionProvider"
+VENDOR_ID = 0x0B0B
+
+Honesty = Literal["sync", "async-wait", "async", "async-old-api"]
+HONESTY: tuple[Honesty, ...] = ("sync", "async-wait", "async", "async-old-api")
+
+SOURCES = ("refdevice.c", "refdevice_device.h", "refdevice_graph.h", "refdevice_ops.h", "refdevice_ort.h")
+_FLAGS = ("-std=c11", "-O3", "-Wall", "-Wextra", "-shared", "-fPIC")
+_LIBRARIES = ("-lpthread", "-lm")
+
+
+class BuildError(RuntimeError):
+    """The library could not be compiled."""
+
+
+def _compiler() -> list[str]:
+    named = os.environ.get("CC")
+    if named:
+        return shlex.split(named)
+    for name in ("cc", "gcc", "clang"):
+        if shutil.which(name):
+            return [name]
+    raise BuildError("the reference device needs a C compiler: install gcc or clang, or name one in the variable CC")
+
+
+def build(directory: Path) -> Path:
+    """Compile the library into `directory` and return its path. Nothing is compiled if the sources are unchanged."""
+    here = Path(__file__).parent
+    command = [*_compiler(), *_FLAGS]
+    digest = hashlib.sha256(" ".join([*command, *_LIBRARIES]).encode())
+    for name in SOURCES:
+        digest.update((here / name).read_bytes())
+    library = directory / f"librefdevice-{digest.hexdigest()[:12]}.so"
+    if library.exists():
+        return library
+    directory.mkdir(parents=True, exist_ok=True)
+    unfinished = library.with_suffix(f".{os.getpid()}.tmp")
+    command += ["-o", str(unfinished), str(here / SOURCES[0]), *_LIBRARIES]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise BuildError(f"the C compiler could not be started: {error}") from error
+    if done.returncode != 0:
+        raise BuildError(f"the reference device could not be compiled: {shlex.join(command)}\n{done.stderr}")
+    unfinished.replace(library)  # at once, so that a second process never loads half a library
+    return library
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """All knobs of the device.
+
+    A trigger is a text ``N`` (the Nth time, counted from 1), ``N+`` (from the Nth on) or ``0`` (never), optionally with
+    ``:host``, ``:default`` or ``:host_accessible`` behind it, which makes it look only at that memory. For runs that is
+    the memory of the run: ``host`` is `session.run` with arrays, ``default`` device tensors, ``host_accessible``
+    zero-copy. For copies, ``host`` are those inside a run and ``default`` those asked for outside of one. For
+    allocations it is the memory allocated.
+
+    GB/s are 1e9 bytes a second, and 0 means no limit: the copy takes its latency.
+    """
+
+    compute_us: float = 2000.0
+    """How long one inference lasts, in microseconds."""
+    upload_latency_us: float = 10.0
+    """An upload (to DEFAULT memory) lasts this many microseconds ..."""
+    upload_gbps: float = 4.0
+    """... and its bytes at this many GB/s."""
+    download_latency_us: float = 10.0
+    """A download (from DEFAULT memory) lasts this many microseconds ..."""
+    download_gbps: float = 4.0
+    """... and its bytes at this many GB/s."""
+    device_copy_latency_us: float = 5.0
+    """A copy inside DEFAULT memory lasts this many microseconds ..."""
+    device_copy_gbps: float = 8.0
+    """... and its bytes at this many GB/s."""
+    honesty: Honesty = "sync"
+    """When a run returns, and which calls wait for the device; see refdevice.c."""
+    ha_copies: bool = False
+    """HOST_ACCESSIBLE values are copied to private memory and back in every run, at the price of an upload and a
+    download each."""
+    spin_us: float = 200.0
+    """A waiting thread sleeps until this many microseconds before the end and spins from there. With a second and more
+    it never sleeps, which costs a core and keeps the host's caches warm: what the host does after a sleep is tens of
+    microseconds slower, and that is the host's time, not the device's."""
+    fail_upload: str = "0"
+    """Trigger: an upload that returns an error. Weights are uploads too."""
+    fail_download: str = "0"
+    """Trigger: a download that returns an error."""
+    fail_alloc: str = "0"
+    """Trigger: an allocation that fails."""
+    fail_alloc_bytes: str = "0"
+    """Every allocation of at least this many bytes fails; ``BYTES`` or ``BYTES:memory``."""
+    abort_run: str = "0"
+    """Trigger: a run that calls abort()."""
+    hang_run: str = "0"
+    """Trigger: a run that never returns."""
+    wrong_run: str = "0"
+    """Trigger: a run whose first output has one wrong value, its first."""
+    trace: Path | None = None
+    """File for the trace; None keeps none."""
+    trace_records: int = 1_000_000
+    """Room in the trace, in records; more are counted but not kept."""
+
+    def options(self) -> dict[str, str]:
+        """The knobs as EP options of a session (without the trace, which is the library's)."""
+        return {name: text for name, text in self._texts().items() if not name.startswith("trace")}
+
+    def environ(self) -> dict[str, str]:
+        """The knobs as environment variables, to be added to those of the process that loads the library."""
+        return {f"REFDEVICE_{name.upper()}": text for name, text in self._texts().items()}
+
+    def _texts(self) -> dict[str, str]:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: _text(value) for name, value in values.items() if value is not None}
+
+    def upload_ns(self, size: int) -> float:
+        """How long an upload of `size` bytes lasts by definition, in nanoseconds."""
+        return _link_ns(self.upload_latency_us, self.upload_gbps, size)
+
+    def download_ns(self, size: int) -> float:
+        """How long a download of `size` bytes lasts by definition, in nanoseconds."""
+        return _link_ns(self.download_latency_us, self.download_gbps, size)
+
+    def device_copy_ns(self, size: int) -> float:
+        """How long a copy of `size` bytes inside DEFAULT memory lasts by definition, in nanoseconds."""
+        return _link_ns(self.device_copy_latency_us, self.device_copy_gbps, size)
+
+    def compute_ns(self) -> float:
+        """How long an inference lasts by definition, in nanoseconds."""
+        return self.compute_us * 1000
+
+
+KNOBS = tuple(field.name for field in fields(Config))  # in the order of the table in refdevice_device.h
+
+
+def _text(value: object) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _link_ns(latency_us: float, gbps: float, size: int) -> float:
+    return latency_us * 1000 + (size / gbps if gbps else 0.0)
+
+
+KINDS = {
+    1: "upload",
+    2: "download",
+    3: "device-copy",
+    4: "host-copy",
+    5: "same-copy",
+    6: "inference",
+    7: "ha-copy",
+    8: "alloc",
+    9: "free",
+    10: "sync-wait",
+    11: "run-end-wait",
+    12: "run",
+    13: "failure",
+}
+"""Kinds of events. ``same-copy`` is a copy of a value onto itself, ``host-copy`` one between HOST_ACCESSIBLE and host
+memory, ``sync-wait`` a call of OrtEp::Sync, ``run`` the span of a run as the EP sees it."""
+
+MEMORIES = ("none", "host", "default", "host_accessible")
+
+EVENT = np.dtype(
+    [
+        ("sequence", "<u8"),
+        ("kind", "<u4"),
+        ("queue", "<u4"),
+        ("bytes", "<u8"),
+        ("queued_ns", "<i8"),
+        ("start_ns", "<i8"),
+        ("planned_end_ns", "<i8"),
+        ("end_ns", "<i8"),
+        ("work_ns", "<i8"),
+        ("run", "<u8"),
+        ("memory", "<u4"),
+        ("source", "<u4"),
+        ("destination", "<u4"),
+        ("pid", "<u4"),
+        ("failed", "<u4"),
+        ("session", "<u4"),
+    ]
+)
+"""One record. Times are those of `time.perf_counter_ns`; `queue` 0 is the default queue; `run` counts from 1 in a
+process and is 0 outside of runs; `memory`, `source` and `destination` index `MEMORIES`; `work_ns` is the part of start
+to end that was real copying or computing; in a failure, `bytes` indexes `KNOBS`."""
+
+_HEADER = np.dtype(
+    [
+        ("magic", "S8"),
+        ("version", "<u4"),
+        ("record_bytes", "<u4"),
+        ("capacity", "<u8"),
+        ("next", "<u8"),
+        ("reserved", "<u8", (4,)),
+        ("counters", [("count", "<u8"), ("bytes", "<u8"), ("ns", "<u8")], (32,)),
+    ]
+)
+_HEADER_BYTES = 4096
+
+Events = npt.NDArray[np.void]
+
+
+@dataclass(frozen=True)
+class Counter:
+    """How often something happened since the trace was made, with how many bytes and nanoseconds in all."""
+
+    count: int
+    bytes: int
+    ns: int
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What the device did, in the order in which it ended; of all processes that used the same trace file."""
+
+    counters: dict[str, Counter]
+    events: Events
+    dropped: int
+    """Events that found no room in the trace; the counters have them."""
+
+    @classmethod
+    def read(cls, path: Path) -> Trace:
+        """Read a trace file, at any time: its processes may be alive or dead."""
+        with path.open("rb") as file:
+            head = np.frombuffer(file.read(_HEADER_BYTES), dtype=_HEADER, count=1)[0]
+            if head["magic"] != b"REFDEVTR" or head["version"] != 1 or head["record_bytes"] != EVENT.itemsize:
+                raise ValueError(f"{path} is not a trace of this reference device")
+            started, capacity = int(head["next"]), int(head["capacity"])
+            records = file.read(min(started, capacity) * EVENT.itemsize)
+        events: Events = np.frombuffer(records, dtype=EVENT)
+        counters = {name: Counter(*(int(n) for n in head["counters"][kind])) for kind, name in KINDS.items()}
+        return cls(counters, events[events["sequence"] > 0], max(0, started - capacity))
+
+    def of(self, *kinds: str, memory: str | None = None) -> Events:
+        """The events of these kinds, and of this memory if one is named."""
+        numbers = [number for number, name in KINDS.items() if name in kinds]
+        if len(numbers) != len(kinds):
+            raise ValueError(f"unknown kind among {kinds}")
+        chosen: Events = self.events[np.isin(self.events["kind"], numbers)]
+        return chosen if memory is None else chosen[chosen["memory"] == MEMORIES.index(memory)]
+
+    def failures(self) -> list[str]:
+        """The knobs whose injected failures happened, in order."""
+        return [KNOBS[int(event["bytes"])] for event in self.of("failure")]
+
+
+def duration_ns(events: Events) -> npt.NDArray[Any]:
+    """How long each event lasted, in nanoseconds."""
+    return np.asarray(events["end_ns"] - events["start_ns"])
+
+
+def late_ns(events: Events) -> npt.NDArray[Any]:
+    """How much later than planned each event ended, in nanoseconds."""
+    return np.asarray(events["end_ns"] - events["planned_end_ns"])

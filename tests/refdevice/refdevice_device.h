@@ -1,0 +1,798 @@
+/* The reference device itself: clock, knobs, trace, memory, queues and copies. Nothing of ONNX Runtime: refdevice.c,
+ * which includes this file once, makes an execution provider of it and explains how it behaves.
+ */
+#ifndef REFDEVICE_DEVICE_H
+#define REFDEVICE_DEVICE_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
+extern char **environ;
+
+enum { STREAMING_BYTES = 1 << 18 }; /* from this size on, data go past the caches */
+
+static void *zeroed(size_t bytes) {
+  void *memory = calloc(1, bytes ? bytes : 1);
+  if (!memory) abort();
+  return memory;
+}
+
+/* Functions that can fail return NULL, or what is wrong: a text that holds until the thread's next one. */
+__attribute__((format(printf, 1, 2))) static const char *explain(const char *format, ...) {
+  static _Thread_local char message[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(message, sizeof message, format, arguments);
+  va_end(arguments);
+  return message;
+}
+
+/* ---- the clock: CLOCK_MONOTONIC, which Python's time.perf_counter_ns reads too ---- */
+
+static int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static void sleep_until(int64_t time_ns) {
+  struct timespec t = {time_ns / 1000000000LL, time_ns % 1000000000LL};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {
+  }
+}
+
+/* ---- knobs ---- */
+
+typedef enum { MEM_NONE, MEM_HOST, MEM_DEFAULT, MEM_HOST_ACCESSIBLE } Memory;
+static const char *const memory_names[] = {"none", "host", "default", "host_accessible"};
+
+typedef enum { SYNC, ASYNC_WAIT, ASYNC, ASYNC_OLD_API } Honesty;
+static const char *const honesty_names[] = {"sync", "async-wait", "async", "async-old-api"};
+
+/* "N", "N+", "N:memory" or "N+:memory": the Nth time (counted from 1), or from the Nth on; 0 is never. */
+typedef struct {
+  uint64_t number, seen;
+  bool onwards;
+  Memory memory; /* MEM_NONE: whatever the memory */
+} Trigger;
+
+typedef struct {
+  double latency_ns, bytes_per_ns; /* 0 bytes/ns: no limit */
+} Link;
+
+typedef struct {
+  Link upload, download, device_copy;
+  double compute_ns, ha_copies, spin_ns;
+  Honesty honesty;
+  Trigger fail_upload, fail_download, fail_alloc, fail_alloc_bytes, abort_run, hang_run, wrong_run;
+} Config;
+
+typedef enum { KNOB_US, KNOB_NUMBER, KNOB_HONESTY, KNOB_TRIGGER, KNOB_TEXT } KnobType;
+
+static const struct {
+  const char *name;
+  KnobType type;
+  size_t offset;
+} knobs[] = {
+    {"compute_us", KNOB_US, offsetof(Config, compute_ns)},
+    {"upload_latency_us", KNOB_US, offsetof(Config, upload.latency_ns)},
+    {"upload_gbps", KNOB_NUMBER, offsetof(Config, upload.bytes_per_ns)},
+    {"download_latency_us", KNOB_US, offsetof(Config, download.latency_ns)},
+    {"download_gbps", KNOB_NUMBER, offsetof(Config, download.bytes_per_ns)},
+    {"device_copy_latency_us", KNOB_US, offsetof(Config, device_copy.latency_ns)},
+    {"device_copy_gbps", KNOB_NUMBER, offsetof(Config, device_copy.bytes_per_ns)},
+    {"honesty", KNOB_HONESTY, offsetof(Config, honesty)},
+    {"ha_copies", KNOB_NUMBER, offsetof(Config, ha_copies)},
+    {"spin_us", KNOB_US, offsetof(Config, spin_ns)},
+    {"fail_upload", KNOB_TRIGGER, offsetof(Config, fail_upload)},
+    {"fail_download", KNOB_TRIGGER, offsetof(Config, fail_download)},
+    {"fail_alloc", KNOB_TRIGGER, offsetof(Config, fail_alloc)},
+    {"fail_alloc_bytes", KNOB_TRIGGER, offsetof(Config, fail_alloc_bytes)},
+    {"abort_run", KNOB_TRIGGER, offsetof(Config, abort_run)},
+    {"hang_run", KNOB_TRIGGER, offsetof(Config, hang_run)},
+    {"wrong_run", KNOB_TRIGGER, offsetof(Config, wrong_run)},
+    {"trace", KNOB_TEXT, 0},         /* environment only, read by trace_open */
+    {"trace_records", KNOB_TEXT, 0}, /* environment only, read by trace_open */
+};
+
+static Config device_config;
+static pthread_mutex_t config_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int index_in(const char *const names[], int count, const char *name) {
+  for (int i = 0; i < count; i++) {
+    if (strcmp(names[i], name) == 0) return i;
+  }
+  return -1;
+}
+
+static bool parse_number(const char *text, double *number) {
+  char *end;
+  *number = strtod(text, &end);
+  return end != text && *end == 0 && *number >= 0 && isfinite(*number);
+}
+
+static bool parse_trigger(const char *text, Trigger *trigger) {
+  char *end;
+  *trigger = (Trigger){.number = strtoull(text, &end, 10)};
+  if (end == text || *text == '-') return false;
+  trigger->onwards = *end == '+';
+  if (trigger->onwards) end++;
+  if (*end == 0) return true;
+  int memory = *end == ':' ? index_in(memory_names, 4, end + 1) : -1;
+  trigger->memory = memory > 0 ? (Memory)memory : MEM_NONE;
+  return memory > 0;
+}
+
+static bool parse_value(KnobType type, const char *text, void *target) {
+  double number;
+  switch (type) {
+    case KNOB_TEXT: return true;
+    case KNOB_TRIGGER: return parse_trigger(text, target);
+    case KNOB_HONESTY: {
+      int kind = index_in(honesty_names, 4, text);
+      if (kind >= 0) *(Honesty *)target = (Honesty)kind;
+      return kind >= 0;
+    }
+    default:
+      if (!parse_number(text, &number)) return false;
+      *(double *)target = type == KNOB_US ? number * 1000 : number;
+      return true;
+  }
+}
+
+/* A mistyped knob must not pass for a measurement of the real setting, so unknown names are errors. */
+static const char *set_knob(Config *config, const char *name, const char *text) {
+  for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++) {
+    if (strcmp(knobs[i].name, name) != 0) continue;
+    if (parse_value(knobs[i].type, text, (char *)config + knobs[i].offset)) return NULL;
+    return explain("'%s' is not a value for the knob %s", text, name);
+  }
+  return explain("there is no knob %s", name);
+}
+
+static Config default_config(void) {
+  return (Config){.upload = {10000, 4},
+                  .download = {10000, 4},
+                  .device_copy = {5000, 8},
+                  .compute_ns = 2000000,
+                  .spin_ns = 200000};
+}
+
+static const char *config_from_environment(Config *config) {
+  static const char prefix[] = "REFDEVICE_";
+  *config = default_config();
+  for (char **entry = environ; *entry; entry++) {
+    char name[64];
+    size_t length = 0;
+    if (strncmp(*entry, prefix, sizeof prefix - 1) != 0) continue;
+    const char *knob = *entry + sizeof prefix - 1;
+    for (; knob[length] && knob[length] != '=' && length < sizeof name - 1; length++) {
+      name[length] = (char)(knob[length] >= 'A' && knob[length] <= 'Z' ? knob[length] + 32 : knob[length]);
+    }
+    name[length] = 0;
+    const char *error = set_knob(config, name, knob[length] ? knob + length + 1 : "");
+    if (error) return error;
+  }
+  return NULL;
+}
+
+static bool fires(Trigger *trigger, Memory memory) {
+  if (!trigger->number || (trigger->memory && trigger->memory != memory)) return false;
+  pthread_mutex_lock(&config_lock);
+  uint64_t seen = ++trigger->seen;
+  pthread_mutex_unlock(&config_lock);
+  return seen == trigger->number || (trigger->onwards && seen > trigger->number);
+}
+
+static int64_t link_ns(const Link *link, uint64_t bytes) {
+  double transfer = link->bytes_per_ns > 0 ? (double)bytes / link->bytes_per_ns : 0;
+  return (int64_t)(link->latency_ns + transfer);
+}
+
+/* ---- the trace: a file that others may map and read at any time, also when this process has died ---- */
+
+typedef enum {
+  UPLOAD = 1,  /* to DEFAULT memory */
+  DOWNLOAD,    /* from DEFAULT memory */
+  DEVICE_COPY, /* inside DEFAULT memory */
+  HOST_COPY,   /* between host memory and HOST_ACCESSIBLE memory */
+  SAME_COPY,   /* a copy onto itself */
+  INFERENCE,
+  HA_COPY, /* the copies that `ha_copies` adds */
+  ALLOC,
+  FREE,
+  SYNC_WAIT,    /* a call of OrtEp::Sync */
+  RUN_END_WAIT, /* the wait for the device in OnRunEnd */
+  RUN,          /* from OnRunStart to OnRunEnd */
+  FAILURE,      /* an injected failure; bytes is the knob's index in `knobs` */
+  KINDS = 32,
+} Kind;
+
+typedef struct {
+  uint64_t sequence; /* 1, 2, ...; written last: 0 is a record that is not there yet */
+  uint32_t kind, queue;
+  uint64_t bytes;
+  int64_t queued_ns, start_ns, planned_end_ns, end_ns;
+  int64_t work_ns; /* of start to end, the real copying or computing */
+  uint64_t run;    /* counted from 1; 0 outside of a run */
+  uint32_t memory; /* of the run, or of the allocation */
+  uint32_t source, destination;
+  uint32_t pid, failed, session;
+} Event;
+
+typedef struct {
+  char magic[8];
+  uint32_t version, record_bytes;
+  uint64_t capacity;
+  _Atomic uint64_t next;
+  uint64_t reserved[4];
+  struct {
+    _Atomic uint64_t count, bytes, ns;
+  } counter[KINDS];
+} TraceHeader;
+
+enum { TRACE_VERSION = 1, TRACE_HEADER_BYTES = 4096 };
+static TraceHeader *trace_header;
+static Event *trace_events;
+static uint32_t own_pid;
+
+static uint64_t trace_records(void) {
+  const char *text = getenv("REFDEVICE_TRACE_RECORDS");
+  uint64_t records = text ? strtoull(text, NULL, 10) : 0;
+  return records ? records : 1000000;
+}
+
+/* Several processes may share one file: the first sets it up, the others append. */
+static bool trace_prepare(int file, TraceHeader *header) {
+  struct stat info;
+  if (fstat(file, &info) != 0) return false;
+  if (info.st_size >= TRACE_HEADER_BYTES) {
+    return pread(file, header, sizeof *header, 0) == sizeof *header && memcmp(header->magic, "REFDEVTR", 8) == 0 &&
+           header->version == TRACE_VERSION && header->record_bytes == sizeof(Event);
+  }
+  *header = (TraceHeader){.version = TRACE_VERSION, .record_bytes = sizeof(Event), .capacity = trace_records()};
+  memcpy(header->magic, "REFDEVTR", 8);
+  return ftruncate(file, (off_t)(TRACE_HEADER_BYTES + header->capacity * sizeof(Event))) == 0 &&
+         pwrite(file, header, sizeof *header, 0) == sizeof *header;
+}
+
+static const char *trace_open(void) {
+  static TraceHeader nowhere; /* counts, and holds no records */
+  const char *path = getenv("REFDEVICE_TRACE");
+  own_pid = (uint32_t)getpid();
+  trace_header = &nowhere;
+  if (!path || !*path) return NULL;
+  int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (file < 0) return explain("cannot open the trace %s: %s", path, strerror(errno));
+  TraceHeader header;
+  flock(file, LOCK_EX);
+  bool ready = trace_prepare(file, &header);
+  flock(file, LOCK_UN);
+  size_t bytes = ready ? TRACE_HEADER_BYTES + header.capacity * sizeof(Event) : 0;
+  void *mapped = ready ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+  close(file);
+  if (mapped == MAP_FAILED) return explain("%s cannot be used as a trace", path);
+  trace_header = mapped;
+  trace_events = (Event *)((char *)mapped + TRACE_HEADER_BYTES);
+  return NULL;
+}
+
+static void trace(const Event *event) {
+  uint64_t index = atomic_fetch_add(&trace_header->next, 1);
+  if (index < trace_header->capacity) {
+    Event *record = &trace_events[index];
+    memcpy((char *)record + sizeof record->sequence, (const char *)event + sizeof event->sequence,
+           sizeof *event - sizeof event->sequence);
+    record->pid = own_pid;
+    __atomic_store_n(&record->sequence, index + 1, __ATOMIC_RELEASE);
+  }
+  atomic_fetch_add(&trace_header->counter[event->kind].count, 1);
+  atomic_fetch_add(&trace_header->counter[event->kind].bytes, event->bytes);
+  atomic_fetch_add(&trace_header->counter[event->kind].ns, (uint64_t)(event->end_ns - event->start_ns));
+}
+
+/* What happened between `start` and now, outside of the queues. */
+static void trace_span(Event event, int64_t start) {
+  event.queued_ns = event.start_ns = start;
+  event.planned_end_ns = event.end_ns = now_ns();
+  trace(&event);
+}
+
+static void trace_failure(const Trigger *trigger, Memory memory) {
+  size_t offset = (size_t)((const char *)trigger - (const char *)&device_config), index = 0;
+  while (knobs[index].offset != offset) index++;
+  trace_span((Event){.kind = FAILURE, .bytes = index, .memory = memory, .failed = 1}, now_ns());
+}
+
+/* Whether a knob of the device says that this very operation fails. */
+static bool fails(Trigger *trigger, Memory memory) {
+  bool fired = fires(trigger, memory);
+  if (fired) trace_failure(trigger, memory);
+  return fired;
+}
+
+/* ---- the run the calling thread is in ---- */
+
+static _Thread_local struct {
+  uint64_t number; /* 0 outside of a run */
+  uint32_t session;
+  int64_t start_ns;
+  Memory memory; /* MEM_NONE until the first Compute has seen the values */
+  bool wrong;
+} this_run;
+static _Atomic uint64_t runs_started;
+
+/* ---- memory ---- */
+
+typedef struct Block {
+  char *address; /* what ORT gets: garbage pages for DEFAULT memory, the storage itself for HOST_ACCESSIBLE */
+  char *storage;
+  size_t bytes, capacity;
+  Memory memory;
+  uint64_t run; /* the run it was allocated in */
+  int uses;     /* the owner, and every queued operation */
+  struct Block *next;
+} Block;
+
+enum { GARBAGE_BYTES = 1 << 20, PAGE = 4096, HUGE_PAGE = 1 << 21, HEAD_BYTES = 4096 };
+static const uint64_t POOL_BYTES = 1ull << 30;
+static const uint32_t GARBAGE = 0x7FC0ADDE; /* a NaN, whichever four bytes of it are read as float32 */
+
+static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
+static Block **blocks; /* in use, sorted by address */
+static size_t block_count, block_space;
+static Block *pool;
+static uint64_t pool_bytes;
+static int garbage_file = -1;
+
+static void fill_garbage(void *target, size_t bytes) {
+  for (size_t i = 0; i + sizeof GARBAGE <= bytes; i += sizeof GARBAGE) {
+    memcpy((char *)target + i, &GARBAGE, sizeof GARBAGE);
+  }
+}
+
+static bool open_garbage(void) {
+  if (garbage_file >= 0) return true;
+  int file = memfd_create("refdevice-garbage", MFD_CLOEXEC);
+  if (file < 0 || ftruncate(file, GARBAGE_BYTES) != 0) return false;
+  void *pages = mmap(NULL, GARBAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (pages == MAP_FAILED) return false;
+  fill_garbage(pages, GARBAGE_BYTES);
+  munmap(pages, GARBAGE_BYTES);
+  garbage_file = file;
+  return true;
+}
+
+/* The same garbage file over and over: readable everywhere, and hardly any memory. */
+static char *map_garbage(size_t bytes) {
+  if (!open_garbage()) return NULL;
+  char *start = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (start == MAP_FAILED) return NULL;
+  for (size_t at = 0; at < bytes; at += GARBAGE_BYTES) {
+    size_t part = bytes - at < GARBAGE_BYTES ? bytes - at : GARBAGE_BYTES;
+    if (mmap(start + at, part, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, garbage_file, 0) == MAP_FAILED) {
+      munmap(start, bytes);
+      return NULL;
+    }
+  }
+  return start;
+}
+
+/* Memory that is all there. In huge pages where it is large: that spares the caches of the host, whose own speed after
+ * an operation is part of what is measured. */
+static char *map_storage(size_t bytes) {
+  size_t spare = bytes >= HUGE_PAGE ? HUGE_PAGE : 0;
+  char *mapped = mmap(NULL, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return NULL;
+  size_t before = spare ? (size_t)(-(uintptr_t)mapped % HUGE_PAGE) : 0;
+  if (before) munmap(mapped, before);
+  if (spare > before) munmap(mapped + before + bytes, spare - before);
+  if (spare) madvise(mapped + before, bytes, MADV_HUGEPAGE);
+  memset(mapped + before, 0, bytes);
+  return mapped + before;
+}
+
+static Block *new_block(size_t capacity, Memory memory) {
+  char *storage = map_storage(capacity);
+  if (!storage) return NULL;
+  char *address = memory == MEM_DEFAULT ? map_garbage(capacity) : storage;
+  if (!address) {
+    munmap(storage, capacity);
+    return NULL;
+  }
+  Block *block = zeroed(sizeof *block);
+  *block = (Block){.address = address, .storage = storage, .capacity = capacity, .memory = memory};
+  return block;
+}
+
+static void delete_block(Block *block) {
+  munmap(block->storage, block->capacity);
+  if (block->address != block->storage) munmap(block->address, block->capacity);
+  free(block);
+}
+
+static Block *take_from_pool(size_t capacity, Memory memory) {
+  for (Block **link = &pool; *link; link = &(*link)->next) {
+    Block *block = *link;
+    if (block->capacity != capacity || block->memory != memory) continue;
+    *link = block->next;
+    pool_bytes -= capacity;
+    return block;
+  }
+  return NULL;
+}
+
+/* How many blocks in use start at or below `address`. */
+static size_t blocks_upto(const char *address) {
+  size_t low = 0, high = block_count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (blocks[middle]->address <= address) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+static void list_block(Block *block) {
+  if (block_count == block_space) {
+    block_space = block_space ? 2 * block_space : 64;
+    blocks = realloc(blocks, block_space * sizeof *blocks);
+    if (!blocks) abort();
+  }
+  size_t at = blocks_upto(block->address);
+  memmove(&blocks[at + 1], &blocks[at], (block_count++ - at) * sizeof *blocks);
+  blocks[at] = block;
+}
+
+static void unlist_block(Block *block) {
+  size_t at = blocks_upto(block->address);
+  memmove(&blocks[at - 1], &blocks[at], (block_count-- - at) * sizeof *blocks);
+}
+
+/* Memory can be freed while queued work still uses it: a block goes back to the pool when its last user is gone. */
+static void drop_block(Block *block) {
+  if (!block) return;
+  pthread_mutex_lock(&memory_lock);
+  if (--block->uses == 0) {
+    unlist_block(block);
+    if (pool_bytes + block->capacity <= POOL_BYTES) {
+      pool_bytes += block->capacity;
+      block->next = pool;
+      pool = block;
+    } else {
+      delete_block(block);
+    }
+  }
+  pthread_mutex_unlock(&memory_lock);
+}
+
+/* Turns a pointer ORT holds into the data behind it. `*block` gets a use that must be dropped, NULL for host memory. */
+static char *resolve(const void *pointer, Block **block) {
+  pthread_mutex_lock(&memory_lock);
+  size_t at = blocks_upto(pointer);
+  *block = at && (const char *)pointer < blocks[at - 1]->address + blocks[at - 1]->capacity ? blocks[at - 1] : NULL;
+  if (*block) (*block)->uses++;
+  pthread_mutex_unlock(&memory_lock);
+  return *block ? (*block)->storage + ((const char *)pointer - (*block)->address) : (char *)pointer;
+}
+
+static Block *allocate_block(size_t bytes, Memory memory) {
+  size_t capacity = ((bytes ? bytes : 1) + PAGE - 1) / PAGE * PAGE;
+  pthread_mutex_lock(&memory_lock);
+  Block *block = take_from_pool(capacity, memory);
+  if (!block) block = new_block(capacity, memory);
+  if (block) {
+    block->bytes = bytes;
+    block->uses = 1;
+    block->run = this_run.number;
+    fill_garbage(block->storage, HEAD_BYTES);
+    list_block(block);
+  }
+  pthread_mutex_unlock(&memory_lock);
+  return block;
+}
+
+static bool allocation_fails(size_t bytes, Memory memory) {
+  Trigger *large = &device_config.fail_alloc_bytes;
+  if (fails(&device_config.fail_alloc, memory)) return true;
+  if (!large->number || bytes < large->number || (large->memory && large->memory != memory)) return false;
+  trace_failure(large, memory);
+  return true;
+}
+
+static Event memory_event(Kind kind, size_t bytes, Memory memory) {
+  return (Event){.kind = kind, .bytes = bytes, .memory = memory, .run = this_run.number, .session = this_run.session};
+}
+
+static void *device_alloc(size_t bytes, Memory memory) {
+  int64_t start = now_ns();
+  if (allocation_fails(bytes, memory)) return NULL;
+  Block *block = allocate_block(bytes, memory);
+  Event event = memory_event(ALLOC, bytes, memory);
+  event.failed = !block;
+  trace_span(event, start);
+  return block ? block->address : NULL;
+}
+
+static void device_free(void *pointer) {
+  int64_t start = now_ns();
+  Block *block;
+  resolve(pointer, &block);
+  if (!block) return;
+  Event event = memory_event(FREE, block->bytes, block->memory);
+  drop_block(block); /* the use taken just now */
+  drop_block(block); /* the owner's */
+  trace_span(event, start);
+}
+
+/* ---- queues ---- */
+
+typedef struct Op {
+  Event event;
+  int64_t ready_ns; /* it starts then, or when its predecessor ends */
+  int64_t duration_ns;
+  bool watched; /* the caller waits for it, in whose thread it runs */
+  void (*work)(struct Op *);   /* everything, but for the first bytes of what a host can see */
+  void (*finish)(struct Op *); /* those bytes, when the time has come */
+  void (*release)(struct Op *);
+  struct Op *next;
+} Op;
+
+typedef struct Queue {
+  uint32_t id;
+  pthread_mutex_t lock;
+  pthread_cond_t wake;
+  pthread_t thread;
+  bool has_thread, busy, stop;
+  Op *first, *last;
+  _Atomic uint64_t submitted, done;
+  _Atomic int64_t horizon; /* when everything submitted should be done */
+  int64_t last_end;
+  struct Queue *next;
+} Queue;
+
+static Queue default_queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+static Queue *queues = &default_queue; /* all of them; the default queue is always last */
+static pthread_mutex_t queues_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t queues_made;
+
+static void wait_until(int64_t deadline) {
+  int64_t spin = (int64_t)device_config.spin_ns;
+  if (deadline - now_ns() > spin) sleep_until(deadline - spin);
+  while (now_ns() < deadline) {
+  }
+}
+
+/* Copies past the caches: a real device's copy would not push the host's code and data out of them either. */
+static void copy_streaming(char *to, const char *from, size_t bytes) {
+  size_t at = 0;
+#ifdef __SSE2__
+  if (bytes >= STREAMING_BYTES) memcpy(to, from, at = (size_t)(-(uintptr_t)to % 64));
+  for (; bytes >= STREAMING_BYTES && at + 64 <= bytes; at += 64) {
+    _mm_prefetch(from + at + 512, _MM_HINT_NTA);
+    for (size_t i = at; i < at + 64; i += 16) {
+      _mm_stream_si128((__m128i *)(void *)(to + i), _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
+    }
+  }
+  _mm_sfence();
+#endif
+  memcpy(to + at, from + at, bytes - at);
+}
+
+/* A copy in two steps. Until the second, nobody can take the target for complete. */
+static void copy_tail(char *to, const char *from, size_t bytes) {
+  if (bytes > HEAD_BYTES) copy_streaming(to + HEAD_BYTES, from + HEAD_BYTES, bytes - HEAD_BYTES);
+}
+
+static void copy_head(char *to, const char *from, size_t bytes) {
+  memcpy(to, from, bytes < HEAD_BYTES ? bytes : HEAD_BYTES);
+}
+
+static void op_execute(Queue *queue, Op *op) {
+  Event *event = &op->event;
+  event->start_ns = op->ready_ns > queue->last_end ? op->ready_ns : queue->last_end;
+  event->planned_end_ns = event->start_ns + op->duration_ns;
+  int64_t work_start = now_ns();
+  op->work(op);
+  event->work_ns = now_ns() - work_start;
+  wait_until(event->planned_end_ns);
+  op->finish(op);
+  event->end_ns = queue->last_end = now_ns();
+  trace(event);
+}
+
+static void queue_finished(Queue *queue) {
+  queue->busy = false;
+  atomic_fetch_add(&queue->done, 1);
+  pthread_cond_signal(&queue->wake);
+}
+
+static void *queue_thread(void *argument) {
+  Queue *queue = argument;
+  prctl(PR_SET_NAME, "refdevice");
+  prctl(PR_SET_TIMERSLACK, 1);
+  pthread_mutex_lock(&queue->lock);
+  while (!queue->stop || queue->first) {
+    Op *op = queue->busy ? NULL : queue->first;
+    if (!op) {
+      pthread_cond_wait(&queue->wake, &queue->lock);
+      continue;
+    }
+    queue->first = op->next;
+    queue->busy = true;
+    pthread_mutex_unlock(&queue->lock);
+    op_execute(queue, op);
+    op->release(op);
+    pthread_mutex_lock(&queue->lock);
+    queue_finished(queue);
+  }
+  pthread_mutex_unlock(&queue->lock);
+  return NULL;
+}
+
+static void queue_wait(Queue *queue, uint64_t submitted) {
+  while (atomic_load(&queue->done) < submitted) {
+    int64_t now = now_ns(), spin = (int64_t)device_config.spin_ns, early = atomic_load(&queue->horizon) - now;
+    if (early > spin) sleep_until(now + early - spin);
+    else if (early > -5000000) sched_yield(); /* the device's thread may need this very core */
+    else usleep(50);
+  }
+}
+
+static void queue_drain(Queue *queue) { queue_wait(queue, atomic_load(&queue->submitted)); }
+
+static void drain_all(void) {
+  pthread_mutex_lock(&queues_lock);
+  for (Queue *queue = queues; queue; queue = queue->next) queue_drain(queue);
+  pthread_mutex_unlock(&queues_lock);
+}
+
+/* With the lock held. */
+static uint64_t queue_claim(Queue *queue, const Op *op) {
+  int64_t horizon = atomic_load(&queue->horizon);
+  int64_t start = horizon > op->ready_ns ? horizon : op->ready_ns;
+  atomic_store(&queue->horizon, start + op->duration_ns);
+  return atomic_fetch_add(&queue->submitted, 1) + 1;
+}
+
+static void queue_push(Queue *queue, Op *op) {
+  op->event.queue = queue->id;
+  pthread_mutex_lock(&queue->lock);
+  queue_claim(queue, op);
+  if (queue->first) queue->last->next = op;
+  else queue->first = op;
+  queue->last = op;
+  if (!queue->has_thread) queue->has_thread = pthread_create(&queue->thread, NULL, queue_thread, queue) == 0;
+  if (!queue->has_thread) abort();
+  pthread_cond_signal(&queue->wake);
+  pthread_mutex_unlock(&queue->lock);
+}
+
+/* Runs an operation in the calling thread, behind everything that is in the queue. */
+static void queue_run(Queue *queue, Op *op) {
+  op->event.queue = queue->id;
+  op->watched = true;
+  pthread_mutex_lock(&queue->lock);
+  while (queue->first || queue->busy) {
+    pthread_mutex_unlock(&queue->lock);
+    queue_drain(queue);
+    pthread_mutex_lock(&queue->lock);
+  }
+  queue_claim(queue, op);
+  queue->busy = true;
+  pthread_mutex_unlock(&queue->lock);
+  op_execute(queue, op);
+  op->release(op);
+  pthread_mutex_lock(&queue->lock);
+  queue_finished(queue);
+  pthread_mutex_unlock(&queue->lock);
+}
+
+static Queue *queue_open(void) {
+  Queue *queue = zeroed(sizeof *queue);
+  pthread_mutex_init(&queue->lock, NULL);
+  pthread_cond_init(&queue->wake, NULL);
+  pthread_mutex_lock(&queues_lock);
+  queue->id = ++queues_made;
+  queue->next = queues;
+  queues = queue;
+  pthread_mutex_unlock(&queues_lock);
+  return queue;
+}
+
+static void queue_stop_thread(Queue *queue) {
+  if (!queue->has_thread) return;
+  pthread_mutex_lock(&queue->lock);
+  queue->stop = true;
+  pthread_cond_signal(&queue->wake);
+  pthread_mutex_unlock(&queue->lock);
+  pthread_join(queue->thread, NULL);
+  queue->has_thread = queue->stop = false;
+}
+
+static void queue_close(Queue *queue) {
+  queue_stop_thread(queue);
+  pthread_mutex_lock(&queues_lock);
+  Queue **link = &queues;
+  while (*link != queue) link = &(*link)->next;
+  *link = queue->next;
+  pthread_mutex_unlock(&queues_lock);
+  free(queue);
+}
+
+/* ---- copies ---- */
+
+typedef struct {
+  Op op;
+  char *from, *to;
+  Block *from_block, *to_block;
+} Copy;
+
+static void copy_work(Op *op) { copy_tail(((Copy *)op)->to, ((Copy *)op)->from, op->event.bytes); }
+
+static void copy_finish(Op *op) { copy_head(((Copy *)op)->to, ((Copy *)op)->from, op->event.bytes); }
+
+static void copy_release(Op *op) {
+  Copy *copy = (Copy *)op;
+  drop_block(copy->from_block);
+  drop_block(copy->to_block);
+  free(copy);
+}
+
+static Copy *new_copy(size_t bytes) {
+  Copy *copy = zeroed(sizeof *copy);
+  copy->op = (Op){.work = copy_work, .finish = copy_finish, .release = copy_release};
+  copy->op.event = (Event){.bytes = bytes, .run = this_run.number, .session = this_run.session};
+  copy->op.ready_ns = copy->op.event.queued_ns = now_ns();
+  return copy;
+}
+
+static Memory memory_of(const Block *block) { return block ? block->memory : MEM_HOST; }
+
+static Kind copy_kind(Memory from, Memory to) {
+  if (from == MEM_DEFAULT) return to == MEM_DEFAULT ? DEVICE_COPY : DOWNLOAD;
+  return to == MEM_DEFAULT ? UPLOAD : HOST_COPY;
+}
+
+/* Fills in what depends on the two memories, and says whether a knob makes this copy fail. */
+static bool prepare_copy(Copy *copy) {
+  Event *event = &copy->op.event;
+  Config *config = &device_config;
+  event->source = memory_of(copy->from_block);
+  event->destination = memory_of(copy->to_block);
+  event->kind = copy_kind((Memory)event->source, (Memory)event->destination);
+  event->memory = event->run ? MEM_HOST : MEM_DEFAULT;
+  switch (event->kind) {
+    case UPLOAD:
+      copy->op.duration_ns = link_ns(&config->upload, event->bytes);
+      return fails(&config->fail_upload, (Memory)event->memory);
+    case DOWNLOAD:
+      copy->op.duration_ns = link_ns(&config->download, event->bytes);
+      return fails(&config->fail_download, (Memory)event->memory);
+    case DEVICE_COPY: copy->op.duration_ns = link_ns(&config->device_copy, event->bytes); return false;
+    default: return false;
+  }
+}
+
+#endif

@@ -1,0 +1,433 @@
+"""Tests of the reference device itself: what it claims about itself is what it does, with the trace as the witness.
+
+Nothing here depends on how fast or how busy the machine is. That something waits for the device is a comparison of two
+points in time, which holds whatever the load. That something does not wait is shown by a call that returned before the
+device was done; a busy machine could hide that once, so a scenario tries several times and one success is proof.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from .refdevice import (
+    EVENT,
+    HONESTY,
+    KINDS,
+    KNOBS,
+    MEMORIES,
+    SOURCES,
+    VENDOR_ID,
+    BuildError,
+    Config,
+    Events,
+    Honesty,
+    Trace,
+    build,
+    duration_ns,
+    late_ns,
+)
+
+HERE = Path(__file__).parent
+TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a scenario reported, and the device's trace."""
+
+    found: dict[str, Any]
+    trace: Trace
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("refdevice"))
+
+
+Start = Callable[..., subprocess.Popen[str]]
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def start(library: Path) -> Iterator[Start]:
+    """Starts a scenario; whatever still runs at the end of the test is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def starter(config: Config, *scenario: str) -> subprocess.Popen[str]:
+        command = [sys.executable, str(HERE / "scenarios.py"), str(library), *scenario]
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("REFDEVICE_")}
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, env=inherited | config.environ(), stdout=pipe, stderr=pipe, text=True)
+        started.append(process)
+        return process
+
+    yield starter
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def run(start: Start, tmp_path: Path) -> Run:
+    """Runs a scenario to its end, which must be the expected one."""
+
+    def runner(*scenario: str, code: int = 0, **knobs: Any) -> Outcome:
+        process = start(Config(trace=tmp_path / "trace", **knobs), *scenario)
+        output, errors = process.communicate(timeout=TIMEOUT_S)
+        assert process.returncode == code, errors
+        found = json.loads(output) if code == 0 else {}
+        return Outcome(found, Trace.read(tmp_path / "trace"))
+
+    return runner
+
+
+# ---- the device and its memory ----
+
+
+def test_device_describes_itself(run: Run) -> None:
+    assert run("device").found == {
+        "vendor": "ortbench",
+        "version": "1.0.0",
+        "type": "GPU",
+        "vendor_id": VENDOR_ID,
+        "virtual": "1",
+        "memory": ["default", "host_accessible"],
+    }
+
+
+def test_default_memory_is_useless_to_the_host_and_host_accessible_memory_is_not(run: Run) -> None:
+    assert run("memory").found == {
+        "equal_elements_seen": 0,
+        "survives_host_writes": True,
+        "page_aligned": True,
+        "view_is_the_memory": True,
+        "new_block_is_nan": True,
+    }
+
+
+def test_copies_are_right_between_all_memories(run: Run) -> None:
+    outcome = run("copies")
+    assert all(outcome.found["right"].values()), outcome.found["right"]
+    assert "8 bytes" in outcome.found["too_large"]
+
+
+# ---- times and trace ----
+
+
+def test_operations_last_as_long_as_the_knobs_say(run: Run) -> None:
+    knobs = {"upload_latency_us": 30, "upload_gbps": 2, "download_latency_us": 50, "download_gbps": 1}
+    knobs |= {"device_copy_latency_us": 20, "device_copy_gbps": 4}
+    config = Config(**knobs)  # type: ignore[arg-type]
+    trace = run("copies", **knobs).trace
+    promised: dict[str, Callable[[int], float]] = {
+        "upload": config.upload_ns,
+        "download": config.download_ns,
+        "device-copy": config.device_copy_ns,
+        "host-copy": lambda size: 0.0,
+    }
+    for kind, duration in promised.items():
+        events = trace.of(kind)
+        assert len(events) > 0
+        planned = events["planned_end_ns"] - events["start_ns"]
+        expected = [duration(int(size)) for size in events["bytes"]]
+        assert (np.abs(planned - np.array(expected)) <= 1).all()
+        assert (late_ns(events) >= 0).all()
+
+
+def test_an_inference_lasts_at_least_its_set_time(run: Run) -> None:
+    outcome = run("three_runs", compute_us=1234.5)
+    inferences = outcome.trace.of("inference")
+    assert outcome.found["right"] == [True, True, True]
+    assert (inferences["planned_end_ns"] - inferences["start_ns"] == 1_234_500).all()
+    assert (duration_ns(inferences) >= 1_234_500).all()
+    assert [MEMORIES[n] for n in inferences["memory"]] == ["host", "default", "host_accessible"]
+
+
+def test_each_mode_makes_the_copies_it_is_known_for(run: Run) -> None:
+    trace = run("three_runs").trace
+    kinds = {n: [KINDS[int(e["kind"])] for e in trace.events if e["run"] == n] for n in (1, 2, 3)}
+    moved = {n: [kind for kind in kinds[n] if "load" in kind or "copy" in kind] for n in kinds}
+    assert moved[1] == ["upload", "download"]
+    assert moved[2] == []
+    assert set(moved[3]) <= {"same-copy"}
+
+
+def test_counters_agree_with_the_events(run: Run) -> None:
+    trace = run("copies").trace
+    for kind, counter in trace.counters.items():
+        events = trace.of(kind)
+        assert counter.count == len(events), kind
+        assert counter.bytes == int(events["bytes"].sum()), kind
+        assert counter.ns == int(duration_ns(events).sum()), kind
+    assert trace.dropped == 0
+
+
+def test_a_full_trace_keeps_counting(run: Run) -> None:
+    trace = run("copies", trace_records=5).trace
+    assert len(trace.events) == 5
+    assert trace.dropped == sum(counter.count for counter in trace.counters.values()) - 5 > 0
+
+
+def test_processes_share_a_trace(run: Run) -> None:
+    first = run("three_runs").trace
+    both = run("three_runs").trace
+    assert len(set(both.events["pid"])) == 2
+    assert len(both.of("inference")) == 2 * len(first.of("inference"))
+
+
+def test_a_trace_is_not_read_from_another_file(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(bytes(5000))
+    with pytest.raises(ValueError, match="not a trace"):
+        Trace.read(other)
+
+
+# ---- operators ----
+
+
+def test_operators_agree_with_the_onnx_reference(run: Run) -> None:
+    found = run("operators").found
+    assert len(found) > 20
+    assert {name: model["error"] for name, model in found.items() if model["error"] > 1e-5} == {}
+    on_cpu = {name: model["on_cpu"] for name, model in found.items() if model["on_cpu"]}
+    assert on_cpu == {"Erf in the middle": ["Erf"], "Erf alone": ["Erf"]}
+
+
+# ---- honesty ----
+
+# By kind: which of a call's three steps waits for the inference, first with ORT's wait at the end of a run, then with
+# the run option that switches that wait off.
+WAITS: dict[Honesty, tuple[str, str]] = {
+    "sync": ("run", "run"),
+    "async-wait": ("run", "synchronize"),
+    "async": ("synchronize", "synchronize"),
+    "async-old-api": ("copy", "copy"),
+}
+STEPS = ("run", "synchronize", "copy")
+
+
+@pytest.mark.parametrize("honesty", HONESTY)
+def test_only_the_promised_step_waits(run: Run, honesty: Honesty) -> None:
+    outcome = run("honesty", honesty=honesty, compute_us=20_000)
+    calls = outcome.found["calls"]
+    inferences = outcome.trace.of("inference")[1:]  # without the one of mode cpu
+    assert len(inferences) == len(calls) == 12
+    for memory in ("default", "host_accessible"):
+        for disabled in (False, True):
+            waits = STEPS.index(WAITS[honesty][disabled])
+            returned = [
+                [call[step] >= inference["end_ns"] for step in STEPS]
+                for call, inference in zip(calls, inferences, strict=True)
+                if (call["memory"], call["wait_disabled"]) == (memory, disabled)
+            ]
+            assert all(all(steps[waits:]) for steps in returned)
+            assert waits == 0 or not all(any(steps[:waits]) for steps in returned)
+    check_results(calls, inferences)
+    assert outcome.found["cpu"]
+
+
+def check_results(calls: list[dict[str, Any]], inferences: Events) -> None:
+    """Right once something has waited; whoever reads HOST_ACCESSIBLE memory before that sees it is not there yet."""
+    assert all(call["right"] for call in calls)
+    for call, inference in zip(calls, inferences, strict=True):
+        if "seen" in call:
+            assert call["seen_right"] or call["run"] < inference["end_ns"]
+            assert not call["seen_right"] or call["seen"] >= inference["planned_end_ns"]
+
+
+def test_a_session_chooses_its_own_times_and_honesty(run: Run) -> None:
+    trace = run("own_options", compute_us=1000, upload_latency_us=100).trace
+    inferences, uploads = trace.of("inference"), trace.of("upload")
+    assert list(inferences["planned_end_ns"] - inferences["start_ns"]) == [5_500_000, 1_000_000]
+    latencies = uploads["planned_end_ns"] - uploads["start_ns"] - 1000
+    assert list(latencies) == [100_000, 3_000_000, 3_000_000]  # copies are the device's, and keep the new time
+
+
+# ---- streams ----
+
+
+def test_a_stream_runs_beside_an_inference_and_is_in_order_itself(run: Run) -> None:
+    outcome = run("streams", compute_us=30_000, upload_latency_us=20_000)
+    trace, uploads = outcome.trace, outcome.trace.of("upload")
+    assert all(outcome.found["right"])
+    assert outcome.found["handle"]
+    uploads = uploads[uploads["queue"] > 0].reshape(-1, 2)
+    inferences = trace.of("inference")
+    assert (uploads[:, 1]["start_ns"] >= uploads[:, 0]["end_ns"]).all()
+    assert any(
+        inference["start_ns"] < pair[1]["end_ns"] and pair[0]["start_ns"] < inference["end_ns"]
+        for inference, pair in zip(inferences, uploads, strict=True)
+    )
+    returned = np.array(outcome.found["copies_returned"])
+    assert (returned < uploads[:, 1]["end_ns"]).any()
+
+
+def test_a_copy_without_a_stream_waits_for_all_streams(run: Run) -> None:
+    trace = run("streams", upload_latency_us=5000).trace
+    uploads = trace.of("upload")
+    uploads = uploads[uploads["queue"] > 0].reshape(-1, 2)
+    first_reads = trace.of("download")[::2]
+    assert (first_reads["start_ns"] >= uploads[:, 1]["end_ns"]).all()
+
+
+def test_a_process_may_end_with_work_in_flight(run: Run) -> None:
+    run("open_stream", compute_us=50_000, upload_latency_us=50_000)
+
+
+# ---- failures ----
+
+
+def test_copies_and_allocations_fail_when_told(run: Run) -> None:
+    outcome = run("failures", compute_us=0)
+    assert outcome.found == {
+        "upload 2": [False, True, False, False],
+        "upload 3+ of runs": [False, False, True, True],
+        "download 1": [True, False, False, False],
+        "download 2 of runs": [False, True, False, False],
+        "alloc in runs": [True, False, False],
+        "pointers": [True, False, True, True],
+        "large": [True, False, True],
+        "after": True,
+    }
+    assert outcome.trace.failures() == [
+        "fail_upload",
+        "fail_upload",
+        "fail_upload",
+        "fail_download",
+        "fail_download",
+        "fail_alloc",
+        "fail_alloc",
+        "fail_alloc_bytes",
+    ]
+
+
+@pytest.mark.parametrize("memory", ["host", "default", "host_accessible"])
+def test_outputs_are_wrong_in_one_memory_only(run: Run, memory: str) -> None:
+    wrong = run("wrong_outputs", memory, compute_us=0).found
+    assert wrong == {name: [0, 1, 1] if name == memory else [0, 0, 0] for name in MEMORIES[1:]}
+
+
+@pytest.mark.parametrize("honesty", ["sync", "async"])
+def test_hidden_copies_take_time_and_are_witnessed(run: Run, honesty: Honesty) -> None:
+    config = Config(upload_latency_us=300, download_latency_us=400)
+    outcome = run("hidden_copies", honesty, compute_us=500, upload_latency_us=300, download_latency_us=400)
+    assert outcome.found["right"]
+    order = outcome.trace.of("ha-copy", "inference")
+    assert [KINDS[int(kind)] for kind in order["kind"]] == ["ha-copy", "inference", "ha-copy"] * 2
+    planned = order["planned_end_ns"] - order["start_ns"]
+    size = 4 * 5000
+    assert list(planned) == [config.upload_ns(size), 500_000, config.download_ns(size)] * 2
+    assert (order["start_ns"][1:] >= order["end_ns"][:-1]).all()
+
+
+@pytest.mark.parametrize(("memory", "finished"), [("host", 0), ("default", 1), ("host_accessible", 2)])
+def test_the_trace_outlives_an_abort(run: Run, memory: str, finished: int) -> None:
+    trace = run("three_runs", code=-signal.SIGABRT, abort_run=f"1:{memory}", compute_us=0).trace
+    assert trace.failures() == ["abort_run"]
+    assert len(trace.of("inference")) == finished
+
+
+def test_a_hanging_run_is_seen_from_outside(start: Start, tmp_path: Path) -> None:
+    config = Config(trace=tmp_path / "trace", hang_run="2")
+    process = start(config, "three_runs")
+    deadline = time.monotonic() + TIMEOUT_S
+    while "hang_run" not in failures_so_far(tmp_path / "trace"):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert process.poll() is None
+    assert len(Trace.read(tmp_path / "trace").of("inference")) == 1
+
+
+def failures_so_far(path: Path) -> list[str]:
+    ready = path.exists() and path.stat().st_size > 0
+    return Trace.read(path).failures() if ready else []
+
+
+# ---- knobs and building ----
+
+
+def test_a_mistyped_option_is_an_error(run: Run) -> None:
+    found = run("wrong_option").found
+    assert "no knob compute_ms" in found["name"]
+    assert "'perhaps' is not a value for the knob honesty" in found["value"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("REFDEVICE_COMPUTE_US", "soon"),
+        ("REFDEVICE_UPLOAD_GBPS", "-1"),
+        ("REFDEVICE_FAIL_UPLOAD", "2:elsewhere"),
+        ("REFDEVICE_SPEED", "1"),
+    ],
+)
+def test_a_mistyped_variable_is_an_error(start: Start, monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setattr(Config, "environ", lambda self: {name: value})
+    process = start(Config(), "device")
+    _, errors = process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 1
+    assert name.removeprefix("REFDEVICE_").lower() in errors
+
+
+def test_the_python_side_names_what_the_c_side_has() -> None:
+    source = "".join((HERE / name).read_text() for name in SOURCES)
+    assert tuple(re.findall(r'^    \{"(\w+)", KNOB_', source, re.MULTILINE)) == KNOBS
+    kinds = re.search(r"UPLOAD = 1,.*?KINDS", source, re.DOTALL)
+    assert kinds
+    names = re.findall(r"^  ([A-Z_]+)(?: = 1)?,", "  " + kinds.group(), re.MULTILINE)
+    assert [name.lower().replace("_", "-") for name in names] == list(KINDS.values())
+    assert EVENT.itemsize == 96
+
+
+def test_config_reaches_the_device_as_variables_and_as_options() -> None:
+    config = Config(compute_us=5500, honesty="async", ha_copies=True, trace=Path("t"))
+    assert config.environ()["REFDEVICE_COMPUTE_US"] == "5500"
+    assert config.environ()["REFDEVICE_TRACE"] == "t"
+    assert config.options()["ha_copies"] == "1"
+    assert {name for name in KNOBS if not name.startswith("trace")} == set(config.options())
+    assert "REFDEVICE_TRACE" not in Config().environ()
+
+
+def test_the_build_is_kept_and_speaks_up_when_it_fails(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = library.stat().st_mtime_ns
+    assert build(library.parent) == library
+    assert library.stat().st_mtime_ns == made
+    monkeypatch.setenv("CC", "false")
+    with pytest.raises(BuildError, match="could not be compiled"):
+        build(tmp_path)
+    monkeypatch.setenv("CC", str(tmp_path / "no-compiler"))
+    with pytest.raises(BuildError, match="could not be started"):
+        build(tmp_path)
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(BuildError, match="needs a C compiler"):
+        build(tmp_path)
+
+
+def test_the_source_compiles_without_warnings(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", f"{os.environ.get('CC', 'cc')} -Werror -O2")
+    assert build(tmp_path).exists()
+
+
+def test_the_module_is_a_command(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.refdevice"]
+    root = HERE.parent.parent
+    built = subprocess.run([*command, str(tmp_path)], cwd=root, capture_output=True, text=True, check=True)
+    assert Path(built.stdout.strip()).exists()
+    assert subprocess.run(command, cwd=root, capture_output=True, check=False).returncode == 2
