@@ -33,6 +33,7 @@ from ortbench.plan import (
     Plan,
     Target,
     check,
+    check_library,
     parse_dims,
     parse_pairs,
     parse_ranges,
@@ -257,9 +258,10 @@ def _exit_code(bench: Bench) -> int:
 
 
 @app.command()
-def devices(json_out: JsonOut = None) -> None:
+def devices(ep_library: EpLibrary = None, json_out: JsonOut = None) -> None:
     """List every installed execution provider, its hardware, memory, streams, and the modes it can do."""
-    found = _ask_worker("devices", 120.0)
+    check_library(ep_library)
+    found = _ask_worker("devices", 120.0, library=ep_library)
     if _as_json(found, json_out):
         return
     from ortbench.listing import print_devices

@@ -236,8 +236,17 @@ def check(plan: Plan) -> None:
     for option, tolerance in (("--rtol", plan.inputs.rtol), ("--atol", plan.inputs.atol)):
         if tolerance is not None and not tolerance >= 0:
             raise BadInput(f"{option} {tolerance:g}: cannot be negative")
-    if plan.target.library is not None and not Path(plan.target.library).is_file():
-        raise BadInput(f"--ep-library: no such file: {plan.target.library}")
+    check_library(plan.target.library)
     for option, path in (("--input", plan.inputs.path), ("--expect", plan.inputs.expect)):
         if path is not None and not Path(path).exists():
             raise BadInput(f"{option}: no such file or folder: {path}")
+
+
+def check_library(path: str | None) -> None:
+    """Refuse a plugin EP's library that is not there.
+
+    Raises:
+        BadInput: no such file.
+    """
+    if path is not None and not Path(path).is_file():
+        raise BadInput(f"--ep-library: no such file: {path}")

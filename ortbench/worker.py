@@ -146,12 +146,12 @@ class Worker:
             once = dict(zip(("upload_ns", "download_ns"), map(_median_time, made.once()), strict=True))
         return {"differs": wrong, "once": once}
 
-    def devices(self) -> Answer:
-        """Every EP and its devices."""
+    def devices(self, library: str | None = None) -> Answer:
+        """Every EP and its devices, those of a library that is not a package included."""
         from ortbench.runtime.devices import list_devices
 
         _quiet_ort()
-        return {"eps": list_devices(), "runtime": _runtime()}
+        return {"eps": list_devices(library), "runtime": _runtime()}
 
     def inspect(self, model: str, target: dict[str, Any] | None, inputs: dict[str, Any]) -> Answer:
         """What a model takes, gives and consists of."""

@@ -18,6 +18,7 @@ from ortbench.runtime.providers import (
     ep_devices,
     plugins,
     register,
+    register_library,
 )
 from ortbench.runtime.session import hardware
 
@@ -25,15 +26,20 @@ from ortbench.runtime.session import hardware
 _NOT_LOCAL = {"AzureExecutionProvider"}
 
 
-def list_devices() -> list[dict[str, Any]]:
-    """One entry an EP: ``name``, ``library``, ``version``, ``package``, ``problem`` (why it does not load, or None) and
+def list_devices(library: str | None = None) -> list[dict[str, Any]]:
+    """One entry an EP, of those installed and of a plugin EP's `library`: ``name``, ``library``, ``version``, ``package``, ``problem`` (why it does not load, or None) and
     ``devices`` with ``hardware``, ``memory``, ``streams`` and ``modes`` (mode → None, or why it cannot be done)."""
     entries = [_entry(CPU_EP, None, ort.__version__, "onnxruntime", None)]
     seen = {CPU_EP}
+    if library is not None:
+        for name in register_library(library):
+            seen.add(name)
+            entries.append(_entry(name, library, None, None, None))
     for plugin in plugins():
         for name in plugin.ep_names or (plugin.module,):
-            seen.add(name)
-            entries.append(_plugin_entry(name, plugin))
+            if name not in seen:
+                seen.add(name)
+                entries.append(_plugin_entry(name, plugin))
     for name in ort.get_available_providers():
         if name not in seen | _NOT_LOCAL:
             seen.add(name)

@@ -318,12 +318,8 @@ def _with_device(name: str, index: int | None, library: str | None, version: str
 
 
 def _from_library(target: Target, library: str) -> Provider:
-    """A plugin EP from a library: the EP names it brings are those that appear with it."""
-    before = {device.ep_name for device in all_ep_devices()}
-    register(library, library)
-    names = sorted({device.ep_name for device in all_ep_devices()} - before)
-    if not names:
-        raise BenchmarkFailed(f"{library} is loaded and finds no device it can use on this machine")
+    """A plugin EP from a library."""
+    names = register_library(library)
     if target.ep == "auto":
         return _with_device(names[0], target.device, library, None)
     for name in names:
@@ -332,6 +328,20 @@ def _from_library(target: Target, library: str) -> Provider:
         ):
             return _with_device(name, target.device, library, None)
     raise BadInput(f"--ep {target.ep!r}: {library} brings {', '.join(names)}")
+
+
+def register_library(library: str) -> list[str]:
+    """Register a plugin EP's library; returns the EPs it brings, which are those that appear with it.
+
+    Raises:
+        BenchmarkFailed: it does not load, or finds no device.
+    """
+    before = {device.ep_name for device in all_ep_devices()}
+    register(library, library)
+    names = sorted({device.ep_name for device in all_ep_devices()} - before)
+    if not names:
+        raise BenchmarkFailed(f"{library} is loaded and finds no device it can use on this machine")
+    return names
 
 
 def _auto(target: Target) -> Provider:
