@@ -18,7 +18,7 @@ from ortbench.environment import environment, load_average
 from ortbench.errors import BenchmarkFailed, Unsupported
 from ortbench.plan import CPU, HOST_ACCESSIBLE, RESIDENT, Plan
 from ortbench.result import FAILED, OK, PHASE_NAMES, UNSUPPORTED, Case, Result
-from ortbench.schedule import PHASES, TOTAL, Block, Schedule, StopRule
+from ortbench.schedule import Block, Schedule, StopRule
 from ortbench.stats import paired_ratio, summarise
 
 # All cases grow together, block by block; how much of them a crash of this very process could cost.
@@ -46,9 +46,8 @@ class _Samples:
     blocks: dict[str, list[list[int]]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, block: Block, answer: dict[str, Any]) -> None:
-        for phase, samples in answer["samples"].items():
-            self.by_phase[phase].extend(samples)
-            self.blocks[phase].append([block.round, len(samples), answer["start_ns"]])
+        self.by_phase[block.phase].extend(answer["samples"])
+        self.blocks[block.phase].append([block.round, block.n, answer["start_ns"]])
 
 
 class Bench:
@@ -205,7 +204,7 @@ class Bench:
                 self._keep()
                 continue
             self._samples[block.mode].add(block, answer)
-            schedule.add(block, next(iter(answer["samples"].values())), answer["spent_ns"])
+            schedule.add(block, answer["samples"], answer["spent_ns"])
             if time.monotonic() - self._kept_at > _KEEP_EVERY_S:
                 self._keep()
         self.result.stopped = schedule.stopped
@@ -241,14 +240,13 @@ class Bench:
     def _schedule(self) -> Schedule:
         loop = self._plan.loop
         rule = StopRule(round(loop.duration_s * 1e9), loop.precision, loop.iterations)
-        kinds = {mode: (TOTAL, PHASES) if self._prepared[mode]["has_phases"] else (TOTAL,) for mode in self._prepared}
-        estimates = {mode: self._prepared[mode]["estimate_ns"] for mode in self._prepared}
-        return Schedule(kinds, estimates, rule, self._plan.inputs.seed)
+        estimates = {mode: answer["estimates_ns"] for mode, answer in self._prepared.items()}
+        return Schedule(estimates, rule, self._plan.inputs.seed)
 
     def _block(self, block: Block) -> dict[str, Any] | None:
         """One block's answer; None if the mode failed in it, and the worker is up again for the others."""
         try:
-            answer: dict[str, Any] = self._ask("block", mode=block.mode, kind=block.kind, n=block.n, drop=block.drop)
+            answer: dict[str, Any] = self._ask("block", mode=block.mode, phase=block.phase, n=block.n, drop=block.drop)
             return answer
         except WorkerLost as error:
             self._fail(block.mode, str(error))

@@ -1,7 +1,8 @@
 """Which block comes next, how long it is, and when enough is known: pure, without a clock.
 
 Modes alternate in short blocks, so that what drifts in the machine hits all alike. A round holds one block of every
-mode (and one of its phases, where it has phases of its own), in an order shuffled from a recorded seed.
+mode, and one of each of its phases where they can be timed one by one, in an order shuffled from a recorded seed. A
+phase has blocks of its own because what runs before it would show in it: caches are cold after a large copy.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ from dataclasses import dataclass, field
 
 from ortbench.stats import median_interval
 
-TOTAL = "total"  # a block of whole inferences
-PHASES = "phases"  # a block whose upload, inference and download are fenced and timed one by one
+TOTAL = "total"  # the phase of whole inferences, which every mode has
 
 BLOCK_NS = 20_000_000  # short enough to alternate often, long enough that the switch between modes is a small part
 MIN_BLOCK, MAX_BLOCK = 3, 1000
@@ -24,11 +24,11 @@ MAX_SAMPLES = 200_000  # per mode: more says nothing new and makes the result fi
 
 @dataclass(frozen=True)
 class Block:
-    """A request for one block: `drop` iterations that are not recorded, then `n` that are."""
+    """A request for one block: `drop` iterations of a phase that are not recorded, then `n` that are."""
 
     round: int
     mode: str
-    kind: str
+    phase: str
     n: int
     drop: int
 
@@ -37,7 +37,7 @@ class Block:
 class StopRule:
     """When to stop.
 
-    Either `iterations` is given: exactly that many samples of each kind. Or the run ends when the 95 % interval of
+    Either `iterations` is given: exactly that many samples of each phase. Or the run ends when the 95 % interval of
     every mode's median total is within ± `precision` (a share of the median), or when `duration_ns` times the number
     of modes has been spent, whichever is first.
     """
@@ -56,13 +56,13 @@ def dropped(n: int) -> int:
 
 
 def block_size(sample_ns: float) -> int:
-    """Samples per block for a mode whose iteration takes about `sample_ns`."""
+    """Samples per block of a phase whose iteration takes about `sample_ns`."""
     return min(MAX_BLOCK, max(MIN_BLOCK, round(BLOCK_NS / max(sample_ns, 1.0))))
 
 
 @dataclass
 class _Record:
-    """The samples of one (mode, kind) so far."""
+    """The samples of one (mode, phase) so far."""
 
     samples: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
@@ -72,23 +72,21 @@ class Schedule:
     """Hands out blocks and learns from their samples.
 
     Args:
-        kinds: for each mode, the kinds of block it needs, for example ``{"cpu": ("total",)}``.
-        estimate_ns: a first guess of one iteration of each mode, from its warm-up, in ns.
+        estimates_ns: for each mode the phases to time, with a first guess of one iteration in ns from the warm-up, for
+            example ``{"cpu": {"total": 2e6}}``.
         rule: when to stop.
         seed: of the shuffle.
     """
 
-    def __init__(
-        self, kinds: Mapping[str, tuple[str, ...]], estimate_ns: Mapping[str, float], rule: StopRule, seed: int
-    ) -> None:
-        self._kinds = {mode: tuple(k) for mode, k in kinds.items()}
-        self._size = {mode: block_size(estimate_ns[mode]) for mode in kinds}
+    def __init__(self, estimates_ns: Mapping[str, Mapping[str, float]], rule: StopRule, seed: int) -> None:
+        sizes = {(mode, phase): block_size(ns) for mode, phases in estimates_ns.items() for phase, ns in phases.items()}
+        self._size = sizes
         self._rule = rule
         self._random = random.Random(seed)
-        self._records = {(mode, kind): _Record() for mode, ks in kinds.items() for kind in ks}
+        self._records = {key: _Record() for key in sizes}
         self._round = 0
         self._pending: list[tuple[str, str]] = []
-        self._spent_ns = dict.fromkeys(kinds, 0)
+        self._spent_ns = dict.fromkeys(estimates_ns, 0)
         self._next_look = 0
         self.stopped: str | None = None
 
@@ -99,28 +97,27 @@ class Schedule:
                 self.stopped = self._why_stop()
             if self.stopped is not None:
                 return None
-            self._pending = [(mode, kind) for (mode, kind) in self._records if self._wanted(mode, kind) > 0]
+            self._pending = [key for key in self._records if self._wanted(key) > 0]
             self._random.shuffle(self._pending)
             self._round += 1
-        mode, kind = self._pending.pop()
-        n = self._wanted(mode, kind)
-        return Block(self._round - 1, mode, kind, n, dropped(n))
+        key = self._pending.pop()
+        n = self._wanted(key)
+        return Block(self._round - 1, *key, n, dropped(n))
 
-    def _wanted(self, mode: str, kind: str) -> int:
+    def _wanted(self, key: tuple[str, str]) -> int:
         if self._rule.iterations is None:
-            return self._size[mode]
-        return min(self._size[mode], self._rule.iterations - len(self._records[mode, kind].samples))
+            return self._size[key]
+        return min(self._size[key], self._rule.iterations - len(self._records[key].samples))
 
     def add(self, block: Block, samples: Sequence[int], spent_ns: int) -> None:
         """What a block gave: the duration of each recorded iteration, and of the whole block, in ns."""
-        record = self._records[block.mode, block.kind]
+        record = self._records[block.mode, block.phase]
         record.samples.extend(samples)
         record.sizes.append(len(samples))
         self._spent_ns[block.mode] += spent_ns
 
     def remove(self, mode: str) -> None:
         """Take a mode out that failed; the others go on."""
-        self._kinds.pop(mode, None)
         self._spent_ns.pop(mode, None)
         self._records = {key: record for key, record in self._records.items() if key[0] != mode}
         self._pending = [key for key in self._pending if key[0] != mode]
@@ -136,7 +133,7 @@ class Schedule:
         return min(1.0, sum(self._spent_ns.values()) / self._budget_ns())
 
     def _budget_ns(self) -> int:
-        return max(1, self._rule.duration_ns * len(self._kinds))
+        return max(1, self._rule.duration_ns * len(self._spent_ns))
 
     def _why_stop(self) -> str | None:
         if not self._records:
@@ -147,7 +144,7 @@ class Schedule:
             return None
         if sum(self._spent_ns.values()) >= self._budget_ns():
             return f"duration: {self._rule.duration_ns / 1e9:g} s per mode"
-        totals = [record for (_, kind), record in self._records.items() if kind == TOTAL]
+        totals = [record for (_, phase), record in self._records.items() if phase == TOTAL]
         most = max((len(record.samples) for record in totals), default=0)
         if most >= MAX_SAMPLES:
             return f"samples: {MAX_SAMPLES} of one mode"

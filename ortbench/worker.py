@@ -19,6 +19,7 @@ from itertools import zip_longest
 from typing import IO, Any
 
 from ortbench.errors import OrtbenchError, Unsupported, ort_text
+from ortbench.schedule import TOTAL
 
 WARMUP_NS = 500_000_000
 _MIN_WARMUP, _MAX_WARMUP = 2, 1000
@@ -102,17 +103,19 @@ class Worker:
         made = modes.make_mode(mode, self._model, self._data)
         modes.check_outputs(made, self._model, self._data, self._request.rtol, self._request.atol)
         zero_copy = self._zero_copy(made) if isinstance(made, modes.HostAccessibleMode) else None
-        estimate = _warm_up(made.total(), warmup)
+        estimates = {
+            phase: _warm_up(call, warmup, WARMUP_NS if phase == TOTAL else WARMUP_NS // 5)
+            for phase, call in made.phases().items()
+        }
         self._modes[mode] = made
         self._ranges[mode] = Ranges(mode)
         upload = made.upload_fence
         return {
             "bytes_in": made.bytes_in,
             "bytes_out": made.bytes_out,
-            "has_phases": made.has_phases,
             "fence": {**made.fence.to_dict(), "upload": None if upload is None else upload.to_dict()},
             "zero_copy": zero_copy,
-            "estimate_ns": estimate,
+            "estimates_ns": estimates,
         }
 
     def _zero_copy(self, made: Any) -> Answer:
@@ -127,12 +130,12 @@ class Worker:
         assert isinstance(resident, modes.ResidentMode)
         return prove_zero_copy(made, resident, on_host=False).to_dict()
 
-    def block(self, mode: str, kind: str, n: int, drop: int) -> Answer:
+    def block(self, mode: str, phase: str, n: int, drop: int) -> Answer:
         """Time one block."""
         from ortbench.runtime.measure import time_block
 
         start = time.perf_counter_ns()
-        samples = time_block(self._modes[mode], self._ranges[mode], kind, n, drop)
+        samples = time_block(self._modes[mode], self._ranges[mode], phase, n, drop)
         return {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
 
     def finish(self, mode: str) -> Answer:
@@ -162,13 +165,13 @@ class Worker:
         return inspect_model(model, None if target is None else target_from(target), inputs_from(inputs))
 
 
-def _warm_up(call: tuple[Callable[[Any, Any], object], Any, Any], count: int | None) -> float:
-    """Run a mode `count` times, or for half a second; returns the median of the later half, ns."""
+def _warm_up(call: tuple[Callable[[Any, Any], object], Any, Any], count: int | None, budget_ns: int) -> float:
+    """Run a phase of a mode `count` times, or for `budget_ns`; returns the median of the later half, ns."""
     run, a, b = call
     times: list[int] = []
     least, most = (count, count) if count is not None else (_MIN_WARMUP, _MAX_WARMUP)
     spent = 0
-    while len(times) < least or (spent < WARMUP_NS and len(times) < most):
+    while len(times) < least or (spent < budget_ns and len(times) < most):
         start = time.perf_counter_ns()
         run(a, b)
         times.append(time.perf_counter_ns() - start)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,12 +12,12 @@ import pytest
 
 from ortbench.runtime.fence import RUN, Fence
 from ortbench.runtime.measure import DOMAIN, Ranges, time_block
-from ortbench.runtime.memory import Copy
 from ortbench.runtime.modes import TimedCall
 from ortbench.runtime.tensors import Array
-from ortbench.schedule import PHASES, TOTAL
+from ortbench.schedule import TOTAL
 
-UPLOAD_NS, INFERENCE_NS, DOWNLOAD_NS, RANGE_NS = 100, 10_000, 1_000, 7
+INFERENCE_NS, RANGE_NS = 10_000, 7
+TIMES_NS = {"total": INFERENCE_NS, "upload": 100, "inference": INFERENCE_NS, "download": 1_000}
 BINDING, OPTIONS = object(), object()
 
 
@@ -51,25 +51,20 @@ class ScriptedMode:
     fence = Fence(RUN, None, 0, "")
     upload_fence: Fence | None = None
     bytes_in = bytes_out = 0
-    has_phases = True
 
     def __init__(self, script: Script) -> None:
         self._script = script
         self.arguments: list[tuple[Any, Any]] = []
 
-    def total(self) -> TimedCall:
+    def phases(self) -> dict[str, TimedCall]:
+        return {phase: (self._call(phase, ns), BINDING, OPTIONS) for phase, ns in TIMES_NS.items()}
+
+    def _call(self, phase: str, ns: int) -> Callable[[Any, Any], object]:
         def call(binding: Any, options: Any) -> None:
             self.arguments.append((binding, options))
-            self._script.work("total", INFERENCE_NS)
+            self._script.work(phase, ns)
 
-        return call, BINDING, OPTIONS
-
-    def phases(self) -> tuple[Copy, Copy, Copy]:
-        return (
-            lambda: self._script.work("upload", UPLOAD_NS),
-            lambda: self._script.work("inference", INFERENCE_NS),
-            lambda: self._script.work("download", DOWNLOAD_NS),
-        )
+        return call
 
     def poison(self) -> None:
         raise AssertionError("not asked for")
@@ -102,24 +97,22 @@ def script() -> Script:
     return Script()
 
 
-def block(script: Script, kind: str, n: int, drop: int) -> dict[str, list[int]]:
-    return time_block(ScriptedMode(script), ScriptedRanges(script, "device"), kind, n, drop, script.clock)
+def block(script: Script, phase: str, n: int, drop: int) -> list[int]:
+    return time_block(ScriptedMode(script), ScriptedRanges(script, "device"), phase, n, drop, script.clock)
 
 
 def test_samples_of_whole_inferences(script: Script) -> None:
-    assert block(script, TOTAL, n=3, drop=2) == {"total": [10_002, 10_003, 10_004]}
+    assert block(script, TOTAL, n=3, drop=2) == [10_002, 10_003, 10_004]
 
 
 def test_samples_of_phases(script: Script) -> None:
-    assert block(script, PHASES, n=2, drop=1) == {
-        "upload": [101, 102],
-        "inference": [10_001, 10_002],
-        "download": [1_001, 1_002],
-    }
+    assert block(script, "upload", n=2, drop=1) == [101, 102]
+    assert block(script, "inference", n=2, drop=1) == [10_001, 10_002]
+    assert block(script, "download", n=2, drop=1) == [1_001, 1_002]
 
 
 def test_nothing_is_dropped_unless_asked(script: Script) -> None:
-    assert block(script, TOTAL, n=2, drop=0) == {"total": [10_000, 10_001]}
+    assert block(script, TOTAL, n=2, drop=0) == [10_000, 10_001]
 
 
 def test_order_of_whole_inferences(script: Script) -> None:
@@ -128,14 +121,11 @@ def test_order_of_whole_inferences(script: Script) -> None:
     assert script.log == ["total", "push device", *sample, *sample, "pop"]
 
 
-def test_order_of_phases(script: Script) -> None:
-    block(script, PHASES, n=2, drop=1)
-    sample = [
-        step
-        for phase in ("upload", "inference", "download")
-        for step in (f"push device/{phase}", "clock", phase, "clock", "pop")
-    ]
-    assert script.log == ["upload", "inference", "download", "push device", *sample, *sample, "pop"]
+@pytest.mark.parametrize("phase", ["upload", "inference", "download"])
+def test_a_phase_has_blocks_of_its_own(script: Script, phase: str) -> None:
+    block(script, phase, n=2, drop=1)
+    sample = [f"push device/{phase}", "clock", phase, "clock", "pop"]
+    assert script.log == [phase, "push device", *sample, *sample, "pop"]
 
 
 def test_what_a_run_returns_is_freed_outside_the_clock(script: Script) -> None:
@@ -144,22 +134,22 @@ def test_what_a_run_returns_is_freed_outside_the_clock(script: Script) -> None:
             script.work("freed", 500)
 
     class Returning(ScriptedMode):
-        def total(self) -> TimedCall:
+        def phases(self) -> dict[str, TimedCall]:
             def call(binding: Any, options: Any) -> Output:
                 script.work("total", INFERENCE_NS)
                 return Output()
 
-            return call, None, None
+            return {"total": (call, None, None)}
 
     samples = time_block(Returning(script), ScriptedRanges(script, "device"), TOTAL, 2, 0, script.clock)
-    assert samples == {"total": [10_000, 10_001]}
+    assert samples == [10_000, 10_001]
     sample = ["push device/total", "clock", "total", "clock", "pop", "freed"]
     assert script.log == ["push device", *sample, *sample, "pop"]
 
 
-@pytest.mark.parametrize("kind", [TOTAL, PHASES])
-def test_ranges_are_balanced_and_nest_two_deep(script: Script, kind: str) -> None:
-    block(script, kind, n=4, drop=2)
+@pytest.mark.parametrize("phase", [TOTAL, "upload"])
+def test_ranges_are_balanced_and_nest_two_deep(script: Script, phase: str) -> None:
+    block(script, phase, n=4, drop=2)
     depth, deepest = 0, 0
     for step in script.log:
         depth += step.startswith("push") - (step == "pop")
@@ -183,9 +173,9 @@ def collecting(request: pytest.FixtureRequest) -> Iterator[bool]:
     (gc.enable if was_on else gc.disable)()
 
 
-@pytest.mark.parametrize("kind", [TOTAL, PHASES])
-def test_no_garbage_is_collected_inside(script: Script, kind: str, collecting: bool) -> None:
-    block(script, kind, n=3, drop=1)
+@pytest.mark.parametrize("phase", [TOTAL, "upload"])
+def test_no_garbage_is_collected_inside(script: Script, phase: str, collecting: bool) -> None:
+    block(script, phase, n=3, drop=1)
     assert script.collecting
     assert not any(script.collecting)
     assert gc.isenabled() is collecting
@@ -193,11 +183,11 @@ def test_no_garbage_is_collected_inside(script: Script, kind: str, collecting: b
 
 def test_garbage_is_collected_again_after_an_error(script: Script, collecting: bool) -> None:
     class Broken(ScriptedMode):
-        def total(self) -> TimedCall:
+        def phases(self) -> dict[str, TimedCall]:
             def call(binding: Any, options: Any) -> None:
                 raise RuntimeError("the EP failed")
 
-            return call, None, None
+            return {"total": (call, None, None)}
 
     with pytest.raises(RuntimeError, match="the EP failed"):
         time_block(Broken(script), ScriptedRanges(script, "device"), TOTAL, 1, 1, script.clock)
@@ -220,6 +210,19 @@ class RecordedDomain:
         self._log.append("pop")
 
 
+def test_an_error_leaves_no_range_open(script: Script) -> None:
+    class Broken(ScriptedMode):
+        def phases(self) -> dict[str, TimedCall]:
+            def call(binding: Any, options: Any) -> None:
+                raise RuntimeError("the EP failed")
+
+            return {"total": (call, None, None)}
+
+    with pytest.raises(RuntimeError):
+        time_block(Broken(script), ScriptedRanges(script, "device"), TOTAL, 1, 0, script.clock)
+    assert script.log == ["push device", "push device/total", "clock", "pop", "pop"]
+
+
 def test_names_for_nsight(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     log: list[str] = []
@@ -231,21 +234,18 @@ def test_names_for_nsight(script: Script, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "nvtx", SimpleNamespace(get_domain=get_domain))
     mode, ranges = ScriptedMode(script), Ranges("device-resident")
     time_block(mode, ranges, TOTAL, 1, 1, script.clock)
-    time_block(mode, ranges, PHASES, 1, 1, script.clock)
+    time_block(mode, ranges, "upload", 2, 1, script.clock)
     assert asked == [DOMAIN] == ["ortbench"]
-    phases = [
-        step for phase in ("upload", "inference", "download") for step in (f"push device-resident/{phase}", "pop")
-    ]
-    total = ["push device-resident/total", "pop"]
-    assert log == ["push device-resident", *total, "pop", "push device-resident", *phases, "pop"]
+    total, upload = ["push device-resident/total", "pop"], ["push device-resident/upload", "pop"]
+    assert log == ["push device-resident", *total, "pop", "push device-resident", *upload, *upload, "pop"]
 
 
 def test_the_real_ranges_change_no_sample(script: Script) -> None:
     samples = time_block(ScriptedMode(script), Ranges("device"), TOTAL, 2, 0, script.clock)
-    assert samples == {"total": [10_000, 10_001]}
+    assert samples == [10_000, 10_001]
 
 
 def test_without_nvtx_ranges_do_nothing(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nvtx", None)
-    samples = time_block(ScriptedMode(script), Ranges("device"), PHASES, 1, 0, script.clock)
-    assert samples == {"upload": [100], "inference": [10_000], "download": [1_000]}
+    samples = time_block(ScriptedMode(script), Ranges("device"), "download", 1, 0, script.clock)
+    assert samples == [1_000]

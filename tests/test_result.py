@@ -79,16 +79,14 @@ class ScriptedWorker(Client):
         return {
             "bytes_in": 4,
             "bytes_out": 4,
-            "has_phases": mode == "device",
             "fence": {"kind": "run", "cost_ns": 0, "how": "seen", "upload": None},
             "zero_copy": None,
-            "estimate_ns": float(TIMES[mode]),
+            "estimates_ns": dict.fromkeys(PHASE_NAMES if mode == "device" else ["total"], float(TIMES[mode])),
         }
 
-    def block(self, mode: str, kind: str, n: int, drop: int) -> dict[str, Any]:
-        phases = ("upload", "inference", "download") if kind == "phases" else ("total",)
-        samples = {phase: [TIMES[mode] // len(phases)] * n for phase in phases}
-        return {"samples": samples, "start_ns": 5, "spent_ns": TIMES[mode] * (n + drop)}
+    def block(self, mode: str, phase: str, n: int, drop: int) -> dict[str, Any]:
+        sample = TIMES[mode] if phase == "total" else TIMES[mode] // 3
+        return {"samples": [sample] * n, "start_ns": 5, "spent_ns": sample * (n + drop)}
 
     def finish(self, mode: str) -> dict[str, Any]:
         return {"differs": None, "once": {"upload_ns": 7, "download_ns": 8} if mode == "device-resident" else None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
 import pytest
@@ -13,7 +13,6 @@ from ortbench.schedule import (
     MAX_SAMPLES,
     MIN_BLOCK,
     MIN_ROUNDS,
-    PHASES,
     TOTAL,
     Block,
     Schedule,
@@ -26,9 +25,15 @@ from ortbench.stats import paired_ratio
 
 SECOND = 1_000_000_000
 ENDLESS = StopRule(duration_ns=10**18, precision=1e-9)
-KINDS = {"cpu": (TOTAL,), "device": (TOTAL, PHASES), "device-resident": (TOTAL,)}
+UPLOAD = "upload"  # any phase besides the total
+KINDS = {"cpu": (TOTAL,), "device": (TOTAL, UPLOAD), "device-resident": (TOTAL,)}
 KEYS = {(mode, kind) for mode, kinds in KINDS.items() for kind in kinds}
 ESTIMATES = dict.fromkeys(KINDS, 2e6)  # 10 samples a block
+
+
+def make(kinds: Mapping[str, Sequence[str]], estimates: Mapping[str, float], rule: StopRule, seed: int) -> Schedule:
+    """A schedule in which all phases of a mode take the same time."""
+    return Schedule({mode: dict.fromkeys(phases, estimates[mode]) for mode, phases in kinds.items()}, rule, seed)
 
 
 def steady(block: Block) -> list[int]:
@@ -56,7 +61,7 @@ def drive(
 
 
 def order(seed: int, rounds: int = 20) -> list[tuple[str, str]]:
-    return [(block.mode, block.kind) for block in drive(Schedule(KINDS, ESTIMATES, ENDLESS, seed), noisy, 1, rounds)]
+    return [(block.mode, block.phase) for block in drive(make(KINDS, ESTIMATES, ENDLESS, seed), noisy, 1, rounds)]
 
 
 def test_the_order_comes_from_the_seed() -> None:
@@ -71,12 +76,12 @@ def test_the_order_differs_between_rounds() -> None:
 
 
 def test_every_round_holds_one_block_of_each_kind() -> None:
-    blocks = drive(Schedule(KINDS, ESTIMATES, ENDLESS, 3), noisy, 1, rounds=12)
+    blocks = drive(make(KINDS, ESTIMATES, ENDLESS, 3), noisy, 1, rounds=12)
     by_round = {number: list(group) for number, group in groupby(blocks, key=lambda block: block.round)}
     assert list(by_round) == list(range(12))
     for group in by_round.values():
         assert len(group) == 4
-        assert {(block.mode, block.kind) for block in group} == KEYS
+        assert {(block.mode, block.phase) for block in group} == KEYS
 
 
 @pytest.mark.parametrize(
@@ -102,9 +107,9 @@ def test_dropped(n: int, drop: int) -> None:
 
 
 def test_blocks_have_the_size_of_their_mode() -> None:
-    schedule = Schedule({"fast": (TOTAL,), "slow": (TOTAL, PHASES)}, {"fast": 1e5, "slow": 5e6}, ENDLESS, 0)
-    asked = {(block.mode, block.kind, block.n, block.drop) for block in drive(schedule, noisy, 1, rounds=3)}
-    assert asked == {("fast", TOTAL, 200, 20), ("slow", TOTAL, 4, 1), ("slow", PHASES, 4, 1)}
+    schedule = make({"fast": (TOTAL,), "slow": (TOTAL, UPLOAD)}, {"fast": 1e5, "slow": 5e6}, ENDLESS, 0)
+    asked = {(block.mode, block.phase, block.n, block.drop) for block in drive(schedule, noisy, 1, rounds=3)}
+    assert asked == {("fast", TOTAL, 200, 20), ("slow", TOTAL, 4, 1), ("slow", UPLOAD, 4, 1)}
 
 
 def test_the_least_number_of_rounds_is_what_an_interval_of_a_ratio_needs() -> None:
@@ -118,16 +123,16 @@ def test_the_least_number_of_rounds_is_what_an_interval_of_a_ratio_needs() -> No
 @pytest.mark.parametrize("iterations", [1, 3, 10, 25, 1234])
 def test_iterations_are_exact(iterations: int) -> None:
     estimates = {"cpu": 2e6, "device": 5e6, "device-resident": 1e3}
-    schedule = Schedule(KINDS, estimates, StopRule(1, 1.0, iterations), 0)
+    schedule = make(KINDS, estimates, StopRule(1, 1.0, iterations), 0)
     counts: Counter[tuple[str, str]] = Counter()
     for block in drive(schedule, noisy, spent_ns=10**12):
-        counts[block.mode, block.kind] += block.n
+        counts[block.mode, block.phase] += block.n
     assert counts == dict.fromkeys(KEYS, iterations)
     assert schedule.stopped == f"iterations: {iterations} per mode"
 
 
 def test_the_last_block_is_cut_and_nothing_follows_it() -> None:
-    schedule = Schedule({"fast": (TOTAL,), "slow": (TOTAL,)}, {"fast": 2e6, "slow": 5e6}, StopRule(1, 1.0, 25), 0)
+    schedule = make({"fast": (TOTAL,), "slow": (TOTAL,)}, {"fast": 2e6, "slow": 5e6}, StopRule(1, 1.0, 25), 0)
     blocks = drive(schedule)
     assert [(block.n, block.drop) for block in blocks if block.mode == "fast"] == [(10, 1), (10, 1), (5, 1)]
     assert [block.n for block in blocks if block.mode == "slow"] == [4, 4, 4, 4, 4, 4, 1]
@@ -137,7 +142,7 @@ def test_the_last_block_is_cut_and_nothing_follows_it() -> None:
 
 
 def test_iterations_end_neither_by_time_nor_by_precision() -> None:
-    schedule = Schedule(KINDS, ESTIMATES, StopRule(duration_ns=1, precision=1.0, iterations=500), 0)
+    schedule = make(KINDS, ESTIMATES, StopRule(duration_ns=1, precision=1.0, iterations=500), 0)
     blocks = drive(schedule, steady, spent_ns=SECOND)
     assert max(block.round for block in blocks) == 49
 
@@ -146,7 +151,7 @@ def test_iterations_end_neither_by_time_nor_by_precision() -> None:
 
 
 def test_stops_when_precise_but_not_before_the_least_number_of_rounds() -> None:
-    schedule = Schedule(KINDS, ESTIMATES, StopRule(10**18, 0.01), 0)
+    schedule = make(KINDS, ESTIMATES, StopRule(10**18, 0.01), 0)
     blocks = drive(schedule, steady)
     assert max(block.round for block in blocks) + 1 == MIN_ROUNDS
     assert len(blocks) == MIN_ROUNDS * len(KEYS)
@@ -154,7 +159,7 @@ def test_stops_when_precise_but_not_before_the_least_number_of_rounds() -> None:
 
 
 def test_one_noisy_mode_keeps_all_going() -> None:
-    schedule = Schedule(KINDS, ESTIMATES, StopRule(100, 0.01), 0)
+    schedule = make(KINDS, ESTIMATES, StopRule(100, 0.01), 0)
     blocks = drive(schedule, lambda block: noisy(block) if block.mode == "device" else steady(block))
     assert schedule.stopped == "duration: 1e-07 s per mode"
     assert len(blocks) == 300
@@ -165,7 +170,7 @@ def test_a_mode_that_becomes_precise_stops_the_run_within_a_tenth(noisy_rounds: 
     def samples(block: Block) -> list[int]:
         return noisy(block) if block.round < noisy_rounds else [2000] * block.n
 
-    schedule = Schedule({"cpu": (TOTAL,)}, {"cpu": 2e6}, StopRule(10**18, 0.01), 0)
+    schedule = make({"cpu": (TOTAL,)}, {"cpu": 2e6}, StopRule(10**18, 0.01), 0)
     taken: list[int] = []
     sizes: list[int] = []
     enough = None
@@ -181,13 +186,13 @@ def test_a_mode_that_becomes_precise_stops_the_run_within_a_tenth(noisy_rounds: 
 
 
 def test_phases_need_not_be_precise() -> None:
-    schedule = Schedule(KINDS, ESTIMATES, StopRule(10**18, 0.01), 0)
-    drive(schedule, lambda block: noisy(block) if block.kind == PHASES else steady(block))
+    schedule = make(KINDS, ESTIMATES, StopRule(10**18, 0.01), 0)
+    drive(schedule, lambda block: noisy(block) if block.phase == UPLOAD else steady(block))
     assert schedule.stopped == "precision: ±1 %"
 
 
 def test_drift_between_blocks_is_not_mistaken_for_precision() -> None:
-    schedule = Schedule({"cpu": (TOTAL,)}, {"cpu": 2e4}, StopRule(40, 0.01), 0)
+    schedule = make({"cpu": (TOTAL,)}, {"cpu": 2e4}, StopRule(40, 0.01), 0)
     drive(schedule, lambda block: [1000 + 100 * (block.round % 7)] * block.n)
     assert schedule.stopped == "duration: 4e-08 s per mode"
 
@@ -203,19 +208,19 @@ def test_precision_is_half_the_interval_over_its_middle(precision: float, precis
 @pytest.mark.parametrize(("spent_ns", "rounds"), [(SECOND, 1), (SECOND // 2, 2), (SECOND * 3 // 10, 4)])
 def test_the_budget_is_a_duration_for_each_mode(spent_ns: int, rounds: int) -> None:
     kinds = {"cpu": (TOTAL,), "device": (TOTAL,)}
-    schedule = Schedule(kinds, ESTIMATES, StopRule(SECOND, 0.01), 0)
+    schedule = make(kinds, ESTIMATES, StopRule(SECOND, 0.01), 0)
     blocks = drive(schedule, steady, spent_ns)
     assert len(blocks) == 2 * rounds  # a round that was begun is ended
     assert schedule.stopped == "duration: 1 s per mode"
 
 
 def test_phases_spend_the_budget_of_their_mode() -> None:
-    schedule = Schedule(KINDS, ESTIMATES, StopRule(4 * SECOND, 0.01), 0)
+    schedule = make(KINDS, ESTIMATES, StopRule(4 * SECOND, 0.01), 0)
     assert len(drive(schedule, noisy, SECOND)) == 12  # 3 modes × 4 s, in blocks of 1 s
 
 
 def test_stops_at_the_most_samples() -> None:
-    schedule = Schedule({"fast": (TOTAL,), "slow": (TOTAL,)}, {"fast": 1.0, "slow": 1e9}, ENDLESS, 0)
+    schedule = make({"fast": (TOTAL,), "slow": (TOTAL,)}, {"fast": 1.0, "slow": 1e9}, ENDLESS, 0)
     blocks = drive(schedule, noisy)
     assert sum(block.n for block in blocks if block.mode == "fast") == MAX_SAMPLES
     assert sum(block.n for block in blocks if block.mode == "slow") == MAX_SAMPLES // MAX_BLOCK * MIN_BLOCK
@@ -226,7 +231,7 @@ def test_stops_at_the_most_samples() -> None:
 
 
 def test_a_mode_removed_mid_round_gets_no_more_blocks() -> None:
-    schedule = Schedule(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=30), 0)
+    schedule = make(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=30), 0)
     first = schedule.next_block()
     assert first is not None
     schedule.remove("device")
@@ -240,7 +245,7 @@ def test_a_mode_removed_mid_round_gets_no_more_blocks() -> None:
 
 
 def test_a_mode_that_fails_in_its_own_block() -> None:
-    schedule = Schedule(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=10), 1)
+    schedule = make(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=10), 1)
     blocks = []
     while (block := schedule.next_block()) is not None:
         if block.mode == "device":
@@ -254,7 +259,7 @@ def test_a_mode_that_fails_in_its_own_block() -> None:
 
 def test_a_removed_mode_takes_its_share_of_the_budget_with_it() -> None:
     kinds = {"cpu": (TOTAL,), "device": (TOTAL,)}
-    schedule = Schedule(kinds, ESTIMATES, StopRule(SECOND, 1e-9), 0)
+    schedule = make(kinds, ESTIMATES, StopRule(SECOND, 1e-9), 0)
     schedule.remove("device")
     assert len(drive(schedule, noisy, SECOND // 4)) == 4
 
@@ -263,7 +268,7 @@ def test_a_removed_mode_no_longer_holds_precision_up() -> None:
     def samples(block: Block) -> list[int]:
         return noisy(block) if block.mode == "device" else steady(block)
 
-    schedule = Schedule(KINDS, ESTIMATES, StopRule(10**18, 0.01), 0)
+    schedule = make(KINDS, ESTIMATES, StopRule(10**18, 0.01), 0)
     drive(schedule, samples, rounds=20)
     assert schedule.stopped is None
     schedule.remove("device")
@@ -272,7 +277,7 @@ def test_a_removed_mode_no_longer_holds_precision_up() -> None:
 
 
 def test_no_mode_is_left() -> None:
-    schedule = Schedule(KINDS, ESTIMATES, ENDLESS, 0)
+    schedule = make(KINDS, ESTIMATES, ENDLESS, 0)
     assert schedule.next_block() is not None
     for mode in KINDS:
         schedule.remove(mode)
@@ -282,7 +287,7 @@ def test_no_mode_is_left() -> None:
 
 
 def test_removing_a_mode_twice_is_fine() -> None:
-    schedule = Schedule(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=5), 0)
+    schedule = make(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=5), 0)
     schedule.remove("device")
     schedule.remove("device")
     assert {block.mode for block in drive(schedule)} == {"cpu", "device-resident"}
@@ -293,7 +298,7 @@ def test_removing_a_mode_twice_is_fine() -> None:
 
 @pytest.mark.parametrize("rule", [StopRule(SECOND, 1e-9), StopRule(SECOND, 1e-9, iterations=33)])
 def test_progress_grows_from_nothing_to_all(rule: StopRule) -> None:
-    schedule = Schedule(KINDS, ESTIMATES, rule, 0)
+    schedule = make(KINDS, ESTIMATES, rule, 0)
     seen = [schedule.progress]
     removed = False
     while (block := schedule.next_block()) is not None:
@@ -310,7 +315,7 @@ def test_progress_grows_from_nothing_to_all(rule: StopRule) -> None:
 
 
 def test_progress_counts_what_is_spent() -> None:
-    schedule = Schedule({"cpu": (TOTAL,), "device": (TOTAL,)}, ESTIMATES, StopRule(SECOND, 1e-9), 0)
+    schedule = make({"cpu": (TOTAL,), "device": (TOTAL,)}, ESTIMATES, StopRule(SECOND, 1e-9), 0)
     block = schedule.next_block()
     assert block is not None
     schedule.add(block, steady(block), SECOND // 2)
@@ -318,14 +323,14 @@ def test_progress_counts_what_is_spent() -> None:
 
 
 def test_progress_of_iterations_is_that_of_the_slowest_kind() -> None:
-    schedule = Schedule({"fast": (TOTAL,), "slow": (TOTAL,)}, {"fast": 2e6, "slow": 4e6}, StopRule(1, 1.0, 20), 0)
+    schedule = make({"fast": (TOTAL,), "slow": (TOTAL,)}, {"fast": 2e6, "slow": 4e6}, StopRule(1, 1.0, 20), 0)
     drive(schedule, rounds=1)
     assert schedule.progress == 0.25
 
 
 def test_what_a_failed_mode_spent_does_not_shorten_the_others() -> None:
     rule = StopRule(duration_ns=1_000_000_000, precision=1e-9)
-    schedule = Schedule({"a": (TOTAL,), "b": (TOTAL,)}, {"a": 1e8, "b": 1e8}, rule, seed=0)
+    schedule = make({"a": (TOTAL,), "b": (TOTAL,)}, {"a": 1e8, "b": 1e8}, rule, seed=0)
     spent = dict.fromkeys("ab", 0)
     removed = False
     value = 0

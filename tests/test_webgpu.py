@@ -108,7 +108,7 @@ from ortbench.runtime import modes, providers, session
 target, path = Target(ep="webgpu"), sys.argv[1]
 model = session.open_model(path, target, providers.find(target))
 mode = modes.make_mode("device-resident", model, session.make_data(path, model, Inputs()))
-call, a, b = mode.total()
+call, a, b = mode.phases()["total"]
 
 def readback_after(runs):
     best = None

@@ -92,8 +92,8 @@ class ScriptedResident(ResidentMode):
     def __init__(self, run: Callable[..., None], upload: Copy, download: Copy) -> None:
         self._calls = run, upload, download
 
-    def total(self) -> TimedCall:
-        return self._calls[0], None, None
+    def phases(self) -> dict[str, TimedCall]:
+        return {"total": (self._calls[0], None, None)}
 
     def once(self) -> tuple[Copy, Copy]:
         return self._calls[1], self._calls[2]
@@ -106,8 +106,8 @@ class ScriptedShared(HostAccessibleMode):
         self._call = run
         self._same = same
 
-    def total(self) -> TimedCall:
-        return self._call, None, None
+    def phases(self) -> dict[str, TimedCall]:
+        return {"total": (self._call, None, None)}
 
     def same_addresses(self) -> bool:
         return self._same

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ortbench.result import PHASE_NAMES
 from ortbench.runtime.modes import Mode
-from ortbench.schedule import PHASES, TOTAL
 
 DOMAIN = "ortbench"
-_PHASES = ("upload", "inference", "download")
 
 
 class Ranges:
@@ -26,7 +25,7 @@ class Ranges:
         self.push: Callable[[Any], object] = _nothing
         self.pop: Callable[[], object] = _nothing
         self.block: Any = None
-        self.phase: dict[str, Any] = dict.fromkeys((*_PHASES, TOTAL))
+        self.phase: dict[str, Any] = dict.fromkeys(PHASE_NAMES)
         try:
             import nvtx
         except ImportError:
@@ -44,72 +43,42 @@ def _nothing(*_: Any) -> None:
 
 
 def time_block(
-    mode: Mode, ranges: Ranges, kind: str, n: int, drop: int, clock: Callable[[], int] = time.perf_counter_ns
-) -> dict[str, list[int]]:
-    """Time n iterations of a mode, after `drop` that are not recorded.
+    mode: Mode, ranges: Ranges, phase: str, n: int, drop: int, clock: Callable[[], int] = time.perf_counter_ns
+) -> list[int]:
+    """Time n iterations of one phase of a mode, after `drop` that are not recorded.
 
     Args:
         mode: set up.
         ranges: its NVTX ranges.
-        kind: ``total`` for whole inferences, ``phases`` for upload, inference and download one by one.
+        phase: ``total`` for whole inferences, or one of the mode's other phases.
         n: samples to take.
         drop: iterations before them.
         clock: monotonic, ns.
 
     Returns:
-        Durations in ns, in order, by phase.
+        Durations in ns, in order.
     """
-    timed = _time_phases if kind == PHASES else _time_total
-    with _no_garbage_collection():
-        return timed(mode, ranges, n, drop, clock)
-
-
-def _time_total(mode: Mode, ranges: Ranges, n: int, drop: int, clock: Callable[[], int]) -> dict[str, list[int]]:
-    call, a, b = mode.total()
-    push, pop, attributes = ranges.push, ranges.pop, ranges.phase[TOTAL]
-    for _ in range(drop):
-        call(a, b)
+    call, a, b = mode.phases()[phase]
+    push, pop, attributes = ranges.push, ranges.pop, ranges.phase[phase]
     samples: list[int] = []
     add = samples.append
-    push(ranges.block)
-    try:
-        for _ in range(n):
-            push(attributes)
-            try:
-                start = clock()
-                kept = call(a, b)
-                end = clock()
-            finally:
-                pop()
-            add(end - start)
-            del kept  # what a run returned is freed outside the clock: it ends with the outputs readable
-    finally:
-        pop()
-    return {TOTAL: samples}
-
-
-def _time_phases(mode: Mode, ranges: Ranges, n: int, drop: int, clock: Callable[[], int]) -> dict[str, list[int]]:
-    calls = mode.phases()
-    push, pop = ranges.push, ranges.pop
-    for _ in range(drop):
-        for call in calls:
-            call()
-    samples: dict[str, list[int]] = {phase: [] for phase in _PHASES}
-    steps = [(ranges.phase[phase], call, samples[phase].append) for phase, call in zip(_PHASES, calls, strict=True)]
-    push(ranges.block)
-    try:
-        for _ in range(n):
-            for attributes, call, add in steps:
+    with _no_garbage_collection():
+        for _ in range(drop):
+            call(a, b)
+        push(ranges.block)
+        try:
+            for _ in range(n):
                 push(attributes)
                 try:
                     start = clock()
-                    call()
+                    kept = call(a, b)
                     end = clock()
                 finally:
                     pop()
                 add(end - start)
-    finally:
-        pop()
+                del kept  # what a run returned is freed outside the clock: it ends with the outputs readable
+        finally:
+            pop()
     return samples
 
 

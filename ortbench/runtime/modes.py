@@ -20,6 +20,7 @@ from ortbench.runtime.memory import Copy, Memory, device_memory, host_accessible
 from ortbench.runtime.providers import Provider
 from ortbench.runtime.session import Data, Model, cpu_arrays, cpu_call
 from ortbench.runtime.tensors import Array, TensorSpec, host_value, host_view, nbytes
+from ortbench.schedule import TOTAL
 
 # A timed call takes two arguments, which it may ignore: ORT's own bound run takes two, and any wrapper around it would
 # cost several percent of a 2 µs run.
@@ -34,7 +35,6 @@ class Mode(Protocol):
         fence: what ends its inference.
         upload_fence: what ends its upload, where it has one.
         bytes_in, bytes_out: copied to and from the device per run.
-        has_phases: whether upload, inference and download can be timed one by one.
     """
 
     name: str
@@ -42,13 +42,9 @@ class Mode(Protocol):
     upload_fence: Fence | None
     bytes_in: int
     bytes_out: int
-    has_phases: bool
 
-    def total(self) -> TimedCall:
-        """One inference, fenced at its end."""
-
-    def phases(self) -> tuple[Copy, Copy, Copy]:
-        """Upload, inference and download, each fenced at its end."""
+    def phases(self) -> dict[str, TimedCall]:
+        """What can be timed, each fenced at its end: ``total``, one inference, and its parts where it has any."""
 
     def poison(self) -> None:
         """Overwrite the outputs, so that what is read next is what the next run wrote."""
@@ -62,7 +58,6 @@ class CpuMode:
 
     name = CPU
     upload_fence: Fence | None = None
-    has_phases = False
     # Outputs are arrays in host memory when `run` returns: nothing is left that the host could wait for.
     fence = Fence(RUN, None, 0, "run returns the outputs in host memory")
 
@@ -73,12 +68,8 @@ class CpuMode:
         self.bytes_in = 0 if on_host else sum(nbytes(data.arrays[spec.name]) for spec in model.inputs)
         self.bytes_out = 0 if on_host else sum(map(nbytes, data.reference))
 
-    def total(self) -> TimedCall:
-        call = self._call
-        return (lambda _a, _b: call()), None, None
-
-    def phases(self) -> tuple[Copy, Copy, Copy]:
-        raise NotImplementedError("ORT copies inside the run")
+    def phases(self) -> dict[str, TimedCall]:
+        return {TOTAL: _timed(self._call)}  # ORT copies inside the run
 
     def poison(self) -> None:
         """Nothing to do: every run makes new arrays."""
@@ -108,7 +99,6 @@ class Slot:
 class BoundMode:
     """What all modes with IO binding share: values in `memory`, bound once, with preallocated outputs."""
 
-    has_phases = False
     name = ""
 
     def __init__(self, model: Model, data: Data, memory: Memory, token_memory: Memory) -> None:
@@ -162,7 +152,10 @@ class BoundMode:
     def _launch(self) -> None:
         self._run(self._native_binding, None)
 
-    def total(self) -> TimedCall:
+    def phases(self) -> dict[str, TimedCall]:
+        return {TOTAL: self._fenced_run()}
+
+    def _fenced_run(self) -> TimedCall:
         wait, run = self.fence.wait, self._run
         if wait is None:
             return run, self._native_binding, None
@@ -173,9 +166,9 @@ class BoundMode:
 
         return fenced, self._native_binding, None
 
-    def phases(self) -> tuple[Copy, Copy, Copy]:
+    def _fenced_upload(self) -> Copy:
         assert self.upload_fence is not None
-        return _then(self._upload, self.upload_fence.wait), _then(self._launch, self.fence.wait), self._download
+        return _then(self._upload, self.upload_fence.wait)
 
     def poison(self) -> None:
         poisons = [output_arrays.poison(array) for array in self._data.reference]
@@ -195,13 +188,12 @@ class DeviceMode(BoundMode):
     """Device tensors: CopyTensors in, run through IO binding, CopyTensors out, every run."""
 
     name = DEVICE
-    has_phases = True
 
     def _prepare(self) -> None:
         super()._prepare()
         self.bytes_in, self.bytes_out = _copied_bytes(self._ins), _copied_bytes(self._outs)
 
-    def total(self) -> TimedCall:
+    def phases(self) -> dict[str, TimedCall]:
         upload, run, download = self._upload, self._run, self._download
 
         def whole(binding: Any, options: Any) -> None:
@@ -209,7 +201,12 @@ class DeviceMode(BoundMode):
             run(binding, options)
             download()  # the outputs are in host memory when it returns, which the check of outputs proves
 
-        return whole, self._native_binding, None
+        return {
+            TOTAL: (whole, self._native_binding, None),
+            "upload": _timed(self._fenced_upload()),
+            "inference": self._fenced_run(),
+            "download": _timed(download),
+        }
 
 
 class ResidentMode(BoundMode):
@@ -220,8 +217,7 @@ class ResidentMode(BoundMode):
 
     def once(self) -> tuple[Copy, Copy]:
         """The upload before, fenced, and the download after all runs."""
-        upload, _, download = self.phases()
-        return upload, download
+        return self._fenced_upload(), self._download
 
 
 class HostAccessibleMode(BoundMode):
@@ -294,7 +290,7 @@ def check_outputs(mode: Mode, model: Model, data: Data, rtol: float | None, atol
         BenchmarkFailed: they differ from the reference.
     """
     mode.poison()
-    call, a, b = mode.total()
+    call, a, b = mode.phases()[TOTAL]
     call(a, b)
     for spec, got, reference in zip(model.outputs, mode.outputs(), data.reference, strict=True):
         # A user's wide tolerance must not let an output pass that nothing was written to.
@@ -333,6 +329,10 @@ def _then(call: Copy, wait: Copy | None) -> Copy:
         wait()
 
     return fenced
+
+
+def _timed(call: Copy) -> TimedCall:
+    return (lambda _a, _b: call()), None, None
 
 
 def _token(memory: Memory) -> Copy | None:

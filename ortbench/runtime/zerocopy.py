@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from ortbench.runtime.modes import HostAccessibleMode, ResidentMode
+from ortbench.schedule import TOTAL
 
 _ROUNDS = 11
 _BURST_NS = 2_000_000
@@ -87,7 +88,7 @@ def _alternate(
 ) -> tuple[list[float], list[float]]:
     """Per-run times of both modes, ns, in alternating bursts."""
     sides: list[list[float]] = [[], []]
-    calls = [mode.total(), resident.total()]
+    calls = [mode.phases()[TOTAL], resident.phases()[TOTAL]]
     call, a, b = calls[0]
     start = clock()
     call(a, b)

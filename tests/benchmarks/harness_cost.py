@@ -34,11 +34,11 @@ def loop_cost() -> str:
     model = session.open_model(str(TINY), Target(ep="cpu", threads=1), providers.find(Target(ep="cpu")))
     mode = modes.make_mode(RESIDENT, model, session.make_data(str(TINY), model, Inputs()))
     assert isinstance(mode, modes.ResidentMode)
-    run, binding, options = mode.total()
+    run, binding, options = mode.phases()[TOTAL]
     ranges = measure.Ranges(RESIDENT)
     ours, bare = [], []
     for _ in range(400):
-        ours.append(median(measure.time_block(mode, ranges, TOTAL, 200, 20)[TOTAL]))
+        ours.append(median(measure.time_block(mode, ranges, TOTAL, 200, 20)))
         bare.append(_bare_loop(run, binding, options, 200))
     return (
         f"loop: {median(ours):.0f} ns a sample, {median(bare):.0f} ns in a bare loop, "

@@ -1,0 +1,273 @@
+"""ortbench's figures and claims against the reference device's own witness."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+from ortbench.result import Result
+from tests.conftest import ROOT, lacking, ortbench
+from tests.refdevice import EP_NAME, HONESTY, BuildError, Config, Honesty, Trace, build
+from tests.truth import (
+    COPIES,
+    SIZES_AND_COMPUTE_US,
+    checks,
+    is_kind,
+    recorded,
+    relu_model,
+    run_on_device,
+    summary,
+)
+
+FENCES = {"sync": "run", "async-wait": "run", "async": "synchronize_outputs", "async-old-api": "readback"}
+FENCE_BYTES = 4  # what the fence of last resort reads back
+ATTEMPTS = 3  # noise of a busy machine is added to times and never taken away, so one good attempt shows the tool right
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        return build(tmp_path_factory.mktemp("refdevice"))
+    except BuildError as error:
+        lacking(str(error))
+
+
+def case_of(result: Result, mode: str) -> Any:
+    return next(case for case in result.cases if case.mode == mode)
+
+
+@pytest.mark.parametrize(("size", "compute_us"), SIZES_AND_COMPUTE_US)
+@pytest.mark.parametrize("honesty", HONESTY)
+def test_every_median_agrees_with_the_devices_trace(
+    honesty: Honesty, size: int, compute_us: float, library: Path, tmp_path: Path
+) -> None:
+    model = relu_model(tmp_path / "relu.onnx", size)
+    wrong = {}
+    for attempt in range(ATTEMPTS):
+        folder = tmp_path / str(attempt)
+        # A waiting host that sleeps comes back tens of microseconds late; that is its own time, not the device's.
+        config = Config(honesty=honesty, compute_us=compute_us, trace=folder / "trace", spin_us=1e6)
+        folder.mkdir()
+        code, result, _, errors = run_on_device(library, model, config, folder, "--iterations", 9, "--warmup", 2)
+        assert code == 0, errors
+        found = checks(result, Trace.read(folder / "trace"))
+        assert {(check.mode, check.phase) for check in found} == {
+            ("cpu", "total"), ("device", "total"), ("device", "upload"), ("device", "inference"),
+            ("device", "download"), ("device-resident", "total"), ("host-accessible", "total"),
+        }  # fmt: skip
+        wrong = summary([check for check in found if not -1000 <= check.error <= check.allowed + check.late])
+        if not wrong:
+            return
+    raise AssertionError(wrong)
+
+
+@pytest.mark.parametrize("honesty", HONESTY)
+def test_the_fence_is_the_cheapest_that_waits_and_the_result_names_it(
+    honesty: Honesty, library: Path, tmp_path: Path
+) -> None:
+    # Long enough that no noise can hide a run that was not waited for, or be taken for one.
+    model = relu_model(tmp_path / "relu.onnx", 1 << 16)
+    config = Config(honesty=honesty, compute_us=10_000)
+    code, result, _, errors = run_on_device(library, model, config, tmp_path, "--iterations", 2)
+    assert code == 0, errors
+    assert result.target["fence"]["kind"] == FENCES[honesty]
+    for mode in ("device", "device-resident", "host-accessible"):
+        assert case_of(result, mode).fence["kind"] == FENCES[honesty]
+
+
+def two_by_two(path: Path) -> Path:
+    """A model with two inputs and two outputs of different sizes."""
+    graph = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 1000] a, float[20, 1000] b) => (float[20, 1000] sum, float[1, 1000] same)
+        { sum = Add(a, b)  same = Relu(a) }"""
+    onnx.save(onnx.parser.parse_model(graph), path)
+    return path
+
+
+@pytest.mark.parametrize("honesty", HONESTY)
+def test_modes_make_the_copies_that_they_say(honesty: Honesty, library: Path, tmp_path: Path) -> None:
+    config = Config(honesty=honesty, compute_us=500, trace=tmp_path / "trace")
+    model = two_by_two(tmp_path / "model.onnx")
+    code, result, _, errors = run_on_device(library, model, config, tmp_path, "--iterations", 20)
+    assert code == 0, errors
+    trace = Trace.read(tmp_path / "trace")
+    each_way = sorted([4000, 80000])
+    for mode, copies in (("cpu", 1), ("device", 1), ("device-resident", 0), ("host-accessible", 0)):
+        case = case_of(result, mode)
+        assert (case.bytes_in, case.bytes_out) == ((84000, 84000) if copies else (0, 0))
+        for events in recorded(result, case, "total", trace):
+            moved = events[is_kind(events, *COPIES) & (events["bytes"] != FENCE_BYTES)]
+            for kind in ("upload", "download"):
+                assert sorted(moved[is_kind(moved, kind)]["bytes"].tolist()) == each_way * copies, mode
+    device = case_of(result, "device")
+    took = device.phases["upload"].median_ns + device.phases["download"].median_ns
+    row = next(
+        line for line in (next(tmp_path.glob("out/*/table.md"))).read_text().splitlines() if "| device |" in line
+    )
+    assert row.split("|")[-3].strip() == "168 kB"
+    assert float(row.split("|")[-2]) == pytest.approx(168_000 / took, rel=0.01)
+
+
+@pytest.mark.parametrize("honesty", HONESTY)
+def test_zero_copy_is_proved_where_nothing_is_copied(honesty: Honesty, library: Path, tmp_path: Path) -> None:
+    model = relu_model(tmp_path / "relu.onnx", 1 << 22)
+    for attempt in range(ATTEMPTS):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        config = Config(honesty=honesty, trace=folder / "trace", spin_us=1e6)
+        arguments = ("--iterations", 3, "--mode", "host-accessible")
+        code, result, out, errors = run_on_device(library, model, config, folder, *arguments)
+        assert code == 0, errors
+        case = case_of(result, "host-accessible")
+        if case.zero_copy["proved"]:  # noise can only make the tool doubt
+            assert "zero-copy is proved" in out
+            assert Trace.read(folder / "trace").counters["ha-copy"].count == 0
+            return
+    raise AssertionError(case.zero_copy)
+
+
+@pytest.mark.parametrize("honesty", HONESTY)
+def test_zero_copy_is_not_claimed_where_the_device_copies_after_all(
+    honesty: Honesty, library: Path, tmp_path: Path
+) -> None:
+    model = relu_model(tmp_path / "relu.onnx", 1 << 22)
+    config = Config(honesty=honesty, ha_copies=True, trace=tmp_path / "trace")
+    code, result, out, errors = run_on_device(library, model, config, tmp_path, "--iterations", 3)
+    assert code == 0, errors
+    assert case_of(result, "host-accessible").zero_copy["proved"] is False
+    assert "host-accessible: zero-copy is not proved" in out
+    assert Trace.read(tmp_path / "trace").counters["ha-copy"].count > 0
+
+
+# Runs in a process of its own, since a library is registered once: modes used directly, with the clock read at each end.
+_DIRECT = """
+import json, sys, time
+import numpy as np
+from ortbench.plan import Inputs, Target
+from ortbench.runtime import modes, providers, session
+
+path, library = sys.argv[1:]
+target = Target(library=library)
+model = session.open_model(path, target, providers.find(target))
+data = session.make_data(path, model, Inputs())
+ends, found = {}, {}
+for name in ("cpu", "device", "device-resident", "host-accessible"):
+    mode = modes.make_mode(name, model, data)
+    for phase, (call, a, b) in mode.phases().items():
+        if phase in ("upload", "download"):
+            continue
+        ends[f"{name}/{phase}"] = []
+        for _ in range(10):
+            begin = time.perf_counter_ns()
+            call(a, b)
+            ends[f"{name}/{phase}"].append([begin, time.perf_counter_ns()])
+    if name == "host-accessible":
+        found["same_addresses"] = mode.same_addresses()
+        other = {"x": -np.ascontiguousarray(data.arrays["x"]) + np.float32(0.25)}
+        mode.write_inputs(other)
+        call(a, b)
+        found["new_inputs_reach_the_next_run"] = bool(np.array_equal(mode.outputs()[0], np.maximum(other["x"], 0)))
+        found["outputs_are_the_bound_memory"] = [
+            view.ctypes.data == slot.value.data_ptr() for view, slot in zip(mode.outputs(), mode._outs)
+        ]
+print(json.dumps({"ends": ends, **found}))
+"""
+
+
+@pytest.mark.parametrize("honesty", HONESTY)
+def test_a_run_is_never_reported_done_before_the_device_is(honesty: Honesty, library: Path, tmp_path: Path) -> None:
+    model = relu_model(tmp_path / "relu.onnx", 1 << 16)
+    config = Config(honesty=honesty, compute_us=3000, trace=tmp_path / "trace")
+    line = [sys.executable, "-c", _DIRECT, str(model), str(library)]
+    environment = {**os.environ, **config.environ()}
+    done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    inferences = Trace.read(tmp_path / "trace").of("inference")
+    for name, spans in found["ends"].items():
+        for begin, end in spans:
+            inside = inferences[(inferences["queued_ns"] >= begin) & (inferences["queued_ns"] < end)]
+            assert len(inside) == 1, name
+            assert inside["end_ns"][0] <= end, name
+    assert found["same_addresses"] is True
+    assert found["outputs_are_the_bound_memory"] == [True]
+    assert found["new_inputs_reach_the_next_run"] is True
+
+
+@pytest.mark.parametrize(
+    ("knobs", "failed", "reason"),
+    [
+        (
+            {"wrong_run": "1+:host_accessible"},
+            ["host-accessible"],
+            r"^output y: 1 of 1024 values differ, first at \[0\]",
+        ),
+        ({"wrong_run": "1+:default"}, ["device", "device-resident"], r"^output y: 1 of 1024 values differ"),
+        ({"fail_download": "40+:host"}, ["cpu"], "download"),
+        ({"fail_upload": "3:default"}, ["device"], "upload"),
+        ({"fail_alloc": "1+:host_accessible"}, ["host-accessible"], "alloc"),
+        ({"abort_run": "9:host_accessible"}, ["host-accessible"], "^the worker was ended by SIGABRT"),
+        ({"hang_run": "9:host_accessible"}, ["host-accessible"], r"^the worker gave no answer for 6 s .*\(--timeout\)"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_a_failure_costs_its_mode_and_no_other(
+    knobs: dict[str, str], failed: list[str], reason: str, library: Path, tmp_path: Path
+) -> None:
+    model = relu_model(tmp_path / "relu.onnx", 4096)
+    config = Config(compute_us=300, trace=tmp_path / "trace", **knobs)  # type: ignore[arg-type]
+    arguments = ("--iterations", 30, "--timeout", 6)
+    code, result, _, errors = run_on_device(library, model, config, tmp_path, *arguments)
+    assert code == 1
+    assert set(Trace.read(tmp_path / "trace").failures()) == set(knobs)
+    for case in result.cases:
+        if case.mode in failed:
+            assert case.status == "failed", case.mode
+            assert re.search(reason, case.reason or ""), case.reason
+        else:
+            assert (case.status, case.outputs_match, case.phases["total"] and case.phases["total"].n) == (
+                "ok",
+                True,
+                30,
+            )
+    assert [line for line in errors.splitlines() if "failed" in line] == errors.splitlines()
+    assert len(errors.splitlines()) == len(failed)
+
+
+def test_the_published_sample_comes_out(library: Path, tmp_path: Path) -> None:
+    """2.1 ms each way, 100 runs: 420 ms of copies with CPU tensors, 4.2 ms in all when copied once."""
+    model = relu_model(tmp_path / "relu.onnx", 1 << 16)
+    each_way = {"upload_latency_us": 2100.0, "upload_gbps": 0.0, "download_latency_us": 2100.0, "download_gbps": 0.0}
+    for attempt in range(ATTEMPTS):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        config = Config(compute_us=3000, spin_us=1e6, **each_way)  # type: ignore[arg-type]
+        code, result, out, errors = run_on_device(library, model, config, folder, "--iterations", 100)
+        assert code == 0, errors
+        sentence = re.search(r"over 100 runs ≈(\d+) ms of copies with CPU tensors against ([\d.]+) ms when copied", out)
+        assert sentence, out
+        copies, once = float(sentence[1]), float(sentence[2])
+        derived = case_of(result, "cpu").derived["copies_ns"] * 100 / 1e6
+        assert round(derived) == round(copies)
+        if copies == pytest.approx(420, rel=0.02) and once == pytest.approx(4.2, rel=0.02):
+            return
+    raise AssertionError(out)
+
+
+def test_devices_shows_the_reference_device(library: Path) -> None:
+    ran = ortbench("devices", "--ep-library", library, "--json", "-")
+    device = next(ep for ep in json.loads(ran.out)["eps"] if ep["name"] == EP_NAME)
+    assert device["library"] == str(library)
+    (found,) = device["devices"]
+    assert found["memory"]["default"] == "RefDevice (DEFAULT)"
+    assert found["memory"]["host_accessible"] == "RefDeviceHostAccessible (HOST_ACCESSIBLE)"
+    assert found["streams"]["offered"] is True
+    assert found["modes"] == dict.fromkeys(["cpu", "device", "device-resident", "host-accessible"])
