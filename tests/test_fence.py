@@ -192,7 +192,7 @@ def test_the_evidence_is_told() -> None:
 
 
 def test_what_is_left_within_the_tolerance_is_told() -> None:
-    """A fence may return a little before the work has ended: 1 % of it, or 10 µs."""
+    """A fence may return a little before the work has ended: 1 % of it, or 20 µs."""
 
     class Early(Simulator):
         early = 0
@@ -201,10 +201,10 @@ def test_what_is_left_within_the_tolerance_is_told() -> None:
             self.now = max(self.now, self.ends[-1] - self.early)
 
     device = Early(launch_cost=0)
-    device.early = 10 * US
-    assert device.prove().how == "after 50 run(s) and this fence 10.0 µs were left to wait for"
+    device.early = 20 * US
+    assert device.prove().how == "after 50 run(s) and this fence 20.0 µs were left to wait for"
     device = Early(launch_cost=0)
-    device.early = 10 * US + 1
+    device.early = 20 * US + 1
     assert device.prove().kind == READBACK
     device = Early(5 * MS, launch_cost=0)
     device.early = 50 * US

@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from ortbench import cli
-from tests.conftest import ROOT, ortbench
+from tests.conftest import ROOT, lacking, ortbench
 
 README = (ROOT / "README.md").read_text()
 BLOCKS: list[str] = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
-COMMANDS = [line for block in BLOCKS for line in block.splitlines() if line.startswith("ortbench ")]
+LINES = [line for block in BLOCKS for line in block.splitlines()]
+COMMANDS = [line for line in LINES if line.startswith("ortbench ") and "$" not in line]
 LOOP_OPTIONS = {"--iterations", "--duration", "--precision"}
 # EPs that a machine may lack: then the error must say what to install or what is missing.
 UNAVAILABLE = re.compile(r"is not installed; install it with|does not load: .* is missing|finds no device it can use")
@@ -44,12 +47,28 @@ def test_the_commands_run(line: str, tmp_path: Path) -> None:
 
 
 def test_the_command_for_machines_without_a_gpu(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
-    line = next(line for block in BLOCKS for line in block.splitlines() if line.startswith("tests/software-gpu "))
+    line = next(line for line in LINES if line.startswith("tests/software-gpu "))
     prefix, name, *arguments = shlex.split(line)
     assert (prefix, name) == ("tests/software-gpu", "ortbench")
     ran = ortbench(*quick(arguments), cwd=checkout(tmp_path), prefix=software_gpu)
     assert ran.code == 0, ran.err
     assert "device-resident" in ran.out
+
+
+def test_the_two_commands_for_all_four_modes(tmp_path: Path) -> None:
+    build, run = (line for line in LINES if "library" in line)
+    script = "\n".join(
+        [build.replace(" build)", f" '{tmp_path}')"), f"{run} --iterations 1 --warmup 1 --out '{tmp_path}'"]
+    )
+    script = script.replace("python -m", f"'{sys.executable}' -m").replace(
+        "ortbench run", f"'{sys.executable}' -m ortbench run"
+    )
+    if shutil.which("cc") is None and shutil.which("gcc") is None:
+        lacking("no C compiler")
+    done = subprocess.run(["bash", "-ec", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for mode in ("cpu", "device", "device-resident", "host-accessible"):
+        assert re.search(rf"^{mode} +", done.stdout, re.MULTILINE), done.stdout
 
 
 def test_there_are_commands_to_test() -> None:

@@ -29,7 +29,7 @@ from tests.truth import (
 
 FENCES = {"sync": "run", "async-wait": "run", "async": "synchronize_outputs", "async-old-api": "readback"}
 FENCE_BYTES = 4  # what the fence of last resort reads back
-ATTEMPTS = 3  # noise of a busy machine is added to times and never taken away, so one good attempt shows the tool right
+ATTEMPTS = 5  # noise of a busy machine is added to times and never taken away, so one good attempt shows the tool right
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_every_median_agrees_with_the_devices_trace(
     honesty: Honesty, size: int, compute_us: float, library: Path, tmp_path: Path
 ) -> None:
     model = relu_model(tmp_path / "relu.onnx", size)
-    wrong = {}
+    wrong: dict[str, Any] | None = None
     for attempt in range(ATTEMPTS):
         folder = tmp_path / str(attempt)
         # A waiting host that sleeps comes back tens of microseconds late; that is its own time, not the device's.
@@ -63,7 +63,8 @@ def test_every_median_agrees_with_the_devices_trace(
             ("cpu", "total"), ("device", "total"), ("device", "upload"), ("device", "inference"),
             ("device", "download"), ("device-resident", "total"), ("host-accessible", "total"),
         }  # fmt: skip
-        wrong = summary([check for check in found if not -1000 <= check.error <= check.allowed + check.late])
+        now = summary([check for check in found if not -1000 <= check.error <= check.allowed + check.late])
+        wrong = now if wrong is None else {name: now[name] for name in wrong.keys() & now.keys()}
         if not wrong:
             return
     raise AssertionError(wrong)

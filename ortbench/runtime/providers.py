@@ -337,7 +337,8 @@ def register_library(library: str) -> list[str]:
         BenchmarkFailed: it does not load, or finds no device.
     """
     before = {device.ep_name for device in all_ep_devices()}
-    register(library, library)
+    # Made absolute: a bare file name would be looked for where the system keeps its libraries.
+    register(library, str(Path(library).resolve()))
     names = sorted({device.ep_name for device in all_ep_devices()} - before)
     if not names:
         raise BenchmarkFailed(f"{library} is loaded and finds no device it can use on this machine")
