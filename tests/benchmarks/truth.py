@@ -66,7 +66,8 @@ def main() -> None:
     )
     print(f"Made on {platform.platform()}, a shared virtual machine with two cores; no GPU.\n")
     print(
-        f"{within} of {len(found)} medians are within. The largest excess: {worst.mode} {worst.phase}, {row(worst)}.\n"
+        f"{within} of {len(found)} medians are within. The largest excess: {worst.mode} {worst.phase}, "
+        f"{worst.error / 1000:.0f} µs of {worst.true / 1000:.0f} µs.\n"
     )
     print(
         "| honesty | size | inference | fence | zero-copy proved | mode | phase | reported µs | true µs | error µs | within |"
