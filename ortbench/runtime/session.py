@@ -7,7 +7,9 @@ import json
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -234,24 +236,25 @@ def _run_error(error: Exception, request: Inputs) -> OrtbenchError:
 
 def run_once(model: Model, arrays: dict[str, Array]) -> list[Array]:
     """One plain run with arrays in host memory; outputs in the model's order, as arrays of their own."""
-    results = cpu_call(model, arrays)[0]()
-    return cpu_arrays(model, results)
+    call, feeds, options = cpu_call(model, arrays)
+    return cpu_arrays(model, call(feeds, options))
 
 
-def cpu_call(model: Model, arrays: dict[str, Array]) -> tuple[Any, Any]:
+def cpu_call(model: Model, arrays: dict[str, Array]) -> tuple[Callable[[Any, Any], Any], dict[str, Any], None]:
     """The call of mode `cpu`: plain `run` with arrays, or with OrtValues where numpy has no such dtype.
 
+    Args:
+        arrays: inputs by name; they must outlive the call.
+
     Returns:
-        The call, and what must be kept alive for it.
+        The call and its two arguments, feeds and run options.
     """
     names = model.output_names
     if all(spec.native for spec in (*model.inputs, *model.outputs)):
-        run, feeds = model.native.run, arrays
-        return (lambda: run(names, feeds, None)), feeds
-    values = {spec.name: host_value(spec, arrays[spec.name]) for spec in model.inputs}
-    natives = {name: value._get_c_value() for name, value in values.items()}
-    run_values = model.native.run_with_ort_values
-    return (lambda: run_values(natives, names, None)), values
+        return partial(model.native.run, names), arrays, None
+    natives = {spec.name: host_value(spec, arrays[spec.name])._get_c_value() for spec in model.inputs}
+    run = model.native.run_with_ort_values
+    return (lambda feeds, options: run(feeds, names, options)), natives, None
 
 
 def cpu_arrays(model: Model, results: Any) -> list[Array]:
