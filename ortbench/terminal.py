@@ -93,8 +93,10 @@ def print_result(result: Result, folder: str) -> None:
 
 def _rich(table: Table, unit: str) -> RichTable:
     rich = RichTable(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
+    has_times = any(name in TIME_COLUMNS for name in table.columns)
     for index, name in enumerate(table.columns):
-        title = f"{name}\n{unit}" if name in TIME_COLUMNS else f"{name}\n"
+        below = unit if name in TIME_COLUMNS else ""
+        title = f"{name}\n{below}" if has_times else name
         rich.add_column(title, justify="right" if index else "left", no_wrap=True)
     for row in table.rows:
         rich.add_row(*map(Text, row))

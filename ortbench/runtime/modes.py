@@ -64,9 +64,9 @@ class CpuMode:
     def __init__(self, model: Model, data: Data) -> None:
         self._model = model
         self._call = cpu_call(model, data.arrays)
-        on_host = model.provider.computes_on_host
-        self.bytes_in = 0 if on_host else sum(nbytes(data.arrays[spec.name]) for spec in model.inputs)
-        self.bytes_out = 0 if on_host else sum(map(nbytes, data.reference))
+        inputs = [data.arrays[spec.name] for spec in model.inputs]
+        self.bytes_in = _crossing(inputs, model.on_host(model.session.get_input_memory_infos()))
+        self.bytes_out = _crossing(data.reference, model.on_host(model.session.get_output_memory_infos()))
 
     def phases(self) -> dict[str, TimedCall]:
         return {TOTAL: self._call}  # ORT copies inside the run
@@ -347,6 +347,11 @@ def _token(memory: Memory) -> Copy | None:
     value = memory.allocate(spec, (1,))
     memory.upload([spec], [np.zeros(1, np.float32)], [value])()
     return memory.download([spec], [value], [np.zeros(1, np.float32)])
+
+
+def _crossing(arrays: list[Array], on_host: list[bool]) -> int:
+    """Bytes that a run moves between host and device: all but what the session wants in host memory anyway."""
+    return sum(nbytes(array) for array, stays in zip(arrays, on_host, strict=True) if not stays)
 
 
 def _copied_bytes(slots: list[Slot]) -> int:
