@@ -15,7 +15,7 @@ from typing import Any
 from ortbench import __version__
 from ortbench.client import Client, WorkerLost, open_worker
 from ortbench.environment import environment, load_average
-from ortbench.errors import BenchmarkFailed, Unsupported
+from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.plan import CPU, HOST_ACCESSIBLE, RESIDENT, Plan
 from ortbench.result import FAILED, OK, PHASE_NAMES, UNSUPPORTED, Case, Result
 from ortbench.schedule import Block, Schedule, StopRule
@@ -167,19 +167,18 @@ class Bench:
     def _ask(self, do: str, **arguments: Any) -> Any:
         return self._client.ask(do, **arguments)
 
-    def _restart(self) -> bool:
-        """A fresh worker after one was lost, with every mode that is still to be measured; False if that fails."""
+    def _restart(self) -> None:
+        """A fresh worker after one was lost, with every mode that is still to be measured; they fail if it cannot open."""
         self._client.close()
         self._client = open_worker(self._plan)
         try:
             self._client.receive()
-        except BenchmarkFailed as error:
+        except OrtbenchError as error:
             for mode in list(self._prepared):
                 self._fail(mode, f"after the worker was lost the model could not be opened again: {error}")
-            return False
+            return
         for mode in [mode for mode in self._plan.modes if mode in self._prepared]:
             self._prepare(mode)
-        return True
 
     # The modes
 
