@@ -191,10 +191,10 @@ def load_problem(error: BaseException) -> str:
 
 
 def _hint(library: str) -> str:
-    if re.match(r"libcu|libnv", library):
-        return " (CUDA and cuDNN come with: pip install 'onnxruntime-gpu[cuda,cudnn]')"
     if library.startswith("libnvinfer"):
         return " (it is part of TensorRT)"
+    if re.match(r"libcu|libnv", library):
+        return " (CUDA and cuDNN come with: pip install 'onnxruntime-gpu[cuda,cudnn]')"
     if library.startswith("libvulkan"):
         return " (the Vulkan loader, on Debian and Ubuntu: apt install libvulkan1)"
     return ""

@@ -151,7 +151,7 @@ def _session_error(error: Exception, path: str, provider: Provider) -> OrtbenchE
 def _why(provider: Provider) -> str:
     library = bundled_library(provider.name)
     if library is None:
-        return "See ONNX Runtime's log above for the reason."
+        return "It does not say why."
     try:
         ctypes.CDLL(library)
     except OSError as error:
