@@ -622,7 +622,13 @@ static void op_execute(Queue *queue, Op *op) {
   trace(event);
 }
 
-static void queue_finished(Queue *queue) {
+/* Carries one operation out. The lock is held before and after, not while the device works. */
+static void queue_serve(Queue *queue, Op *op) {
+  queue->busy = true;
+  pthread_mutex_unlock(&queue->lock);
+  op_execute(queue, op);
+  op->release(op);
+  pthread_mutex_lock(&queue->lock);
   queue->busy = false;
   atomic_fetch_add(&queue->done, 1);
   pthread_cond_signal(&queue->wake);
@@ -640,12 +646,7 @@ static void *queue_thread(void *argument) {
       continue;
     }
     queue->first = op->next;
-    queue->busy = true;
-    pthread_mutex_unlock(&queue->lock);
-    op_execute(queue, op);
-    op->release(op);
-    pthread_mutex_lock(&queue->lock);
-    queue_finished(queue);
+    queue_serve(queue, op);
   }
   pthread_mutex_unlock(&queue->lock);
   return NULL;
@@ -700,12 +701,7 @@ static void queue_run(Queue *queue, Op *op) {
     pthread_mutex_lock(&queue->lock);
   }
   queue_claim(queue, op);
-  queue->busy = true;
-  pthread_mutex_unlock(&queue->lock);
-  op_execute(queue, op);
-  op->release(op);
-  pthread_mutex_lock(&queue->lock);
-  queue_finished(queue);
+  queue_serve(queue, op);
   pthread_mutex_unlock(&queue->lock);
 }
 
