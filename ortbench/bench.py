@@ -1,28 +1,31 @@
-"""From a plan to a result: starts the worker, lets the schedule ask for blocks, keeps whatever is measured."""
+"""From plans to results: starts a worker for each, lets the schedule ask for blocks, keeps whatever is measured."""
 
 from __future__ import annotations
 
-import hashlib
+import copy
+import tempfile
 import time
-from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from statistics import median
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
-from ortbench import __version__
-from ortbench.client import Client, WorkerLost, open_worker
-from ortbench.environment import environment, load_average
-from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported
-from ortbench.plan import CPU, HOST_ACCESSIBLE, RESIDENT, Plan
-from ortbench.result import FAILED, OK, PHASE_NAMES, UNSUPPORTED, Case, Result
-from ortbench.schedule import Block, Schedule, StopRule
-from ortbench.stats import paired_ratio, summarise
+from ortbench.environment import environment
+from ortbench.errors import BenchmarkFailed, OrtbenchError
+from ortbench.result import Result
+from ortbench.schedule import Schedule, StopRule
+from ortbench.side import Side
 
 # All cases grow together, block by block; how much of them a crash of this very process could cost.
 _KEEP_EVERY_S = 5.0
+
+
+class Lane(NamedTuple):
+    """What alternates: a mode of one of the sides."""
+
+    side: int
+    mode: str
 
 
 class Observer:
@@ -34,305 +37,200 @@ class Observer:
     def progress(self, share: float) -> None:
         """How much of the budget is spent, 0 to 1; called between blocks only."""
 
-    def changed(self, result: Result) -> None:
-        """More is known: the result so far, whole in itself."""
 
+class Judge(Protocol):
+    """Looks at blocks as they come and says of which modes enough is known: see `ortbench.gate.Jury`."""
 
-@dataclass
-class _Samples:
-    """What one mode has given so far."""
+    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[int]) -> None:
+        """A block's samples, ns."""
 
-    by_phase: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    blocks: dict[str, list[list[int]]] = field(default_factory=lambda: defaultdict(list))
-
-    def add(self, block: Block, answer: dict[str, Any]) -> None:
-        self.by_phase[block.phase].extend(answer["samples"])
-        self.blocks[block.phase].append([block.round, block.n, answer["start_ns"]])
+    def decided(self) -> list[str]:
+        """The modes that need no more blocks."""
 
 
 class Bench:
-    """One run.
+    """One run, of one side or of several whose blocks alternate.
 
     Args:
-        plan: what to do, already checked.
-        client: the worker, which has been sent the plan's `worker_request`; it is closed at the end.
+        sides: at least one. The first has its options for the loop heeded.
         observer: told what happens.
-        while_loading: called once while the worker loads the model, for what can be done in that time.
+        while_loading: called once while the first worker loads the model, for what can be done in that time.
+        judge: may end modes before the budget is spent. With one every side must open; without one a side that does
+            not is left out, as long as another opens.
+        after_open: given the results so far when every model is open; what it raises ends the run.
     """
 
     def __init__(
         self,
-        plan: Plan,
-        client: Client,
+        sides: Sequence[Side],
         observer: Observer | None = None,
         while_loading: Callable[[], None] = lambda: None,
+        judge: Judge | None = None,
+        after_open: Callable[[Sequence[Result]], None] | None = None,
     ) -> None:
-        self._plan = plan
-        self._client = client
+        self._sides = list(sides)
+        self._in_turns = len(self._sides) > 1
         self._observer = observer or Observer()
         self._while_loading = while_loading
-        self._cases = {mode: Case(mode) for mode in plan.modes}
-        self._samples = {mode: _Samples() for mode in plan.modes}
-        self._prepared: dict[str, dict[str, Any]] = {}
+        self._judge = judge
+        self._after_open = after_open
         self._kept_at = time.monotonic()
+        self._all_decided = False
         self.interrupted = False
-        self.result = Result(
-            tool={"name": "ortbench", "version": __version__},
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            command=list(plan.command),
-            cases=list(self._cases.values()),
-        )
+        self.not_opened: list[tuple[Side, OrtbenchError]] = []
 
-    def run(self) -> Result:
-        """Measure, and return the result; after Ctrl-C or a lost worker, what there is of it.
+    def run(self) -> list[Result]:
+        """Measure, and return the result of every side that opened; after Ctrl-C or a lost worker, what there is of it.
 
         Raises:
             BadInput, BenchmarkFailed: before anything could be measured.
         """
         try:
             self._open()
-            self._measure()
+            why = self._measure()
         except KeyboardInterrupt:
-            if not self.result.target:
+            if not all(side.is_open for side in self._sides):
                 raise
-            self.interrupted = True
-            self.result.stopped = "interrupted"
+            self.interrupted, why = True, "interrupted"
         finally:
-            self._client.close()
-        self.result.environment["load_average"]["end"] = load_average()
-        for case in self._cases.values():
-            if case.status == OK and not self._samples[case.mode].by_phase:
-                case.status, case.reason = FAILED, "the run ended before it was measured"
-        self._summarise()
-        return self.result
+            for side in self._sides:
+                side.close()
+        for side in self._sides:
+            side.end(why)
+        return [side.result for side in self._sides]
 
-    # The worker
+    @contextmanager
+    def _awake(self, side: Side) -> Iterator[None]:
+        """One side works, all others are paused. A side that is alone is never paused."""
+        if self._in_turns:
+            side.resume()
+        try:
+            yield
+        finally:
+            if self._in_turns:
+                side.pause()
 
     def _open(self) -> None:
-        """Wait for the model to be open, and describe it and the machine meanwhile."""
-        self._observer.stage(f"loading {Path(self._plan.model).name}")
-        self.result.environment = environment()
-        model = Path(self._plan.model)
-        self.result.model = {"path": str(model), "sha256": sha256(model)}
-        self._while_loading()
-        self._describe(self._client.receive())
+        """Wait for every model to be open, one worker after the other, and describe the machine meanwhile."""
+        run_id = uuid.uuid4().hex
+        machine: dict[str, Any] | None = None
+        opened: list[Side] = []
+        for side in self._sides:
+            self._observer.stage(f"loading {Path(side.plan.model).name} ({side.plan.target.ep})")
+            side.start()
+            if machine is None:
+                machine = environment()
+                self._while_loading()
+            try:
+                with self._awake(side):
+                    side.open(copy.deepcopy(machine), run_id)
+                opened.append(side)
+            except BenchmarkFailed as error:
+                if self._judge is not None or len(self._sides) == 1:
+                    raise
+                self.not_opened.append((side, error))
+                side.close()
+        if not opened:
+            raise self.not_opened[0][1]
+        self._sides = opened
+        if self._after_open is not None:
+            self._after_open([side.result for side in opened])
+        self._compare_outputs()
 
-    def _describe(self, opened: dict[str, Any]) -> None:
-        result, plan = self.result, self._plan
-        result.environment.update(opened["runtime"])
-        result.model.update(inputs=opened["inputs"], outputs=opened["outputs"])
-        result.target = {
-            "ep": opened["ep"],
-            "ep_requested": plan.target.ep,
-            "ep_library": opened["library"],
-            "ep_version": opened["version"],
-            "device": opened["device"],
-            "memory": opened["memory"],
-            "fence": None,
-            "ep_options": dict(plan.target.options),
-            "session_config": dict(plan.target.session_config),
-            "threads": plan.target.threads,
-            "opt_level": plan.target.opt_level,
-        }
-        result.placement = opened["placement"]
-        result.setup = {
-            "session_ns": opened["session_ns"],
-            "first_run_ns": opened["first_run_ns"],
-            "seed": plan.inputs.seed,
-            "expected_outputs": opened["expected"],
-        }
-        for note in opened["notes"]:
-            result.warn(note["code"], note["message"])
-        if opened["guessed_dims"]:
-            names = ", ".join(opened["guessed_dims"])
-            result.warn("dims-set-to-1", f"symbolic dimensions set to 1: {names}; give others with --dim or --shape")
-        for case in self._cases.values():
-            if opened["unsupported"] is not None:
-                case.status, case.reason = UNSUPPORTED, opened["unsupported"]
-        self._check_placement()
+    def _compare_outputs(self) -> None:
+        """Hold the outputs of every other side against the first one's.
 
-    def _check_placement(self) -> None:
-        operators = self.result.placement["cpu_operators"]
-        if not operators:
+        The same model must give the same outputs wherever it runs; another model may differ, and then says so.
+        """
+        first, *others = self._sides
+        if not others:
             return
-        count = sum(operators.values())
-        listed = ", ".join(f"{name} ({n})" if n > 1 else name for name, n in operators.items())
-        memcpy = self.result.placement["memcpy_nodes"]
-        copies = f"; {memcpy} Memcpy nodes copy between them in every run" if memcpy else ""
-        message = f"{count} node(s) stay on the CPU: {listed}{copies}"
-        if self._plan.target.require_placement:
-            raise BenchmarkFailed(f"{message} (--require-placement)")
-        self.result.warn("cpu-nodes", message)
+        with tempfile.TemporaryDirectory(prefix="ortbench-") as folder:
+            with self._awake(first):
+                if not first.ask("save_outputs", folder=folder)["saved"]:
+                    return
+            for side in others:
+                with self._awake(side):
+                    differs = side.ask("hold_outputs", folder=folder)["differs"]
+                if differs is None:
+                    continue
+                message = f"the outputs of {side.name} are not those of {first.name}: {differs}"
+                if side.result.model["sha256"] != first.result.model["sha256"]:
+                    side.result.warn("outputs-differ", message)
+                elif self._judge is not None:
+                    raise BenchmarkFailed(message)
+                else:
+                    side.reject(message)
 
-    def _ask(self, do: str, **arguments: Any) -> Any:
-        return self._client.ask(do, **arguments)
-
-    def _restart(self) -> None:
-        """A fresh worker after one was lost, with every mode that is still to be measured; they fail if it cannot open."""
-        self._client.close()
-        self._client = open_worker(self._plan)
-        try:
-            self._client.receive()
-        except OrtbenchError as error:
-            for mode in list(self._prepared):
-                self._fail(mode, f"after the worker was lost the model could not be opened again: {error}")
-            return
-        for mode in [mode for mode in self._plan.modes if mode in self._prepared]:
-            self._prepare(mode)
-
-    # The modes
-
-    def _measure(self) -> None:
-        for mode in self._plan.modes:
-            if self._cases[mode].status == OK:
-                self._observer.stage(f"preparing {mode}")
-                self._prepare(mode)
-        self._describe_fence()
+    def _measure(self) -> str | None:
+        for side in self._sides:
+            for mode in side.to_prepare():
+                self._observer.stage(f"preparing {mode} ({side.plan.target.ep})")
+                with self._awake(side):
+                    side.prepare(mode)
+            side.describe_fence()
         self._keep()
-        if not self._prepared:
-            self.result.stopped = "no mode left to measure"
-            return
-        schedule = self._schedule()
+        lanes = {lane: self._sides[lane.side].estimates_ns(lane.mode) for lane in self._lanes()}
+        if not lanes:
+            return "no mode left to measure"
+        schedule = self._schedule(lanes)
         while (block := schedule.next_block()) is not None:
             self._observer.progress(schedule.progress)
-            answer = self._block(block)
+            side = self._sides[block.lane.side]
+            with self._awake(side):
+                answer = side.block(block.lane.mode, block)
             if answer is None:
-                for mode in self._plan.modes:
-                    if mode not in self._prepared:
-                        schedule.remove(mode)
+                for lane in lanes.keys() - self._lanes():
+                    schedule.remove(lane)
                 self._keep()
                 continue
-            self._samples[block.mode].add(block, answer)
             schedule.add(block, answer["samples"], answer["spent_ns"])
+            if self._judge is not None:
+                self._judge.add(*block.lane, block.phase, block.round, answer["samples"])
             if time.monotonic() - self._kept_at > _KEEP_EVERY_S:
                 self._keep()
-        self.result.stopped = schedule.stopped
         self._observer.stage("checking outputs")
-        for mode in list(self._prepared):
-            self._finish(mode)
+        for side in self._sides:
+            with self._awake(side):
+                for mode in side.modes:
+                    side.finish(mode)
+        return "verdict: every contest is decided" if self._all_decided else schedule.stopped
 
-    def _prepare(self, mode: str) -> None:
-        """Set a mode up in the worker; what it says becomes the case, whatever it is."""
-        case = self._cases[mode]
-        self._prepared.pop(mode, None)
-        try:
-            answer = self._ask("prepare", mode=mode, warmup=self._plan.loop.warmup)
-        except Unsupported as error:
-            case.status, case.reason = UNSUPPORTED, str(error)
-        except WorkerLost as error:
-            self._fail(mode, str(error))
-            self._restart()
-        except BenchmarkFailed as error:
-            self._fail(mode, str(error))
-            case.outputs_match = False if str(error).startswith("output ") else None
-        else:
-            self._prepared[mode] = answer
-            case.bytes_in, case.bytes_out = answer["bytes_in"], answer["bytes_out"]
-            case.fence, case.zero_copy = answer["fence"], answer["zero_copy"]
-            case.outputs_match = True
+    def _lanes(self) -> list[Lane]:
+        """What can be measured; where there is a judge, the modes that all sides have."""
+        lanes = [Lane(number, mode) for number, side in enumerate(self._sides) for mode in side.modes]
+        if self._judge is None:
+            return lanes
+        return [lane for lane in lanes if all(lane.mode in side.modes for side in self._sides)]
 
-    def _fail(self, mode: str, reason: str) -> None:
-        case = self._cases[mode]
-        case.status, case.reason = FAILED, reason
-        self._prepared.pop(mode, None)
+    def _schedule(self, lanes: dict[Lane, dict[str, float]]) -> Schedule[Lane]:
+        plan = self._sides[0].plan
+        rule = StopRule(round(plan.loop.duration_s * 1e9), plan.loop.precision, plan.loop.iterations)
+        return Schedule(_evened(lanes), rule, plan.inputs.seed, None if self._judge is None else self._end_decided)
 
-    def _schedule(self) -> Schedule:
-        loop = self._plan.loop
-        rule = StopRule(round(loop.duration_s * 1e9), loop.precision, loop.iterations)
-        estimates = {mode: answer["estimates_ns"] for mode, answer in self._prepared.items()}
-        return Schedule(estimates, rule, self._plan.inputs.seed)
-
-    def _block(self, block: Block) -> dict[str, Any] | None:
-        """One block's answer; None if the mode failed in it, and the worker is up again for the others."""
-        try:
-            answer: dict[str, Any] = self._ask("block", mode=block.mode, phase=block.phase, n=block.n, drop=block.drop)
-            return answer
-        except WorkerLost as error:
-            self._fail(block.mode, str(error))
-            self._restart()
-        except BenchmarkFailed as error:
-            self._fail(block.mode, str(error))
-        return None
-
-    def _finish(self, mode: str) -> None:
-        """The outputs that the timed runs left, and what is measured only once."""
-        case = self._cases[mode]
-        try:
-            answer = self._ask("finish", mode=mode)
-        except BenchmarkFailed as error:
-            self._fail(mode, str(error))
-            if isinstance(error, WorkerLost):
-                self._restart()
-            return
-        case.once = answer["once"]
-        if answer["differs"] is not None:
-            case.outputs_match = False
-            self._fail(mode, f"after the timed runs: {answer['differs']}")
-
-    def _describe_fence(self) -> None:
-        """The fence of the target is that of device-resident runs, or of the first mode that is there."""
-        for mode in (RESIDENT, *self._plan.modes):
-            case = self._cases.get(mode)
-            if case is not None and case.fence is not None and case.status == OK:
-                self.result.target["fence"] = {key: case.fence[key] for key in ("kind", "cost_ns", "how")}
-                return
-
-    # The figures
+    def _end_decided(self, schedule: Schedule[Lane]) -> None:
+        assert self._judge is not None
+        decided = self._judge.decided()
+        for mode in decided:
+            for number in range(len(self._sides)):
+                schedule.remove(Lane(number, mode))
+        self._all_decided = {lane.mode for lane in self._lanes()} <= set(decided)
 
     def _keep(self) -> None:
-        """Hand the result so far to whoever saves it."""
-        self._summarise()
-        self._observer.changed(self.result)
+        for side in self._sides:
+            side.keep()
         self._kept_at = time.monotonic()
 
-    def _summarise(self) -> None:
-        """Statistics of every case from its samples. A failed case keeps what was measured of it."""
-        for mode, case in self._cases.items():
-            taken = self._samples[mode]
-            case.samples_ns = dict(taken.by_phase)
-            case.blocks = dict(taken.blocks)
-            for phase in PHASE_NAMES:
-                if taken.by_phase.get(phase):
-                    case.phases[phase] = summarise(taken.by_phase[phase], [size for _, size, _ in taken.blocks[phase]])
-            if mode in (RESIDENT, HOST_ACCESSIBLE):  # inference is all there is to them
-                case.phases["inference"] = case.phases["total"]
-        self._compare()
 
-    def _compare(self) -> None:
-        """What needs two cases: the ratio to `cpu`, and the share of `cpu` that must be copies.
+def _evened(lanes: dict[Lane, dict[str, float]]) -> dict[Lane, dict[str, float]]:
+    """The same block size for a mode on all sides where they take about the same time.
 
-        Found anew each time: a mode that has failed since takes no part.
-        """
-        for case in self.result.cases:
-            case.vs_cpu = case.derived = None
-        cpu = self.result.case(CPU)
-        if cpu is None or cpu.phases["total"] is None:
-            return
-        for case in self.result.cases:
-            if case.status == OK and case.phases["total"] is not None:
-                ratio = paired_ratio(*_paired_medians(self._samples[CPU], self._samples[case.mode]))
-                case.vs_cpu = {"ratio": round(ratio.ratio, 4), "ci95": ratio.ci95 and [round(x, 4) for x in ratio.ci95]}
-        resident = self.result.case(RESIDENT)
-        on_host = self.result.target["memory"]["kind"] == "host"
-        if resident is not None and resident.phases["total"] is not None and not on_host:
-            inference = resident.phases["total"].median_ns
-            cpu.derived = {"copies_ns": cpu.phases["total"].median_ns - inference, "inference_ns": inference}
-
-
-def _paired_medians(one: _Samples, other: _Samples) -> tuple[list[float], list[float]]:
-    """Medians of the `total` blocks of two modes, of the rounds that have both."""
-    sides = []
-    for taken in (one, other):
-        at, medians = 0, {}
-        for number, size, _ in taken.blocks["total"]:
-            medians[number] = median(taken.by_phase["total"][at : at + size])
-            at += size
-        sides.append(medians)
-    shared = sorted(sides[0].keys() & sides[1].keys())
-    return [sides[0][number] for number in shared], [sides[1][number] for number in shared]
-
-
-def sha256(path: Path) -> str:
-    """A file's SHA-256 in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    A ratio of medians of 10 samples on one side and of 11 on the other would not be even-handed.
+    """
+    evened: dict[Lane, dict[str, float]] = {}
+    for lane, phases in lanes.items():
+        evened[lane] = {}
+        for phase, ns in phases.items():
+            same = [other[phase] for key, other in lanes.items() if key.mode == lane.mode and phase in other]
+            evened[lane][phase] = max(same) if max(same) < 2 * min(same) else ns
+    return evened

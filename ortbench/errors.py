@@ -5,6 +5,9 @@ import re
 DONE = 0
 BENCHMARK_FAILED = 1
 BAD_INPUT = 2
+REGRESSION = 3
+CANNOT_TELL = 4
+NOT_COMPARABLE = 5
 INTERRUPTED = 130  # 128 + SIGINT, what a shell reports for a program ended by Ctrl-C
 
 
@@ -26,6 +29,12 @@ class BadInput(OrtbenchError):
 
 class BenchmarkFailed(OrtbenchError):
     """The command is right and the benchmark could not do it, for example an EP that does not load."""
+
+
+class NotComparable(OrtbenchError):
+    """Two results were not measured on the same thing, or one is in a form that this version cannot read."""
+
+    exit_code = NOT_COMPARABLE
 
 
 class Unsupported(OrtbenchError):

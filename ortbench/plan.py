@@ -14,6 +14,14 @@ from ortbench.errors import BadInput
 CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE = "cpu", "device", "device-resident", "host-accessible"
 MODES = (CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE)
 
+# What can be timed of each mode: inside a run with CPU tensors the phases cannot be told apart.
+PHASES = {
+    CPU: ("total",),
+    DEVICE: ("upload", "inference", "download", "total"),
+    RESIDENT: ("inference", "total"),
+    HOST_ACCESSIBLE: ("inference", "total"),
+}
+
 OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
 
 
@@ -68,17 +76,23 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Loop:
-    """How long to measure: see `ortbench.schedule.StopRule`. `warmup` None means half a second, at least two runs."""
+    """What to measure and for how long: see `ortbench.schedule.StopRule`.
+
+    Attributes:
+        warmup: runs of each mode before; None means half a second, at least two runs.
+        phases: which phases to time; None means all that a mode has.
+    """
 
     warmup: int | None = None
     duration_s: float = 5.0
     iterations: int | None = None
-    precision: float = 0.01
+    precision: float | None = 0.01
+    phases: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of one model on one EP."""
+    """One run of one model on one EP; `python` is the interpreter of the worker, None this one."""
 
     model: str
     target: Target = field(default_factory=Target)
@@ -86,6 +100,7 @@ class Plan:
     modes: tuple[str, ...] = MODES
     loop: Loop = field(default_factory=Loop)
     timeout_s: float = 600.0
+    python: str | None = None
     command: tuple[str, ...] = ()
 
     def worker_request(self) -> dict[str, Any]:
@@ -199,6 +214,34 @@ def parse_share(text: str, option: str) -> float:
         value = 0.0
     if not 0 < value < 10:
         raise BadInput(f"{option} {text!r}: write a share above zero such as 1% or 0.01")
+    return value
+
+
+def parse_speedups(items: Iterable[str]) -> dict[str, float]:
+    """``device-resident=1.5`` items as a dict.
+
+    Raises:
+        BadInput: an item that is not of that form, or not above zero.
+    """
+    found = {}
+    for mode, text in parse_pairs(items, "--min-speedup").items():
+        try:
+            found[mode] = float(text)
+        except ValueError:
+            found[mode] = math.nan
+        if not 0 < found[mode] < math.inf:
+            raise BadInput(f"--min-speedup {mode}={text}: write how many times as fast as cpu, such as {mode}=1.5")
+    return found
+
+
+def parse_count(value: int | None, option: str) -> int | None:
+    """A number of things, or None.
+
+    Raises:
+        BadInput: below zero.
+    """
+    if value is not None and value < 0:
+        raise BadInput(f"{option} {value}: cannot be negative")
     return value
 
 

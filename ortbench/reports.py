@@ -1,45 +1,30 @@
-"""The folder of a run: ``result.json`` as it grows, ``table.md`` and ``table.csv`` at its end."""
+"""Folders of runs: ``result.json`` as it grows, ``table.md`` and ``table.csv`` at its end."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
 from ortbench import table
-from ortbench.bench import Observer
 from ortbench.errors import BadInput
 from ortbench.plan import Plan
 from ortbench.result import Result, save, write_atomically
 
 
-class RunFolder(Observer):
-    """A folder of its own for one run, named by model, EP and time.
+class RunFolder:
+    """The folder of one result.
 
     Args:
-        out: the folder to make it in.
-        plan: what is run.
-
-    Raises:
-        BadInput: it cannot be written. Better now than after the measurement.
+        path: of the folder, which is there.
     """
 
-    def __init__(self, out: Path, plan: Plan) -> None:
-        stem = re.sub(r"[^\w.-]+", "-", f"{Path(plan.model).stem}-{plan.target.ep}")
-        stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            self.path = _new_folder(out, f"{stem}-{stamp}")
-            probe = self.path / "result.json"
-            write_atomically(probe, "")
-            probe.unlink()
-        except (FileExistsError, NotADirectoryError):
-            raise BadInput(f"--out {out}: is not a folder") from None
-        except OSError as error:
-            raise BadInput(f"--out {out}: cannot be written: {error.strerror}") from None
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
-    def changed(self, result: Result) -> None:
+    def keep(self, result: Result) -> None:
         """Save the result so far."""
         save(result, self.path / "result.json")
 
@@ -48,13 +33,57 @@ class RunFolder(Observer):
         write_atomically(self.path / "table.md", table.markdown(result))
         write_atomically(self.path / "table.csv", table.csv(result))
 
-    def discard_if_empty(self) -> None:
-        """Remove the folder of a run that came to nothing."""
-        with suppress(OSError):
-            self.path.rmdir()
+
+def plain_name(text: str) -> str:
+    """A text as part of a file's name."""
+    return re.sub(r"[^\w.-]+", "-", text).strip("-") or "unnamed"
 
 
-def _new_folder(out: Path, name: str) -> Path:
+def target_name(plan: Plan) -> str:
+    """The EP of a plan in a word: its name, or that of its library."""
+    return Path(plan.target.library).stem if plan.target.library and plan.target.ep == "auto" else plan.target.ep
+
+
+def run_name(plans: Sequence[Plan]) -> str:
+    """Model, EPs and time: what the folder of a run is called."""
+    parts = [Path(plans[0].model).stem, *(target_name(plan) for plan in plans)]
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    return plain_name("-".join([*parts, stamp]))
+
+
+def gate_name(plan: Plan) -> str:
+    """What the folder of a live gate is called."""
+    return f"gate-{run_name([plan])}"
+
+
+def new_folder(out: Path, name: str) -> Path:
+    """Make a folder of its own for a run.
+
+    Raises:
+        BadInput: it cannot be written. Better now than after the measurement.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        path = _unused(out, name)
+        probe = path / "probe"
+        write_atomically(probe, "")
+        probe.unlink()
+    except (FileExistsError, NotADirectoryError):
+        raise BadInput(f"--out {out}: is not a folder") from None
+    except OSError as error:
+        raise BadInput(f"--out {out}: cannot be written: {error.strerror}") from None
+    return path
+
+
+def discard_if_empty(path: Path) -> None:
+    """Remove the folder of a run that came to nothing."""
+    with suppress(OSError):
+        for inner in path.iterdir():
+            inner.rmdir()
+        path.rmdir()
+
+
+def _unused(out: Path, name: str) -> Path:
     for number in range(1, 1000):
         path = out / (name if number == 1 else f"{name}-{number}")
         try:

@@ -4,7 +4,8 @@ Schema 1. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do 
 
 Top level: ``schema_version``, ``tool`` (name, version), ``created`` (UTC, ISO 8601), ``command``, ``environment``,
 ``model`` (path, sha256, inputs, outputs), ``target`` (ep, device, memory, fence, ep_options, …), ``placement`` (nodes
-per EP, memcpy_nodes), ``setup`` (session_ns, seed), ``stopped``, ``warnings`` (code, message), ``cases``.
+per EP, memcpy_nodes), ``setup`` (session_ns, seed, run_id: results of one run, whose blocks alternated, share it),
+``stopped``, ``warnings`` (code, message), ``cases``.
 
 A case is one mode: see `Case`. Durations are integer nanoseconds, sizes bytes.
 """
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ortbench.errors import BadInput
+from ortbench.errors import BadInput, NotComparable
 from ortbench.stats import Stats
 
 SCHEMA_VERSION = 1
@@ -149,7 +150,8 @@ def load(path: Path) -> Result:
     """Read a result file.
 
     Raises:
-        BadInput: it cannot be read, is not JSON, or is not a result of a schema this version knows.
+        BadInput: it cannot be read, is not JSON, or is not a whole result.
+        NotComparable: its schema is not one that this version knows.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -160,7 +162,7 @@ def load(path: Path) -> Result:
     if not isinstance(data, dict) or "schema_version" not in data:
         raise BadInput(f"{path} is not a result file of ortbench: it has no schema_version")
     if data["schema_version"] != SCHEMA_VERSION:
-        raise BadInput(f"{path} has schema {data['schema_version']}; this ortbench reads schema {SCHEMA_VERSION}")
+        raise NotComparable(f"{path} has schema {data['schema_version']}; this ortbench reads schema {SCHEMA_VERSION}")
     try:
         return from_dict(data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -1,16 +1,18 @@
 """Which block comes next, how long it is, and when enough is known: pure, without a clock.
 
-Modes alternate in short blocks, so that what drifts in the machine hits all alike. A round holds one block of every
-mode, and one of each of its phases where they can be timed one by one, in an order shuffled from a recorded seed. A
-phase has blocks of its own because what runs before it would show in it: caches are cold after a large copy.
+Lanes alternate in short blocks, so that what drifts in the machine hits all alike; a lane is a mode of one worker. A
+round holds one block of every lane, and one of each of its phases where they can be timed one by one, in an order
+shuffled from a recorded seed. A phase has blocks of its own because what runs before it would show in it: caches are
+cold after a large copy.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from ortbench.stats import median_interval
 
@@ -19,15 +21,17 @@ TOTAL = "total"  # the phase of whole inferences, which every mode has
 BLOCK_NS = 20_000_000  # short enough to alternate often, long enough that the switch between modes is a small part
 MIN_BLOCK, MAX_BLOCK = 3, 1000
 MIN_ROUNDS = 6  # fewer pairs cannot give a 95 % interval of a ratio
-MAX_SAMPLES = 200_000  # per mode: more says nothing new and makes the result file unwieldy
+MAX_SAMPLES = 200_000  # per lane: more says nothing new and makes the result file unwieldy
+
+LaneT = TypeVar("LaneT", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(Generic[LaneT]):
     """A request for one block: `drop` iterations of a phase that are not recorded, then `n` that are."""
 
     round: int
-    mode: str
+    lane: LaneT
     phase: str
     n: int
     drop: int
@@ -38,12 +42,12 @@ class StopRule:
     """When to stop.
 
     Either `iterations` is given: exactly that many samples of each phase. Or the run ends when the 95 % interval of
-    every mode's median total is within ± `precision` (a share of the median), or when `duration_ns` times the number
-    of modes has been spent, whichever is first.
+    every lane's median total is within ± `precision` (a share of the median; None never ends it), or when `duration_ns`
+    times the number of lanes has been spent, whichever is first.
     """
 
     duration_ns: int
-    precision: float
+    precision: float | None
     iterations: int | None = None
 
 
@@ -62,37 +66,47 @@ def block_size(sample_ns: float) -> int:
 
 @dataclass
 class _Record:
-    """The samples of one (mode, phase) so far."""
+    """The samples of one (lane, phase) so far."""
 
     samples: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
 
 
-class Schedule:
+class Schedule(Generic[LaneT]):
     """Hands out blocks and learns from their samples.
 
     Args:
-        estimates_ns: for each mode the phases to time, with a first guess of one iteration in ns from the warm-up, for
+        estimates_ns: for each lane the phases to time, with a first guess of one iteration in ns from the warm-up, for
             example ``{"cpu": {"total": 2e6}}``.
         rule: when to stop.
         seed: of the shuffle.
+        after_round: called when every block of a round has been measured; it may `remove` lanes that need no more.
     """
 
-    def __init__(self, estimates_ns: Mapping[str, Mapping[str, float]], rule: StopRule, seed: int) -> None:
-        sizes = {(mode, phase): block_size(ns) for mode, phases in estimates_ns.items() for phase, ns in phases.items()}
+    def __init__(
+        self,
+        estimates_ns: Mapping[LaneT, Mapping[str, float]],
+        rule: StopRule,
+        seed: int,
+        after_round: Callable[[Schedule[LaneT]], None] | None = None,
+    ) -> None:
+        sizes = {(lane, phase): block_size(ns) for lane, phases in estimates_ns.items() for phase, ns in phases.items()}
         self._size = sizes
         self._rule = rule
         self._random = random.Random(seed)
         self._records = {key: _Record() for key in sizes}
         self._round = 0
-        self._pending: list[tuple[str, str]] = []
+        self._pending: list[tuple[LaneT, str]] = []
         self._spent_ns = dict.fromkeys(estimates_ns, 0)
         self._next_look = 0
+        self._after_round = after_round
         self.stopped: str | None = None
 
-    def next_block(self) -> Block | None:
+    def next_block(self) -> Block[LaneT] | None:
         """The next block, or None when it is over; then `stopped` says why."""
         while not self._pending:
+            if self._after_round is not None and self._round:
+                self._after_round(self)
             if self.stopped is None:
                 self.stopped = self._why_stop()
             if self.stopped is not None:
@@ -104,23 +118,23 @@ class Schedule:
         n = self._wanted(key)
         return Block(self._round - 1, *key, n, dropped(n))
 
-    def _wanted(self, key: tuple[str, str]) -> int:
+    def _wanted(self, key: tuple[LaneT, str]) -> int:
         if self._rule.iterations is None:
             return self._size[key]
         return min(self._size[key], self._rule.iterations - len(self._records[key].samples))
 
-    def add(self, block: Block, samples: Sequence[int], spent_ns: int) -> None:
+    def add(self, block: Block[LaneT], samples: Sequence[int], spent_ns: int) -> None:
         """What a block gave: the duration of each recorded iteration, and of the whole block, in ns."""
-        record = self._records[block.mode, block.phase]
+        record = self._records[block.lane, block.phase]
         record.samples.extend(samples)
         record.sizes.append(len(samples))
-        self._spent_ns[block.mode] += spent_ns
+        self._spent_ns[block.lane] += spent_ns
 
-    def remove(self, mode: str) -> None:
-        """Take a mode out that failed; the others go on."""
-        self._spent_ns.pop(mode, None)
-        self._records = {key: record for key, record in self._records.items() if key[0] != mode}
-        self._pending = [key for key in self._pending if key[0] != mode]
+    def remove(self, lane: LaneT) -> None:
+        """Take a lane out that failed or of which enough is known; the others go on."""
+        self._spent_ns.pop(lane, None)
+        self._records = {key: record for key, record in self._records.items() if key[0] != lane}
+        self._pending = [key for key in self._pending if key[0] != lane]
 
     @property
     def progress(self) -> float:
@@ -152,8 +166,9 @@ class Schedule:
         if self._round < max(MIN_ROUNDS, self._next_look):
             return None
         self._next_look = math.ceil(self._round * 1.1)
-        if totals and all(is_precise(record.samples, record.sizes, self._rule.precision) for record in totals):
-            return f"precision: ±{self._rule.precision * 100:g} %"
+        precision = self._rule.precision
+        if precision is not None and totals and all(is_precise(it.samples, it.sizes, precision) for it in totals):
+            return f"precision: ±{precision * 100:g} %"
         return None
 
 

@@ -3,7 +3,8 @@
 It runs as ``python -m ortbench.worker``. Requests come as JSON lines on standard input, one answer line each goes out
 on what was standard output; whatever libraries print there goes to standard error instead. It ends with its input.
 
-Requests (``do``): ``open``, ``prepare``, ``block``, ``finish``, ``devices``, ``inspect``. An answer is ``{"ok": …}``
+Requests (``do``): ``open``, ``save_outputs``, ``hold_outputs``, ``prepare``, ``block``, ``finish``, ``devices``,
+``inspect``. An answer is ``{"ok": …}``
 or ``{"error": message, "exit_code": n}``.
 """
 
@@ -16,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from itertools import zip_longest
+from pathlib import Path
 from typing import IO, Any
 
 from ortbench.errors import OrtbenchError, Unsupported, ort_text
@@ -39,6 +41,8 @@ class Worker:
         """Carry one request out; every error becomes an answer."""
         handlers: dict[str, Callable[..., Answer]] = {
             "open": self.open,
+            "save_outputs": self.save_outputs,
+            "hold_outputs": self.hold_outputs,
             "prepare": self.prepare,
             "block": self.block,
             "finish": self.finish,
@@ -94,6 +98,26 @@ class Worker:
             "first_run_ns": self._data.first_run_ns,
             "runtime": _runtime(),
         }
+
+    def save_outputs(self, folder: str) -> Answer:
+        """Write the reference outputs for another worker to compare; false where they cannot be written as protobuf."""
+        from ortbench.runtime import inputs
+
+        return {"saved": bool(self._data.reference) and inputs.save(Path(folder), self._data.reference, "output")}
+
+    def hold_outputs(self, folder: str) -> Answer:
+        """What differs between the reference outputs here and those that another worker saved, in words, or null."""
+        from ortbench.runtime import inputs, outputs
+
+        try:
+            others = inputs.load(Path(folder), self._model.outputs, "output")
+        except OrtbenchError as error:
+            return {"differs": str(error)}
+        for spec, array in zip(self._model.outputs, self._data.reference, strict=False):
+            wrong = outputs.difference(spec.name, array, others[spec.name], self._request.rtol, self._request.atol)
+            if wrong is not None:
+                return {"differs": wrong}
+        return {"differs": None}
 
     def prepare(self, mode: str, warmup: int | None) -> Answer:
         """Set a mode up, prove its fence, check its outputs, warm it up."""
@@ -233,8 +257,18 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
         answers.flush()
 
 
+def _end_with_parent() -> None:
+    """Have Linux kill this process when `ortbench` dies: a paused worker would not notice that its input ended."""
+    if sys.platform == "linux":
+        import ctypes
+        import signal
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
+
+
 def main() -> None:
     """The process: keeps the answers' channel to itself."""
+    _end_with_parent()
     channel = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr

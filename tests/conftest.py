@@ -14,6 +14,8 @@ from typing import Any, NoReturn
 
 import pytest
 
+from tests.refdevice import BuildError, build
+
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "models"
 MODEL_NAMES = sorted(path.stem for path in MODELS.glob("*.onnx"))
@@ -89,3 +91,12 @@ def software_gpu() -> tuple[str, ...]:
     if probe.returncode != 0:
         lacking(f"no software GPU: {probe.stderr.strip()}")
     return (wrapper,)
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The reference device's library."""
+    try:
+        return build(tmp_path_factory.mktemp("refdevice"))
+    except BuildError as error:
+        lacking(str(error))

@@ -15,9 +15,10 @@ import pytest
 
 from ortbench.bench import Bench
 from ortbench.client import Client
-from ortbench.errors import BadInput, Unsupported
+from ortbench.errors import BadInput, NotComparable, Unsupported
 from ortbench.plan import Loop, Plan, Target
 from ortbench.result import PHASE_NAMES, SCHEMA_VERSION, Case, Result, load, save, to_json, write_atomically
+from ortbench.side import Side
 from ortbench.stats import summarise
 
 # Design, "Contract": these keys are read by other programs.
@@ -101,7 +102,8 @@ def measured(tmp_path: Path) -> dict[str, Any]:
     plan = Plan(str(model), target, loop=loop, command=("ortbench", "run"))
     worker = ScriptedWorker()
     worker.send("open", **plan.worker_request())
-    save(Bench(plan, worker).run(), tmp_path / "result.json")
+    (result,) = Bench([Side(plan, worker)]).run()
+    save(result, tmp_path / "result.json")
     data: dict[str, Any] = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
     return data
 
@@ -306,7 +308,9 @@ def test_unknown_keys_are_ignored(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", [0, 2, "1", None])
 def test_another_schema(tmp_path: Path, version: object) -> None:
     path = rewritten(tmp_path, lambda data: data.update(schema_version=version))
-    with pytest.raises(BadInput, match=f"^{re.escape(str(path))} has schema {version}; this ortbench reads schema 1$"):
+    with pytest.raises(
+        NotComparable, match=f"^{re.escape(str(path))} has schema {version}; this ortbench reads schema 1$"
+    ):
         load(path)
 
 

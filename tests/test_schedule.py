@@ -31,25 +31,27 @@ KEYS = {(mode, kind) for mode, kinds in KINDS.items() for kind in kinds}
 ESTIMATES = dict.fromkeys(KINDS, 2e6)  # 10 samples a block
 
 
-def make(kinds: Mapping[str, Sequence[str]], estimates: Mapping[str, float], rule: StopRule, seed: int) -> Schedule:
+def make(
+    kinds: Mapping[str, Sequence[str]], estimates: Mapping[str, float], rule: StopRule, seed: int
+) -> Schedule[str]:
     """A schedule in which all phases of a mode take the same time."""
     return Schedule({mode: dict.fromkeys(phases, estimates[mode]) for mode, phases in kinds.items()}, rule, seed)
 
 
-def steady(block: Block) -> list[int]:
+def steady(block: Block[str]) -> list[int]:
     return [1000] * block.n
 
 
-def noisy(block: Block) -> list[int]:
+def noisy(block: Block[str]) -> list[int]:
     return [(1000, 3000)[number % 2] for number in range(block.n)]
 
 
 def drive(
-    schedule: Schedule,
-    samples: Callable[[Block], list[int]] = steady,
+    schedule: Schedule[str],
+    samples: Callable[[Block[str]], list[int]] = steady,
     spent_ns: int = 1,
     rounds: int | None = None,
-) -> list[Block]:
+) -> list[Block[str]]:
     """Carry blocks out until the schedule stops, or for some rounds; all blocks that were handed out and measured."""
     blocks = []
     while (block := schedule.next_block()) is not None:
@@ -61,7 +63,7 @@ def drive(
 
 
 def order(seed: int, rounds: int = 20) -> list[tuple[str, str]]:
-    return [(block.mode, block.phase) for block in drive(make(KINDS, ESTIMATES, ENDLESS, seed), noisy, 1, rounds)]
+    return [(block.lane, block.phase) for block in drive(make(KINDS, ESTIMATES, ENDLESS, seed), noisy, 1, rounds)]
 
 
 def test_the_order_comes_from_the_seed() -> None:
@@ -81,7 +83,7 @@ def test_every_round_holds_one_block_of_each_kind() -> None:
     assert list(by_round) == list(range(12))
     for group in by_round.values():
         assert len(group) == 4
-        assert {(block.mode, block.phase) for block in group} == KEYS
+        assert {(block.lane, block.phase) for block in group} == KEYS
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def test_dropped(n: int, drop: int) -> None:
 
 def test_blocks_have_the_size_of_their_mode() -> None:
     schedule = make({"fast": (TOTAL,), "slow": (TOTAL, UPLOAD)}, {"fast": 1e5, "slow": 5e6}, ENDLESS, 0)
-    asked = {(block.mode, block.phase, block.n, block.drop) for block in drive(schedule, noisy, 1, rounds=3)}
+    asked = {(block.lane, block.phase, block.n, block.drop) for block in drive(schedule, noisy, 1, rounds=3)}
     assert asked == {("fast", TOTAL, 200, 20), ("slow", TOTAL, 4, 1), ("slow", UPLOAD, 4, 1)}
 
 
@@ -126,7 +128,7 @@ def test_iterations_are_exact(iterations: int) -> None:
     schedule = make(KINDS, estimates, StopRule(1, 1.0, iterations), 0)
     counts: Counter[tuple[str, str]] = Counter()
     for block in drive(schedule, noisy, spent_ns=10**12):
-        counts[block.mode, block.phase] += block.n
+        counts[block.lane, block.phase] += block.n
     assert counts == dict.fromkeys(KEYS, iterations)
     assert schedule.stopped == f"iterations: {iterations} per mode"
 
@@ -134,9 +136,9 @@ def test_iterations_are_exact(iterations: int) -> None:
 def test_the_last_block_is_cut_and_nothing_follows_it() -> None:
     schedule = make({"fast": (TOTAL,), "slow": (TOTAL,)}, {"fast": 2e6, "slow": 5e6}, StopRule(1, 1.0, 25), 0)
     blocks = drive(schedule)
-    assert [(block.n, block.drop) for block in blocks if block.mode == "fast"] == [(10, 1), (10, 1), (5, 1)]
-    assert [block.n for block in blocks if block.mode == "slow"] == [4, 4, 4, 4, 4, 4, 1]
-    assert [block.mode for block in blocks if block.round > 2] == ["slow"] * 4
+    assert [(block.n, block.drop) for block in blocks if block.lane == "fast"] == [(10, 1), (10, 1), (5, 1)]
+    assert [block.n for block in blocks if block.lane == "slow"] == [4, 4, 4, 4, 4, 4, 1]
+    assert [block.lane for block in blocks if block.round > 2] == ["slow"] * 4
     assert schedule.next_block() is None
     assert schedule.next_block() is None
 
@@ -160,14 +162,14 @@ def test_stops_when_precise_but_not_before_the_least_number_of_rounds() -> None:
 
 def test_one_noisy_mode_keeps_all_going() -> None:
     schedule = make(KINDS, ESTIMATES, StopRule(100, 0.01), 0)
-    blocks = drive(schedule, lambda block: noisy(block) if block.mode == "device" else steady(block))
+    blocks = drive(schedule, lambda block: noisy(block) if block.lane == "device" else steady(block))
     assert schedule.stopped == "duration: 1e-07 s per mode"
     assert len(blocks) == 300
 
 
 @pytest.mark.parametrize("noisy_rounds", [5, 10, 20, 40])
 def test_a_mode_that_becomes_precise_stops_the_run_within_a_tenth(noisy_rounds: int) -> None:
-    def samples(block: Block) -> list[int]:
+    def samples(block: Block[str]) -> list[int]:
         return noisy(block) if block.round < noisy_rounds else [2000] * block.n
 
     schedule = make({"cpu": (TOTAL,)}, {"cpu": 2e6}, StopRule(10**18, 0.01), 0)
@@ -222,8 +224,8 @@ def test_phases_spend_the_budget_of_their_mode() -> None:
 def test_stops_at_the_most_samples() -> None:
     schedule = make({"fast": (TOTAL,), "slow": (TOTAL,)}, {"fast": 1.0, "slow": 1e9}, ENDLESS, 0)
     blocks = drive(schedule, noisy)
-    assert sum(block.n for block in blocks if block.mode == "fast") == MAX_SAMPLES
-    assert sum(block.n for block in blocks if block.mode == "slow") == MAX_SAMPLES // MAX_BLOCK * MIN_BLOCK
+    assert sum(block.n for block in blocks if block.lane == "fast") == MAX_SAMPLES
+    assert sum(block.n for block in blocks if block.lane == "slow") == MAX_SAMPLES // MAX_BLOCK * MIN_BLOCK
     assert schedule.stopped == "samples: 200000 of one mode"
 
 
@@ -236,11 +238,11 @@ def test_a_mode_removed_mid_round_gets_no_more_blocks() -> None:
     assert first is not None
     schedule.remove("device")
     blocks = drive(schedule)
-    assert "device" not in {block.mode for block in blocks}
+    assert "device" not in {block.lane for block in blocks}
     left = {mode for mode in KINDS if mode != "device"}
-    assert {block.mode for block in blocks} == left
-    rest_of_round = [block.mode for block in blocks if block.round == 0]
-    assert sorted(rest_of_round) == sorted(left - {first.mode})
+    assert {block.lane for block in blocks} == left
+    rest_of_round = [block.lane for block in blocks if block.round == 0]
+    assert sorted(rest_of_round) == sorted(left - {first.lane})
     assert schedule.stopped == "iterations: 30 per mode"
 
 
@@ -248,12 +250,12 @@ def test_a_mode_that_fails_in_its_own_block() -> None:
     schedule = make(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=10), 1)
     blocks = []
     while (block := schedule.next_block()) is not None:
-        if block.mode == "device":
+        if block.lane == "device":
             schedule.remove("device")
             continue
         schedule.add(block, steady(block), 1)
         blocks.append(block)
-    assert Counter(block.mode for block in blocks) == {"cpu": 1, "device-resident": 1}
+    assert Counter(block.lane for block in blocks) == {"cpu": 1, "device-resident": 1}
     assert schedule.stopped == "iterations: 10 per mode"
 
 
@@ -265,8 +267,8 @@ def test_a_removed_mode_takes_its_share_of_the_budget_with_it() -> None:
 
 
 def test_a_removed_mode_no_longer_holds_precision_up() -> None:
-    def samples(block: Block) -> list[int]:
-        return noisy(block) if block.mode == "device" else steady(block)
+    def samples(block: Block[str]) -> list[int]:
+        return noisy(block) if block.lane == "device" else steady(block)
 
     schedule = make(KINDS, ESTIMATES, StopRule(10**18, 0.01), 0)
     drive(schedule, samples, rounds=20)
@@ -290,7 +292,7 @@ def test_removing_a_mode_twice_is_fine() -> None:
     schedule = make(KINDS, ESTIMATES, StopRule(1, 1.0, iterations=5), 0)
     schedule.remove("device")
     schedule.remove("device")
-    assert {block.mode for block in drive(schedule)} == {"cpu", "device-resident"}
+    assert {block.lane for block in drive(schedule)} == {"cpu", "device-resident"}
 
 
 # Progress
@@ -335,7 +337,7 @@ def test_what_a_failed_mode_spent_does_not_shorten_the_others() -> None:
     removed = False
     value = 0
     while (block := schedule.next_block()) is not None:
-        spent[block.mode] += 250_000_000
+        spent[block.lane] += 250_000_000
         value += 7  # never precise
         schedule.add(block, [100_000_000 + value * 1_000_003 % 50_000_000] * block.n, 250_000_000)
         if spent["b"] >= 500_000_000 and not removed:

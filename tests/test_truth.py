@@ -14,8 +14,8 @@ import onnx
 import pytest
 
 from ortbench.result import Result
-from tests.conftest import ROOT, lacking, ortbench
-from tests.refdevice import EP_NAME, HONESTY, BuildError, Config, Honesty, Trace, build
+from tests.conftest import ROOT, ortbench
+from tests.refdevice import EP_NAME, HONESTY, Config, Honesty, Trace
 from tests.truth import (
     COPIES,
     SIZES_AND_COMPUTE_US,
@@ -30,14 +30,6 @@ from tests.truth import (
 FENCES = {"sync": "run", "async-wait": "run", "async": "synchronize_outputs", "async-old-api": "readback"}
 FENCE_BYTES = 4  # what the fence of last resort reads back
 ATTEMPTS = 5  # noise of a busy machine is added to times and never taken away, so one good attempt shows the tool right
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    try:
-        return build(tmp_path_factory.mktemp("refdevice"))
-    except BuildError as error:
-        lacking(str(error))
 
 
 def case_of(result: Result, mode: str) -> Any:

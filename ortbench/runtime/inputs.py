@@ -234,6 +234,19 @@ def _load_folder(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[st
     return arrays
 
 
+def save(path: Path, arrays: Sequence[Array], kind: str) -> bool:
+    """Write arrays as `load` reads them from a folder; false where protobuf cannot hold them (2 GB is its limit)."""
+    from google.protobuf.message import EncodeError
+    from onnx import numpy_helper
+
+    try:
+        for index, array in enumerate(arrays):
+            (path / f"{kind}_{index}.pb").write_bytes(numpy_helper.from_array(array).SerializeToString())
+    except (ValueError, EncodeError):
+        return False
+    return True
+
+
 def _fit(spec: TensorSpec, array: Array, source: str) -> Array:
     if spec.is_string and array.dtype.kind in "USO":
         return array.astype(object)

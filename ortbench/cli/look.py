@@ -1,0 +1,79 @@
+"""`ortbench devices` and `ortbench inspect`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from ortbench.cli.options import (
+    Device,
+    Dim,
+    EpLibrary,
+    EpOption,
+    JsonOut,
+    Model,
+    OptLevel,
+    SessionConfig,
+    Shape,
+)
+from ortbench.cli.writing import write_json
+from ortbench.errors import BadInput, BenchmarkFailed, Unsupported
+from ortbench.plan import Inputs, Plan, Target, check, check_library, parse_dims, parse_pairs, parse_shapes
+
+
+def devices(ep_library: EpLibrary = None, json_out: JsonOut = None) -> None:
+    """List every installed execution provider, its hardware, memory, streams, and the modes it can do."""
+    check_library(ep_library)
+    found = _ask_worker("devices", 120.0, library=ep_library)
+    if write_json(found, json_out):
+        return
+    from ortbench.listing import print_devices
+
+    print_devices(found)
+
+
+def inspect(
+    model: Model,
+    ep: Annotated[str | None, typer.Option("--ep", help="Also place the model on this EP.")] = None,
+    ep_library: EpLibrary = None,
+    ep_option: EpOption = [],  # noqa: B006
+    device: Device = None,
+    shape: Shape = [],  # noqa: B006
+    dim: Dim = [],  # noqa: B006
+    session_config: SessionConfig = [],  # noqa: B006
+    opt_level: OptLevel = "all",
+    json_out: JsonOut = None,
+) -> None:
+    """Say what a model takes, gives and consists of, and with --ep where its nodes would run."""
+    from dataclasses import asdict
+
+    placed = ep is not None or ep_library is not None
+    if not placed and (ep_option or session_config or device is not None):
+        raise BadInput("--ep-option, --session-config and --device say how to place a model: give --ep too")
+    target = Target(
+        ep=ep or "auto",
+        library=ep_library,
+        device=device,
+        options=parse_pairs(ep_option, "--ep-option"),
+        session_config=parse_pairs(session_config, "--session-config"),
+        opt_level=opt_level,
+    )
+    inputs = Inputs(shapes=parse_shapes(shape), dims=parse_dims(dim))
+    check(Plan(model=model, target=target, inputs=inputs))
+    found = _ask_worker("inspect", 600.0, model=model, target=asdict(target) if placed else None, inputs=asdict(inputs))
+    if write_json(found, json_out):
+        return
+    from ortbench.listing import print_model
+
+    print_model(found)
+
+
+def _ask_worker(do: str, timeout_s: float, **arguments: Any) -> Any:
+    from ortbench.client import Client
+
+    with Client(timeout_s) as client:
+        try:
+            return client.ask(do, **arguments)
+        except Unsupported as error:
+            raise BenchmarkFailed(str(error)) from None

@@ -1,0 +1,204 @@
+"""The options that commands share, and the plan they make."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ortbench.errors import BadInput
+from ortbench.plan import MODES, OPT_LEVELS, Inputs, Plan, Target, parse_dims, parse_pairs, parse_ranges, parse_shapes
+
+EP_HELP = (
+    "auto (the first with a GPU or NPU, else cpu), cpu, cuda, tensorrt, nv-tensorrt-rtx, webgpu, openvino, qnn, migraphx, "
+    "dml, a full name, an installed plugin package, or the path of a plugin EP's library"
+)
+
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file.")]
+Ep = Annotated[str, typer.Option("--ep", help=f"Execution provider: {EP_HELP}.")]
+EpLibrary = Annotated[str | None, typer.Option("--ep-library", metavar="PATH", help="A plugin EP's library.")]
+EpOption = Annotated[list[str], typer.Option("--ep-option", metavar="K=V", help="EP option; repeatable.")]
+Device = Annotated[
+    int | None,
+    typer.Option("--device", metavar="N", help="Which of the EP's devices ('ortbench devices' lists them)."),
+]
+Mode = Annotated[list[str], typer.Option("--mode", help=f"{', '.join(MODES)}; repeatable. Default: all.")]
+Input = Annotated[
+    str | None,
+    typer.Option("--input", metavar="PATH", help="Inputs: an .npz (keys are names) or a folder of input_0.pb …"),
+]
+Expect = Annotated[
+    str | None,
+    typer.Option("--expect", metavar="PATH", help="Expected outputs: an .npz or a folder of output_0.pb …"),
+]
+Shape = Annotated[list[str], typer.Option("--shape", metavar="NAME:1x3x4", help="An input's shape; repeatable.")]
+Dim = Annotated[
+    list[str], typer.Option("--dim", metavar="NAME=N", help="A symbolic dimension's size, else 1; repeatable.")
+]
+Range = Annotated[list[str], typer.Option("--range", metavar="NAME:LO,HI", help="Range of a random input; repeatable.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of random inputs and of the order of blocks.")]
+Rtol = Annotated[float | None, typer.Option("--rtol", help="Relative tolerance of the output comparison.")]
+Atol = Annotated[float | None, typer.Option("--atol", help="Absolute tolerance of the output comparison.")]
+Warmup = Annotated[
+    int | None, typer.Option("--warmup", metavar="N", help="Runs of each mode before measuring. Default: 0.5 s.")
+]
+SessionConfig = Annotated[
+    list[str], typer.Option("--session-config", metavar="K=V", help="Session configuration entry; repeatable.")
+]
+Threads = Annotated[int | None, typer.Option("--threads", metavar="N", help="Intra-op threads.")]
+OptLevel = Annotated[str, typer.Option("--opt-level", help=f"Graph optimisation: {', '.join(OPT_LEVELS)}.")]
+RequirePlacement = Annotated[bool, typer.Option("--require-placement", help="Fail if nodes stay on the CPU.")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", help="Longest wait for one answer of the worker.")
+]
+Out = Annotated[Path, typer.Option("--out", help="Where this run's own folder is made.")]
+JsonOut = Annotated[
+    str | None, typer.Option("--json", metavar="PATH", help="Write it as JSON to a file; '-' is standard output.")
+]
+JunitOut = Annotated[
+    str | None, typer.Option("--junit", metavar="PATH", help="Write JUnit XML, as CI systems read it.")
+]
+ActionOut = Annotated[
+    str | None,
+    typer.Option(
+        "--action-json", metavar="PATH", help="Write what github-action-benchmark reads (customSmallerIsBetter)."
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors; files are written.")]
+Force = Annotated[bool, typer.Option("--force", help="Compare what is not comparable, and say what differs.")]
+
+REPORTS = Path("reports")
+SAME = "2%"  # what `run` with several EPs and `compare` call the same, unless told otherwise
+_LIBRARY_SUFFIXES = (".so", ".dll", ".dylib")
+
+
+def command_line() -> tuple[str, ...]:
+    """The command that was typed, quoted for a shell."""
+    return ("ortbench", *(shlex.quote(argument) for argument in sys.argv[1:]))
+
+
+def modes_of(mode: Sequence[str]) -> tuple[str, ...]:
+    """The modes that were asked for, each once; all where none was."""
+    return tuple(dict.fromkeys(mode)) or MODES
+
+
+def target_of(
+    ep: str,
+    ep_library: str | None,
+    device: int | None,
+    ep_option: Sequence[str],
+    session_config: Sequence[str],
+    threads: int | None,
+    opt_level: str,
+    require_placement: bool,
+) -> Target:
+    """The target that options describe. An EP that is a path is a plugin EP's library.
+
+    Raises:
+        BadInput: options that are not K=V, or a library named twice.
+    """
+    if is_library(ep):
+        if ep_library is not None:
+            raise BadInput(f"--ep {ep} is a library already: leave --ep-library out")
+        ep, ep_library = "auto", ep
+    return Target(
+        ep=ep,
+        library=ep_library,
+        device=device,
+        options=parse_pairs(ep_option, "--ep-option"),
+        session_config=parse_pairs(session_config, "--session-config"),
+        threads=threads,
+        opt_level=opt_level,
+        require_placement=require_placement,
+    )
+
+
+def is_library(ep: str) -> bool:
+    """Whether an EP is named by the path of its library."""
+    return ep.endswith(_LIBRARY_SUFFIXES) or os.sep in ep
+
+
+def inputs_of(
+    input: str | None,
+    expect: str | None,
+    shape: Sequence[str],
+    dim: Sequence[str],
+    range_: Sequence[str],
+    seed: int,
+    rtol: float | None,
+    atol: float | None,
+) -> Inputs:
+    """The inputs that options describe.
+
+    Raises:
+        BadInput: one that cannot be read.
+    """
+    return Inputs(
+        path=input,
+        expect=expect,
+        shapes=parse_shapes(shape),
+        dims=parse_dims(dim),
+        ranges=parse_ranges(range_),
+        seed=seed,
+        rtol=rtol,
+        atol=atol,
+    )
+
+
+def options_for(ep: str, eps: Sequence[str], ep_option: Sequence[str]) -> list[str]:
+    """The EP options of one of several EPs: ``cuda:key=value`` is for that EP alone, ``key=value`` for all."""
+    found = []
+    for option in ep_option:
+        owner, colon, rest = option.partition(":")
+        if not colon or owner not in eps or "=" in owner:
+            found.append(option)
+        elif owner == ep:
+            found.append(rest)
+    return found
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """How the baseline of a live gate differs from the candidate; what is None is the same."""
+
+    model: str | None = None
+    ep: str | None = None
+    ep_library: str | None = None
+    ep_option: tuple[str, ...] = ()
+    session_config: tuple[str, ...] = ()
+    python: str | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether there is a baseline at all."""
+        return self != Baseline()
+
+    def of(self, plan: Plan) -> Plan:
+        """The baseline's plan.
+
+        Options that are given replace the candidate's; an empty one (``--baseline-ep-option ""``) leaves none. Another
+        EP starts without the candidate's EP options, device and library.
+
+        Raises:
+            BadInput: options that are not K=V, or an interpreter that is not there.
+        """
+        target = plan.target
+        if self.ep is not None or self.ep_library is not None:
+            ep, library = self.ep or "auto", self.ep_library
+            if is_library(ep):
+                ep, library = "auto", ep
+            target = replace(target, ep=ep, library=library, device=None, options={})
+        if self.ep_option:
+            target = replace(target, options=parse_pairs(filter(None, self.ep_option), "--baseline-ep-option"))
+        if self.session_config:
+            pairs = parse_pairs(filter(None, self.session_config), "--baseline-session-config")
+            target = replace(target, session_config=pairs)
+        if self.python is not None and not os.access(self.python, os.X_OK):
+            raise BadInput(f"--baseline-python: no such interpreter: {self.python}")
+        return replace(plan, model=self.model or plan.model, target=target, python=self.python)

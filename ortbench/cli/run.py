@@ -1,0 +1,217 @@
+"""`ortbench run`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ortbench.cli.options import (
+    EP_HELP,
+    REPORTS,
+    SAME,
+    ActionOut,
+    Atol,
+    Device,
+    Dim,
+    EpLibrary,
+    EpOption,
+    Expect,
+    Input,
+    JsonOut,
+    JunitOut,
+    Mode,
+    Model,
+    OptLevel,
+    Out,
+    Quiet,
+    Range,
+    RequirePlacement,
+    Rtol,
+    Seed,
+    SessionConfig,
+    Shape,
+    Threads,
+    Timeout,
+    Warmup,
+    command_line,
+    inputs_of,
+    modes_of,
+    options_for,
+    target_of,
+)
+from ortbench.cli.writing import summarise_job, write
+from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
+from ortbench.plan import Loop, Plan, check, parse_share
+
+if TYPE_CHECKING:
+    from ortbench.launch import Launched
+    from ortbench.result import Result
+
+
+def run(
+    model: Model,
+    ep: Annotated[
+        list[str], typer.Option("--ep", help=f"Execution provider: {EP_HELP}. Repeatable: EPs side by side.")
+    ] = ["auto"],  # noqa: B006 - typer reads the default and never keeps it
+    ep_library: EpLibrary = None,
+    ep_option: EpOption = [],  # noqa: B006
+    device: Device = None,
+    mode: Mode = [],  # noqa: B006
+    input: Input = None,
+    expect: Expect = None,
+    shape: Shape = [],  # noqa: B006
+    dim: Dim = [],  # noqa: B006
+    range_: Range = [],  # noqa: B006
+    seed: Seed = 0,
+    rtol: Rtol = None,
+    atol: Atol = None,
+    warmup: Warmup = None,
+    duration: Annotated[
+        float | None, typer.Option("--duration", metavar="SECONDS", help="Longest measurement, per mode. Default: 5.")
+    ] = None,
+    iterations: Annotated[
+        int | None, typer.Option("--iterations", metavar="N", help="Measure exactly N runs of each mode.")
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option("--precision", help="Stop when the 95 % interval of each median is within ± this. Default: 1%."),
+    ] = None,
+    session_config: SessionConfig = [],  # noqa: B006
+    threads: Threads = None,
+    opt_level: OptLevel = "all",
+    require_placement: RequirePlacement = False,
+    timeout: Timeout = 600.0,
+    out: Out = REPORTS,
+    json_out: JsonOut = None,
+    junit: JunitOut = None,
+    action_json: ActionOut = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run a model in several I/O modes and say what copies and inference cost."""
+    eps = list(dict.fromkeys(ep))
+    if iterations is not None and (duration is not None or precision is not None):
+        raise BadInput("--iterations fixes how much is measured: leave --duration and --precision out")
+    if len(eps) > 1 and (ep_library is not None or device is not None):
+        raise BadInput("with several --ep give a library as an --ep of its own, and no --device")
+    if len(eps) > 1 and json_out is not None:
+        raise BadInput("--json is for one --ep: every EP has a result.json in a folder of its own")
+    inputs = inputs_of(input, expect, shape, dim, range_, seed, rtol, atol)
+    loop = Loop(
+        warmup=warmup,
+        duration_s=5.0 if duration is None else duration,
+        iterations=iterations,
+        precision=parse_share("1%" if precision is None else precision, "--precision"),
+    )
+    plans = []
+    for name in eps:
+        own = options_for(name, eps, ep_option) if len(eps) > 1 else ep_option
+        target = target_of(name, ep_library, device, own, session_config, threads, opt_level, require_placement)
+        plans.append(Plan(model, target, inputs, modes_of(mode), loop, timeout, command=command_line()))
+        check(plans[-1])
+    launched = _measure(plans, out, quiet)
+    _write_exports(launched.results, "ortbench run", junit, action_json)
+    if len(plans) == 1:
+        _show(launched, json_out, quiet)
+    else:
+        _show_side_by_side(launched, quiet)
+    raise SystemExit(_exit_code(launched))
+
+
+def _measure(plans: Sequence[Plan], out: Path, quiet: bool) -> Launched:
+    from ortbench.launch import launch
+
+    def folder() -> Path:
+        from ortbench.reports import new_folder, run_name
+
+        return new_folder(out, run_name(plans))
+
+    return launch(plans, folder, _names(plans), quiet=quiet)
+
+
+def _names(plans: Sequence[Plan]) -> list[str] | None:
+    """What to call several sides: their EPs, each name once."""
+    from ortbench.reports import plain_name, target_name
+
+    if len(plans) == 1:
+        return None
+    names: list[str] = []
+    for plan in plans:
+        name = plain_name(target_name(plan))
+        names.append(name if name not in names else f"{name}-{len(names) + 1}")
+    return names
+
+
+def _show(launched: Launched, json_out: str | None, quiet: bool) -> None:
+    from ortbench.result import to_json
+    from ortbench.table import markdown
+
+    (result,), (folder,) = launched.results, launched.folders
+    summarise_job(markdown(result))
+    if json_out is not None:
+        write(json_out, to_json(result), "--json")
+    if json_out == "-" or quiet:
+        return
+    from ortbench.terminal import print_result
+
+    print_result(result, str(folder))
+
+
+def _show_side_by_side(launched: Launched, quiet: bool) -> None:
+    from ortbench.result import write_atomically
+    from ortbench.table import comparison_markdown, markdown
+
+    results = launched.results
+    names = [folder.name for folder in launched.folders]
+    parent = launched.folders[0].parent
+    same = parse_share(SAME, "--same")
+    text = comparison_markdown(results, names, same, in_order=False) if len(results) > 1 else ""
+    if text:
+        write_atomically(parent / "comparison.md", text)
+    summarise_job("\n".join([text, *map(markdown, results)]))
+    if quiet:
+        return
+    from ortbench.terminal import print_comparison, print_result
+
+    for result, folder in zip(results, launched.folders, strict=True):
+        print_result(result, str(folder))
+        print()
+    if len(results) > 1:
+        print_comparison(results, names, same, in_order=False)
+
+
+def _write_exports(results: Sequence[Result], name: str, junit: str | None, action_json: str | None) -> None:
+    """The forms that CI systems read, of a run."""
+    from ortbench import exports
+
+    if junit is not None:
+        outcomes = [outcome for result in results for outcome in exports.outcomes_of_run(result)]
+        write(junit, exports.junit(name, outcomes), "--junit")
+    if action_json is not None:
+        write(action_json, exports.action_json(results), "--action-json")
+
+
+def _exit_code(launched: Launched) -> int:
+    """What the contract says: 1 as soon as a case failed or nothing could be measured."""
+    if launched.interrupted:
+        return INTERRUPTED
+    codes = [_code_of(result, launched) for result in launched.results]
+    for name, error in launched.not_opened:
+        print(f"ortbench: {name}: {error}", file=sys.stderr)
+    return BENCHMARK_FAILED if launched.not_opened or BENCHMARK_FAILED in codes else DONE
+
+
+def _code_of(result: Result, launched: Launched) -> int:
+    from ortbench.result import FAILED, OK
+
+    where = f"{result.target['ep']}: " if len(launched.results) > 1 else ""
+    statuses = [case.status for case in result.cases]
+    for case in result.cases:
+        if case.status == FAILED:
+            print(f"ortbench: {where}{case.mode} failed: {case.reason}", file=sys.stderr)
+    if OK not in statuses and FAILED not in statuses:
+        print(f"ortbench: {where}nothing was measured: no mode that was asked for is supported", file=sys.stderr)
+    return DONE if OK in statuses and FAILED not in statuses else BENCHMARK_FAILED

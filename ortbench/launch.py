@@ -1,0 +1,103 @@
+"""From plans to saved results: folder, workers, progress, bench. What every command that measures goes through.
+
+Heavy imports wait until the first worker has been started: it has more to import, and can do so meanwhile.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ortbench.client import open_worker
+from ortbench.errors import OrtbenchError
+
+if TYPE_CHECKING:
+    from ortbench.bench import Judge
+    from ortbench.plan import Plan
+    from ortbench.result import Result
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What came of a run.
+
+    Attributes:
+        results: of the sides that opened.
+        folders: where each was saved.
+        interrupted: by Ctrl-C.
+        not_opened: name and error of each side that did not open.
+    """
+
+    results: list[Result]
+    folders: list[Path]
+    interrupted: bool
+    not_opened: list[tuple[str, OrtbenchError]]
+
+
+def launch(
+    plans: Sequence[Plan],
+    folder: Callable[[], Path],
+    names: Sequence[str] | None = None,
+    judge: Judge | None = None,
+    after_open: Callable[[Sequence[Result]], None] | None = None,
+    quiet: bool = False,
+) -> Launched:
+    """Measure plans side by side and save what comes of them, also after Ctrl-C.
+
+    Args:
+        plans: checked, at least one; with several their blocks alternate.
+        folder: makes the run's folder; several sides have a folder each in it.
+        names: of the sides, in messages and as folders; needed for several.
+        judge, after_open: see `ortbench.bench.Bench`.
+        quiet: show no progress.
+
+    Raises:
+        BadInput, BenchmarkFailed, NotComparable: before anything could be measured.
+    """
+    with ExitStack() as stack:
+        client = stack.enter_context(open_worker(plans[0]))
+
+        from ortbench.bench import Bench
+        from ortbench.reports import RunFolder, discard_if_empty
+        from ortbench.side import Side
+
+        parent = folder()
+        try:
+            places = [parent] if len(plans) == 1 else [parent / name for name in names or ()]
+            for place in places:
+                place.mkdir(exist_ok=True)
+            folders = [RunFolder(place) for place in places]
+            sides = [
+                Side(plan, client if number == 0 else None, folders[number].keep, names[number] if names else None)
+                for number, plan in enumerate(plans)
+            ]
+            progress, while_loading = None, _import_terminal
+            if not quiet and sys.stderr.isatty():
+                from ortbench.terminal import LiveProgress
+
+                progress = stack.enter_context(LiveProgress())
+            bench = Bench(sides, progress, while_loading, judge, after_open)
+            bench.run()
+        except BaseException:
+            discard_if_empty(parent)
+            raise
+    kept = [(side, it) for side, it in zip(sides, folders, strict=True) if side.is_open]
+    for side, it in kept:
+        it.write_tables(side.result)
+    for side, _ in bench.not_opened:
+        (parent / side.name).rmdir()
+    return Launched(
+        [side.result for side, _ in kept],
+        [it.path for _, it in kept],
+        bench.interrupted,
+        [(side.name, error) for side, error in bench.not_opened],
+    )
+
+
+def _import_terminal() -> None:
+    """Load what only the report needs while the worker loads the model, so that nobody waits for it."""
+    import ortbench.terminal  # noqa: F401

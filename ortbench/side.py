@@ -1,0 +1,321 @@
+"""One plan and its worker: opens it, has modes set up and blocks timed, and keeps whatever is measured as a result."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ortbench import __version__
+from ortbench.client import Client, WorkerLost, open_worker
+from ortbench.environment import load_average
+from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported
+from ortbench.pairs import block_medians, shared
+from ortbench.plan import CPU, HOST_ACCESSIBLE, RESIDENT, Plan
+from ortbench.result import FAILED, OK, PHASE_NAMES, UNSUPPORTED, Case, Result
+from ortbench.schedule import TOTAL, Block
+from ortbench.stats import paired_ratio, summarise
+
+
+@dataclass
+class _Samples:
+    """What one mode has given so far."""
+
+    by_phase: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    blocks: dict[str, list[list[int]]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, block: Block[Any], answer: dict[str, Any]) -> None:
+        self.by_phase[block.phase].extend(answer["samples"])
+        self.blocks[block.phase].append([block.round, block.n, answer["start_ns"]])
+
+
+def _nowhere(_: Result) -> None:
+    """Nobody keeps it."""
+
+
+class Side:
+    """One worker's part of a run, and the result it becomes.
+
+    Args:
+        plan: what to do, already checked.
+        client: the worker, if it is there already and has been sent the plan's `worker_request`.
+        keep: saves the result so far; called whenever more is known.
+        name: what messages call it; by default its EP.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        client: Client | None = None,
+        keep: Callable[[Result], None] = _nowhere,
+        name: str | None = None,
+    ) -> None:
+        self.plan = plan
+        self.name = name or plan.target.ep
+        self._client = client
+        self._keep = keep
+        self._cases = {mode: Case(mode) for mode in plan.modes}
+        self._samples = {mode: _Samples() for mode in plan.modes}
+        self._prepared: dict[str, dict[str, Any]] = {}
+        self.result = Result(
+            tool={"name": "ortbench", "version": __version__},
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            command=list(plan.command),
+            cases=list(self._cases.values()),
+        )
+
+    @property
+    def modes(self) -> list[str]:
+        """The modes that are set up and have not failed."""
+        return list(self._prepared)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the model was opened, so that the result is whole in itself."""
+        return bool(self.result.target)
+
+    # The worker
+
+    def start(self) -> None:
+        """Have a worker begin to load the model."""
+        if self._client is None:
+            self._client = open_worker(self.plan)
+
+    def open(self, environment: dict[str, Any], run_id: str) -> None:
+        """Wait until the model is open, and describe it.
+
+        Raises:
+            BadInput, BenchmarkFailed: it cannot be opened.
+        """
+        model = Path(self.plan.model)
+        self.result.environment = environment
+        self.result.model = {"path": str(model), "sha256": sha256(model)}
+        self._describe(self._worker.receive(), run_id)
+
+    @property
+    def _worker(self) -> Client:
+        assert self._client is not None, "the side was not started"
+        return self._client
+
+    def pause(self) -> None:
+        """Stop the worker, so that it takes nothing from another one; `resume` lets it go on."""
+        if self._client is not None:
+            self._client.pause()
+
+    def resume(self) -> None:
+        """Let the worker go on after `pause`."""
+        if self._client is not None:
+            self._client.resume()
+
+    def close(self) -> None:
+        """End the worker."""
+        if self._client is not None:
+            self._client.close()
+
+    def ask(self, do: str, **arguments: Any) -> Any:
+        """Ask the worker; see `ortbench.client.Client.ask`."""
+        return self._worker.ask(do, **arguments)
+
+    def _describe(self, opened: dict[str, Any], run_id: str) -> None:
+        result, plan = self.result, self.plan
+        result.environment.update(opened["runtime"])
+        result.model.update(inputs=opened["inputs"], outputs=opened["outputs"])
+        result.target = {
+            "ep": opened["ep"],
+            "ep_requested": plan.target.ep,
+            "ep_library": opened["library"],
+            "ep_version": opened["version"],
+            "device": opened["device"],
+            "memory": opened["memory"],
+            "fence": None,
+            "ep_options": dict(plan.target.options),
+            "session_config": dict(plan.target.session_config),
+            "threads": plan.target.threads,
+            "opt_level": plan.target.opt_level,
+        }
+        result.placement = opened["placement"]
+        result.setup = {
+            "run_id": run_id,
+            "session_ns": opened["session_ns"],
+            "first_run_ns": opened["first_run_ns"],
+            "seed": plan.inputs.seed,
+            "expected_outputs": opened["expected"],
+        }
+        for note in opened["notes"]:
+            result.warn(note["code"], note["message"])
+        if opened["guessed_dims"]:
+            names = ", ".join(opened["guessed_dims"])
+            result.warn("dims-set-to-1", f"symbolic dimensions set to 1: {names}; give others with --dim or --shape")
+        for case in self._cases.values():
+            if opened["unsupported"] is not None:
+                case.status, case.reason = UNSUPPORTED, opened["unsupported"]
+        self._check_placement()
+
+    def _check_placement(self) -> None:
+        operators = self.result.placement["cpu_operators"]
+        if not operators:
+            return
+        count = sum(operators.values())
+        listed = ", ".join(f"{name} ({n})" if n > 1 else name for name, n in operators.items())
+        memcpy = self.result.placement["memcpy_nodes"]
+        copies = f"; {memcpy} Memcpy nodes copy between them in every run" if memcpy else ""
+        message = f"{count} node(s) stay on the CPU: {listed}{copies}"
+        if self.plan.target.require_placement:
+            raise BenchmarkFailed(f"{message} (--require-placement)")
+        self.result.warn("cpu-nodes", message)
+
+    def _restart(self) -> None:
+        """A fresh worker after one was lost, with every mode that is still to be measured; they fail if it cannot open."""
+        self.close()
+        self._client = open_worker(self.plan)
+        try:
+            self._client.receive()
+        except OrtbenchError as error:
+            for mode in list(self._prepared):
+                self.fail(mode, f"after the worker was lost the model could not be opened again: {error}")
+            return
+        for mode in [mode for mode in self.plan.modes if mode in self._prepared]:
+            self.prepare(mode)
+
+    # The modes
+
+    def to_prepare(self) -> list[str]:
+        """The modes that can be set up as far as is known."""
+        return [mode for mode in self.plan.modes if self._cases[mode].status == OK]
+
+    def prepare(self, mode: str) -> None:
+        """Set a mode up in the worker; what it says becomes the case, whatever it is."""
+        case = self._cases[mode]
+        self._prepared.pop(mode, None)
+        try:
+            answer = self.ask("prepare", mode=mode, warmup=self.plan.loop.warmup)
+        except Unsupported as error:
+            case.status, case.reason = UNSUPPORTED, str(error)
+        except WorkerLost as error:
+            self.fail(mode, str(error))
+            self._restart()
+        except BenchmarkFailed as error:
+            self.fail(mode, str(error))
+            case.outputs_match = False if str(error).startswith("output ") else None
+        else:
+            self._prepared[mode] = answer
+            case.bytes_in, case.bytes_out = answer["bytes_in"], answer["bytes_out"]
+            case.fence, case.zero_copy = answer["fence"], answer["zero_copy"]
+            case.outputs_match = True
+
+    def reject(self, reason: str) -> None:
+        """Give every mode up because its outputs are wrong."""
+        for mode in self.to_prepare():
+            self.fail(mode, reason)
+            self._cases[mode].outputs_match = False
+
+    def fail(self, mode: str, reason: str) -> None:
+        """Give a mode up; what was measured of it is kept."""
+        case = self._cases[mode]
+        case.status, case.reason = FAILED, reason
+        self._prepared.pop(mode, None)
+
+    def estimates_ns(self, mode: str) -> dict[str, float]:
+        """About how long one iteration of each phase that is to be timed takes, by the warm-up."""
+        phases = self.plan.loop.phases
+        estimates: dict[str, float] = self._prepared[mode]["estimates_ns"]
+        return {phase: ns for phase, ns in estimates.items() if phases is None or phase in phases}
+
+    def block(self, mode: str, block: Block[Any]) -> dict[str, Any] | None:
+        """Time one block and keep its samples; None if the mode failed in it, and the worker is up again for others."""
+        try:
+            answer: dict[str, Any] = self.ask("block", mode=mode, phase=block.phase, n=block.n, drop=block.drop)
+        except WorkerLost as error:
+            self.fail(mode, str(error))
+            self._restart()
+        except BenchmarkFailed as error:
+            self.fail(mode, str(error))
+        else:
+            self._samples[mode].add(block, answer)
+            return answer
+        return None
+
+    def finish(self, mode: str) -> None:
+        """The outputs that the timed runs left, and what is measured only once."""
+        case = self._cases[mode]
+        try:
+            answer = self.ask("finish", mode=mode)
+        except BenchmarkFailed as error:
+            self.fail(mode, str(error))
+            if isinstance(error, WorkerLost):
+                self._restart()
+            return
+        case.once = answer["once"]
+        if answer["differs"] is not None:
+            case.outputs_match = False
+            self.fail(mode, f"after the timed runs: {answer['differs']}")
+
+    def describe_fence(self) -> None:
+        """The fence of the target is that of device-resident runs, or of the first mode that is there."""
+        for mode in (RESIDENT, *self.plan.modes):
+            case = self._cases.get(mode)
+            if case is not None and case.fence is not None and case.status == OK:
+                self.result.target["fence"] = {key: case.fence[key] for key in ("kind", "cost_ns", "how")}
+                return
+
+    def end(self, why: str | None) -> None:
+        """The measurement is over: bring the result to its final form."""
+        self.result.stopped = why
+        self.result.environment["load_average"]["end"] = load_average()
+        for case in self._cases.values():
+            if case.status == OK and not self._samples[case.mode].by_phase:
+                case.status, case.reason = FAILED, "the run ended before it was measured"
+        self.keep()
+
+    # The figures
+
+    def keep(self) -> None:
+        """Hand the result so far to whoever saves it."""
+        self._summarise()
+        self._keep(self.result)
+
+    def _summarise(self) -> None:
+        """Statistics of every case from its samples. A failed case keeps what was measured of it."""
+        for mode, case in self._cases.items():
+            taken = self._samples[mode]
+            case.samples_ns = dict(taken.by_phase)
+            case.blocks = dict(taken.blocks)
+            for phase in PHASE_NAMES:
+                if taken.by_phase.get(phase):
+                    case.phases[phase] = summarise(taken.by_phase[phase], [size for _, size, _ in taken.blocks[phase]])
+            if mode in (RESIDENT, HOST_ACCESSIBLE):  # inference is all there is to them
+                case.phases["inference"] = case.phases["total"]
+        self._compare_with_cpu()
+
+    def _compare_with_cpu(self) -> None:
+        """What needs two cases: the ratio to `cpu`, and the share of `cpu` that must be copies.
+
+        Found anew each time: a mode that has failed since takes no part.
+        """
+        for case in self.result.cases:
+            case.vs_cpu = case.derived = None
+        cpu = self.result.case(CPU)
+        if cpu is None or cpu.phases[TOTAL] is None:
+            return
+        for case in self.result.cases:
+            if case.status == OK and case.phases[TOTAL] is not None:
+                pairs = shared(block_medians(cpu, TOTAL), block_medians(case, TOTAL))
+                if pairs[0]:
+                    ratio = paired_ratio(*pairs)
+                    interval = ratio.ci95 and [round(x, 4) for x in ratio.ci95]
+                    case.vs_cpu = {"ratio": round(ratio.ratio, 4), "ci95": interval}
+        resident = self.result.case(RESIDENT)
+        total, inference = cpu.median(TOTAL), None if resident is None else resident.median(TOTAL)
+        on_host = self.result.target["memory"]["kind"] == "host"
+        if total is not None and inference is not None and not on_host:
+            cpu.derived = {"copies_ns": total - inference, "inference_ns": inference}
+
+
+def sha256(path: Path) -> str:
+    """A file's SHA-256 in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
