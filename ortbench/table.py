@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from csv import DictWriter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ortbench import units
 from ortbench.advice import sentences
+from ortbench.compare import EVERYTHING, Row, Selection, Spread, rows, word
 from ortbench.plan import CPU
 from ortbench.result import OK, Case, Result
+from ortbench.schedule import TOTAL
 from ortbench.stats import Stats
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 NOTHING = "–"
 DERIVED = "≈"
 # A percentile needs at least one sample beyond it, or it is only another name for the slowest one.
-_SAMPLES_FOR = {"p95": 20, "p99": 100}
+SAMPLES_FOR = {"p95": 20, "p99": 100}
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,9 @@ def build(result: Result) -> tuple[Table, str]:
     """The table of a result, and the unit of its times."""
     medians = [case.median("total") for case in result.cases]
     unit, scale = units.time_unit(min([median for median in medians if median], default=1))
-    rows = tuple(_row(case, scale) for case in result.cases if case.phases["total"] is not None)
+    lines = tuple(_row(case, scale) for case in result.cases if case.phases["total"] is not None)
     notes = tuple(f"{case.mode}: {case.status}: {case.reason}" for case in result.cases if case.status != OK)
-    return Table(("mode", *TIME_COLUMNS, *RATE_COLUMNS), rows, notes), unit
+    return Table(("mode", *TIME_COLUMNS, *RATE_COLUMNS), lines, notes), unit
 
 
 def _row(case: Case, scale: float) -> tuple[str, ...]:
@@ -87,7 +89,7 @@ def _phase_cells(case: Case, scale: float) -> tuple[str, str, str]:
 
 
 def _percentile(stats: Stats, name: str, scale: float) -> str:
-    if stats.n < _SAMPLES_FOR[name]:
+    if stats.n < SAMPLES_FOR[name]:
         return NOTHING
     return units.digits(getattr(stats, f"{name}_ns") / scale)
 
@@ -113,6 +115,131 @@ def _copy_cells(case: Case) -> tuple[str, str]:
     upload, download = case.median("upload"), case.median("download")
     took = (upload or 0) + (download or 0)
     return units.size(copied), units.digits(copied / took) if took else NOTHING
+
+
+def comparison(
+    results: Sequence[Result],
+    names: Sequence[str],
+    same: float | None,
+    in_order: bool,
+    only: Selection = EVERYTHING,
+) -> tuple[Table, str]:
+    """Results side by side, and the unit of the times.
+
+    Args:
+        results: at least two. Two give every mode and phase, more the total of every mode.
+        names: what to call them.
+        same: up to which share a difference does not matter; None leaves the words out.
+        in_order: they are steps of one history, so each is held against the one before it too.
+        only: these modes and phases.
+    """
+    if len(results) > 2 and not only.phases:
+        only = Selection(only.modes, (TOTAL,))
+    found = rows(results, only)
+    medians = [median for row in found for median in row.medians_ns if median]
+    unit, scale = units.time_unit(min(medians, default=1))
+    if len(results) == 2:
+        pairs = tuple(_pair_row(row, scale, same) for row in found)
+        words = () if same is None else ("verdict",)
+        return Table(("mode", "phase", *names, "ratio", "95 %", *words), pairs, _only(results, names)), unit
+    columns = ["mode", "phase", "result", "median", "vs first", "95 %", "verdict"]
+    if in_order:
+        columns += ["vs previous", "step"]
+    steps = tuple(line for row in found for line in _step_rows(row, names, scale, same, in_order))
+    return Table(tuple(columns), steps, _only(results, names)), unit
+
+
+def _pair_row(row: Row, scale: float, same: float | None) -> tuple[str, ...]:
+    cells = (NOTHING if median is None else units.digits(median / scale) for median in row.medians_ns)
+    return (row.mode, row.phase, *cells, *_spread_cells(row.since_first[1], same))
+
+
+def _step_rows(
+    row: Row, names: Sequence[str], scale: float, same: float | None, in_order: bool
+) -> list[tuple[str, ...]]:
+    lines = []
+    for number, (name, median) in enumerate(zip(names, row.medians_ns, strict=True)):
+        cells = [row.mode, row.phase] if number == 0 else ["", ""]
+        cells += [name, NOTHING if median is None else units.digits(median / scale)]
+        cells += _spread_cells(row.since_first[number], same)
+        if in_order:
+            ratio, _, *words = _spread_cells(row.since_last[number], same)
+            cells += [ratio, *words]
+        lines.append(tuple(cells))
+    return lines
+
+
+def _spread_cells(spread: Spread | None, same: float | None) -> list[str]:
+    """Ratio of times, its interval, and the word for it."""
+    if spread is None:
+        return [NOTHING] * (2 if same is None else 3)
+    known = spread.low is not None and spread.high is not None
+    interval = f"{spread.low:.3f}–{spread.high:.3f}" if known else NOTHING
+    return [f"×{spread.ratio:.3f}", interval] + ([] if same is None else [word(spread, same)])
+
+
+def _only(results: Sequence[Result], names: Sequence[str]) -> tuple[str, ...]:
+    """Why a mode of one result has no figures."""
+    return tuple(
+        f"{name}: {case.mode}: {case.status}: {case.reason}"
+        for name, result in zip(names, results, strict=True)
+        for case in result.cases
+        if case.status != OK
+    )
+
+
+def comparison_markdown(
+    results: Sequence[Result],
+    names: Sequence[str],
+    same: float | None,
+    in_order: bool,
+    only: Selection = EVERYTHING,
+    remarks: Sequence[str] = (),
+) -> str:
+    """A comparison as Markdown; see `comparison`."""
+    table, unit = comparison(results, names, same, in_order, only)
+    lines = [f"# ortbench compare: {', '.join(names)}", ""]
+    lines += [f"{name}: {line}  " for name, it in zip(names, results, strict=True) for line in side_heading(it)]
+    lines += ["", table_markdown(table, unit, (*names, "median")), ""]
+    lines += [f"- {note}" for note in (*table.notes, *remarks)]
+    lines += ["", comparison_legend(results, same), ""]
+    return "\n".join(lines)
+
+
+def comparison_legend(results: Sequence[Result], same: float | None) -> str:
+    """What the columns of a comparison mean."""
+    alternated = len({result.setup.get("run_id") for result in results}) == 1 and results[0].setup.get("run_id")
+    how = "blocks of the same rounds" if alternated else "runs at different times, with the noise that each recorded"
+    within = "" if same is None else f"; same: within ±{same:.3g} for certain"
+    return f"ratio: of median times, above 1 is slower, from {how}{within}."
+
+
+def comparison_records(
+    results: Sequence[Result], names: Sequence[str], same: float, only: Selection = EVERYTHING
+) -> list[dict[str, Any]]:
+    """A comparison as flat records, one a mode, phase and result: medians in ns, ratios of times, words."""
+    found = []
+    for row in rows(results, only):
+        for number, name in enumerate(names):
+            record: dict[str, Any] = {"mode": row.mode, "phase": row.phase, "result": name}
+            record["median_ns"] = row.medians_ns[number]
+            for key, spread in (("vs_first", row.since_first[number]), ("vs_previous", row.since_last[number])):
+                record[key] = spread and {**asdict(spread), "verdict": word(spread, same)}
+            found.append(record)
+    return found
+
+
+def side_heading(result: Result) -> list[str]:
+    """One result in two lines: what ran where, and when."""
+    lines = heading(result)[:2]
+    return [lines[0], f"{lines[1]}; {result.created}"]
+
+
+def table_markdown(table: Table, unit: str, timed: Sequence[str]) -> str:
+    """A table as Markdown; columns named in `timed` get the unit."""
+    columns = [f"{name} ({unit})" if name in timed else name for name in table.columns]
+    lines = [_line(columns), _line(["---", *["---:"] * (len(columns) - 1)]), *map(_line, table.rows)]
+    return "\n".join(lines)
 
 
 def heading(result: Result) -> list[str]:
@@ -166,10 +293,9 @@ def device_name(result: Result) -> str:
 def markdown(result: Result) -> str:
     """The report as Markdown: heading, table, what it means, warnings."""
     table, unit = build(result)
-    columns = [f"{name} ({unit})" if name in TIME_COLUMNS else name for name in table.columns]
     lines = [f"# ortbench: {result.model['path']}", "", *(f"{line}  " for line in heading(result)), ""]
     if table.rows:
-        lines += [_line(columns), _line(["---", *["---:"] * (len(columns) - 1)]), *map(_line, table.rows), ""]
+        lines += [table_markdown(table, unit, TIME_COLUMNS), ""]
     lines += [f"- {note}" for note in table.notes]
     lines += [f"- {sentence}" for sentence in sentences(result)]
     lines += [f"- warning: {warning['message']}" for warning in result.warnings]
@@ -203,11 +329,11 @@ def records(result: Result) -> list[dict[str, Any]]:
 
 def csv(result: Result) -> str:
     """The records as CSV. Python's own writer: pandas takes longer to import than a short benchmark takes to run."""
-    rows = records(result)
+    lines = records(result)
     text = io.StringIO()
-    writer = DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer = DictWriter(text, fieldnames=list(lines[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(lines)
     return text.getvalue()
 
 
@@ -218,9 +344,9 @@ def frame(results: Sequence[Result]) -> pandas.DataFrame:
     """
     import pandas
 
-    rows = [
+    lines = [
         {"created": result.created, "model": result.model["path"], "ep": result.target["ep"], **record}
         for result in results
         for record in records(result)
     ]
-    return pandas.DataFrame(rows).convert_dtypes()
+    return pandas.DataFrame(lines).convert_dtypes()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 import time
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -13,10 +14,26 @@ from rich.text import Text
 
 from ortbench.advice import sentences
 from ortbench.bench import Observer
+from ortbench.compare import EVERYTHING, Selection
+from ortbench.gate import FAILED as CHECK_FAILED
+from ortbench.gate import PASSED, UNCLEAR, overall
 from ortbench.result import FAILED, Result
-from ortbench.table import RATE_COLUMNS, TIME_COLUMNS, Table, build, heading
+from ortbench.summary import Record, headline
+from ortbench.summary import build as build_summary
+from ortbench.table import (
+    RATE_COLUMNS,
+    TIME_COLUMNS,
+    Table,
+    build,
+    comparison,
+    comparison_legend,
+    heading,
+    side_heading,
+)
+from ortbench.verdict import MARKS, Verdict
 
 _WIDE = 118  # columns that the whole table needs
+_STYLES = {PASSED: "green", CHECK_FAILED: "red", UNCLEAR: "yellow"}
 _UNLIMITED = 10_000  # a pipe or a file has no edge to wrap at
 
 
@@ -25,8 +42,7 @@ class LiveProgress(Observer):
 
     _EVERY_S = 0.2
 
-    def __init__(self, inner: Observer) -> None:
-        self._inner = inner
+    def __init__(self) -> None:
         self._console = Console(stderr=True)
         columns = (
             TextColumn("{task.description}"),
@@ -54,9 +70,6 @@ class LiveProgress(Observer):
         if time.monotonic() - self._drawn > self._EVERY_S:
             self._draw(description="measuring", completed=share)
 
-    def changed(self, result: Result) -> None:
-        self._inner.changed(result)
-
     def _draw(self, **fields: object) -> None:
         if self._progress.live.is_started:
             self._progress.update(self._task, refresh=True, **fields)  # type: ignore[arg-type]
@@ -65,25 +78,23 @@ class LiveProgress(Observer):
 
 def print_result(result: Result, folder: str) -> None:
     """Print a run's report to standard output."""
-    console = Console(file=sys.stdout, highlight=False)
-    if not console.is_terminal:
-        console.width = _UNLIMITED
+    console = _console()
     for line in heading(result):
         console.print(Text(line))
     table, unit = build(result)
     if table.rows:
         console.print()
         if console.width >= _WIDE:
-            console.print(_rich(table, unit))
+            console.print(_rich(table, unit, TIME_COLUMNS))
         else:
-            console.print(_rich(table.select(("mode", *TIME_COLUMNS)), unit))
-            console.print(_rich(table.select(("mode", *RATE_COLUMNS)), unit))
+            console.print(_rich(table.select(("mode", *TIME_COLUMNS)), unit, TIME_COLUMNS))
+            console.print(_rich(table.select(("mode", *RATE_COLUMNS)), unit, TIME_COLUMNS))
     console.print()
     for note in table.notes:
         style = "red" if FAILED in note else "yellow"
         console.print(_paragraph("✗", note, style, console.width))
-    for sentence in sentences(result):
-        console.print(_paragraph("•", sentence, "", console.width))
+    for advice in sentences(result):
+        console.print(_paragraph("•", advice, "", console.width))
     for warning in result.warnings:
         console.print(_paragraph("!", f"warning: {warning['message']}", "yellow", console.width))
     console.print(
@@ -91,11 +102,11 @@ def print_result(result: Result, folder: str) -> None:
     )
 
 
-def _rich(table: Table, unit: str) -> RichTable:
+def _rich(table: Table, unit: str, timed: Sequence[str]) -> RichTable:
     rich = RichTable(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
-    has_times = any(name in TIME_COLUMNS for name in table.columns)
+    has_times = any(name in timed for name in table.columns)
     for index, name in enumerate(table.columns):
-        below = unit if name in TIME_COLUMNS else ""
+        below = unit if name in timed else ""
         title = f"{name}\n{below}" if has_times else name
         rich.add_column(title, justify="right" if index else "left", no_wrap=True)
     for row in table.rows:
@@ -107,3 +118,86 @@ def _paragraph(mark: str, text: str, style: str, width: int) -> Text:
     """One remark with a hanging indent."""
     lines = textwrap.wrap(text, max(width - 2, 20), break_long_words=False, break_on_hyphens=False)
     return Text("\n".join(f"{'  ' if number else mark + ' '}{line}" for number, line in enumerate(lines)), style=style)
+
+
+def print_comparison(
+    results: Sequence[Result],
+    names: Sequence[str],
+    same: float,
+    in_order: bool,
+    only: Selection = EVERYTHING,
+    remarks: Sequence[str] = (),
+) -> None:
+    """Print results side by side to standard output; see `ortbench.table.comparison`."""
+    console = _console()
+    _print_headings(console, results, names)
+    _print_comparison_table(console, results, names, same, in_order, only)
+    for remark in remarks:
+        console.print(_paragraph("!", remark, "yellow", console.width))
+    console.print(Text(comparison_legend(results, same), style="dim"))
+
+
+def _print_comparison_table(
+    console: Console,
+    results: Sequence[Result],
+    names: Sequence[str],
+    same: float | None,
+    in_order: bool,
+    only: Selection = EVERYTHING,
+) -> None:
+    table, unit = comparison(results, names, same, in_order, only)
+    if table.rows:
+        console.print(_rich(table, unit, (*names, "median")))
+        console.print()
+    for note in table.notes:
+        console.print(_paragraph("✗", note, "red" if FAILED in note else "yellow", console.width))
+
+
+def print_verdict(verdict: Verdict) -> None:
+    """Print a gate's verdict to standard output."""
+    console = _console()
+    _print_headings(console, verdict.results, verdict.names)
+    if len(verdict.results) > 1:
+        _print_comparison_table(console, verdict.results[::-1], verdict.names[::-1], None, in_order=False)
+    for check in verdict.checks:
+        console.print(_paragraph(MARKS[check.verdict], check.text, _STYLES[check.verdict], console.width))
+    for remark in verdict.remarks:
+        console.print(_paragraph("•", remark, "", console.width))
+    for result in verdict.results:
+        for warning in result.warnings:
+            console.print(_paragraph("!", f"warning: {warning['message']}", "yellow", console.width))
+    style = "red bold" if verdict.failed else f"{_STYLES[overall(verdict.checks)]} bold"
+    console.print(Text(f"gate: {verdict.sentence}", style=style))
+    if verdict.folder is not None:
+        console.print(Text(f"Saved in {verdict.folder}", style="dim"))
+
+
+def _print_headings(console: Console, results: Sequence[Result], names: Sequence[str]) -> None:
+    width = max(map(len, names))
+    for name, result in zip(names, results, strict=True):
+        for number, line in enumerate(side_heading(result)):
+            console.print(Text(f"{name if number == 0 else '':<{width}}  {line}"))
+    console.print()
+
+
+def _console() -> Console:
+    console = Console(file=sys.stdout, highlight=False)
+    if not console.is_terminal:
+        console.width = _UNLIMITED
+    return console
+
+
+def print_summary(name: str, records: Sequence[Record], folder: str) -> None:
+    """Print what a suite came to, to standard output."""
+    console = _console()
+    table = build_summary(records)
+    if table.rows:
+        rich = _rich(table, "", ())
+        rich.columns[0].no_wrap, rich.columns[0].overflow = False, "fold"  # a case's whole name is what others go by
+        console.print(rich)
+        console.print()
+    for record, note in zip([record for record in records if record.reason], table.notes, strict=True):
+        mark, style = ("✗", "red") if record.exit_code else ("•", "yellow")
+        console.print(_paragraph(mark, note, style, console.width))
+    console.print(Text(f"suite {name}: {headline(records)}", style="bold"))
+    console.print(Text(f"Saved in {folder}", style="dim"))

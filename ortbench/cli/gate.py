@@ -1,0 +1,213 @@
+"""`ortbench gate`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from ortbench.cli.compare import result_file
+from ortbench.cli.options import (
+    REPORTS,
+    Atol,
+    Baseline,
+    Device,
+    Dim,
+    Ep,
+    EpLibrary,
+    EpOption,
+    Expect,
+    Force,
+    Input,
+    JsonOut,
+    JunitOut,
+    Mode,
+    OptLevel,
+    Out,
+    Quiet,
+    Range,
+    RequirePlacement,
+    Rtol,
+    Seed,
+    SessionConfig,
+    Shape,
+    Threads,
+    Timeout,
+    Warmup,
+    command_line,
+    inputs_of,
+    modes_of,
+    target_of,
+)
+from ortbench.cli.writing import summarise_job, write
+from ortbench.errors import INTERRUPTED, BadInput
+from ortbench.plan import MODES, Loop, Plan, check, parse_count, parse_share, parse_speedups
+
+if TYPE_CHECKING:
+    from ortbench.verdict import Verdict
+
+
+def gate(
+    result: Annotated[
+        Path | None, typer.Argument(metavar="[RESULT.json]", help="A result file, or a folder that holds one.")
+    ] = None,
+    baseline: Annotated[
+        Path | None, typer.Option("--baseline", metavar="BASE.json", help="The stored result it is held against.")
+    ] = None,
+    max_regression: Annotated[
+        str | None,
+        typer.Option("--max-regression", metavar="P", help="How much slower it may be. Default with a baseline: 5%."),
+    ] = None,
+    metric: Annotated[
+        list[str],
+        typer.Option("--metric", metavar="M", help="What must not be slower, such as device.total.median; repeatable."),
+    ] = [],  # noqa: B006
+    min_speedup: Annotated[
+        list[str],
+        typer.Option("--min-speedup", metavar="MODE=X", help="A mode must be X times as fast as cpu; repeatable."),
+    ] = [],  # noqa: B006
+    max_copy_share: Annotated[
+        str | None,
+        typer.Option("--max-copy-share", metavar="P", help="Share of a run with CPU tensors that is copies."),
+    ] = None,
+    max_cpu_nodes: Annotated[
+        int | None, typer.Option("--max-cpu-nodes", metavar="N", help="Nodes that may stay on the CPU.")
+    ] = None,
+    require_mode: Annotated[
+        list[str], typer.Option("--require-mode", metavar="MODE", help="A mode that must work; repeatable.")
+    ] = [],  # noqa: B006
+    force: Force = False,
+    model: Annotated[str | None, typer.Option("--model", metavar="MODEL", help="Live: the candidate's model.")] = None,
+    baseline_model: Annotated[
+        str | None, typer.Option("--baseline-model", metavar="MODEL", help="Live: the model it is held against.")
+    ] = None,
+    baseline_ep: Annotated[str | None, typer.Option("--baseline-ep", help="Live: another EP.")] = None,
+    baseline_ep_library: Annotated[
+        str | None, typer.Option("--baseline-ep-library", metavar="PATH", help="Live: another plugin EP library.")
+    ] = None,
+    baseline_ep_option: Annotated[
+        list[str],
+        typer.Option("--baseline-ep-option", metavar="K=V", help="Live: instead of --ep-option; '' for none."),
+    ] = [],  # noqa: B006
+    baseline_session_config: Annotated[
+        list[str],
+        typer.Option(
+            "--baseline-session-config", metavar="K=V", help="Live: instead of --session-config; '' for none."
+        ),
+    ] = [],  # noqa: B006
+    baseline_python: Annotated[
+        str | None,
+        typer.Option("--baseline-python", metavar="PATH", help="Live: the interpreter of another environment."),
+    ] = None,
+    ep: Ep = "auto",
+    ep_library: EpLibrary = None,
+    ep_option: EpOption = [],  # noqa: B006
+    device: Device = None,
+    mode: Mode = [],  # noqa: B006
+    input: Input = None,
+    expect: Expect = None,
+    shape: Shape = [],  # noqa: B006
+    dim: Dim = [],  # noqa: B006
+    range_: Range = [],  # noqa: B006
+    seed: Seed = 0,
+    rtol: Rtol = None,
+    atol: Atol = None,
+    warmup: Warmup = None,
+    duration: Annotated[
+        float, typer.Option("--duration", metavar="SECONDS", help="Live: longest measurement of each mode, both sides.")
+    ] = 60.0,
+    session_config: SessionConfig = [],  # noqa: B006
+    threads: Threads = None,
+    opt_level: OptLevel = "all",
+    require_placement: RequirePlacement = False,
+    timeout: Timeout = 600.0,
+    out: Out = REPORTS,
+    json_out: JsonOut = None,
+    junit: JunitOut = None,
+    quiet: Quiet = False,
+) -> None:
+    """Pass, fail, or say that it cannot be told: a stored result, or live with --model, candidate and baseline in turns."""
+    from ortbench.gate import DEFAULT_METRIC, Limits, parse_metric
+
+    other = Baseline(
+        baseline_model, baseline_ep, baseline_ep_library, tuple(baseline_ep_option), tuple(baseline_session_config),
+        baseline_python,
+    )  # fmt: skip
+    has_baseline = baseline is not None or other.given
+    if max_regression is not None and not has_baseline:
+        raise BadInput("--max-regression needs something to hold it against: --baseline, or live one of --baseline-…")
+    share = parse_share(max_regression or "5%", "--max-regression") if has_baseline else None
+    limits = Limits(
+        max_regression=share,
+        metrics=tuple(map(parse_metric, metric)) or (DEFAULT_METRIC,),
+        min_speedup=parse_speedups(min_speedup),
+        max_copy_share=None if max_copy_share is None else parse_share(max_copy_share, "--max-copy-share"),
+        max_cpu_nodes=parse_count(max_cpu_nodes, "--max-cpu-nodes"),
+        require_modes=tuple(require_mode),
+    )
+    if metric and not has_baseline:
+        raise BadInput("--metric says what is held against a baseline: give one")
+    for name in {*require_mode, *limits.min_speedup} - set(MODES):
+        raise BadInput(f"{name!r}: there is no such mode; choose from {', '.join(MODES)}")
+    if not limits.any:
+        raise BadInput("nothing to check: give --baseline, a live baseline, or a limit such as --max-cpu-nodes 0")
+    if result is not None:
+        if model is not None or other.given:
+            raise BadInput("a result file and a live gate (--model, --baseline-…) exclude each other")
+        from ortbench.gating import gate_stored
+        from ortbench.result import load
+
+        stored = None if baseline is None else load(result_file(baseline))
+        _conclude(gate_stored(load(result_file(result)), stored, limits, force), json_out, junit, quiet)
+    if model is None:
+        raise BadInput("name a result file, or for a live gate a --model")
+    if baseline is not None:
+        raise BadInput("a live gate measures its baseline itself: leave --baseline out or name a result file")
+    modes = (*modes_of(mode), *(name for name in MODES if mode and name in limits.modes() and name not in mode))
+    plan = Plan(
+        model=model,
+        target=target_of(ep, ep_library, device, ep_option, session_config, threads, opt_level, require_placement),
+        inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
+        modes=modes,
+        loop=Loop(warmup=warmup, duration_s=duration / 2, precision=None, phases=tuple(sorted(limits.phases()))),
+        timeout_s=timeout,
+        command=command_line(),
+    )
+    plans = [plan, other.of(plan)] if other.given else [plan]
+    for it in plans:
+        check(it)
+    from ortbench.gating import gate_live
+
+    def folder() -> Path:
+        from ortbench.reports import gate_name, new_folder
+
+        return new_folder(out, gate_name(plan))
+
+    verdict = gate_live(plans, limits, force, folder, quiet)
+    if verdict is None:
+        print("ortbench: interrupted before the gate was decided", file=sys.stderr)
+        raise SystemExit(INTERRUPTED)
+    _conclude(verdict, json_out, junit, quiet)
+
+
+def _conclude(verdict: Verdict, json_out: str | None, junit: str | None, quiet: bool) -> NoReturn:
+    """Print and write a gate's verdict, and exit with its code."""
+    from ortbench import exports
+    from ortbench.verdict import markdown, to_json
+
+    summarise_job(markdown(verdict))
+    if json_out is not None:
+        write(json_out, to_json(verdict), "--json")
+    if junit is not None:
+        write(
+            junit, exports.junit("ortbench gate", exports.outcomes_of_gate(verdict.results, verdict.checks)), "--junit"
+        )
+    if json_out != "-" and not quiet:
+        from ortbench.terminal import print_verdict
+
+        print_verdict(verdict)
+    for line in verdict.failed:
+        print(f"ortbench: {line}", file=sys.stderr)
+    raise SystemExit(verdict.code)

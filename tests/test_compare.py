@@ -1,0 +1,370 @@
+"""Results side by side: whether they may be compared, by how much they differ, and whether that is real."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortbench.compare import (
+    BETWEEN_RUNS,
+    CANNOT_TELL,
+    FASTER,
+    SAME,
+    SEGMENTS,
+    SLOWER,
+    STATISTICS,
+    Row,
+    Selection,
+    Spread,
+    changes,
+    comparability,
+    mismatches,
+    names,
+    ratio,
+    rows,
+    stored_ratio,
+    word,
+)
+from ortbench.errors import NotComparable
+from ortbench.result import Case, Result
+from tests.scripted import broken, measured, result_of, steady
+
+# May they be compared?
+
+OTHER_SETUPS: list[tuple[str, Any, str]] = [
+    ("model__sha256", "b" * 64, "model: m.onnx (aaaaaaaaaaaa) and m.onnx (bbbbbbbbbbbb)"),
+    ("model__inputs", [{"name": "x", "shape": [8, 3]}], "shapes: x 1x3, y none and x 8x3"),
+    ("target__ep", "CPUExecutionProvider", "EP: SomeExecutionProvider and CPUExecutionProvider"),
+    (
+        "target__device",
+        {"type": "NPU", "vendor_id": 1},
+        "device: type GPU, vendor_id 1, device_id 2 and type NPU, vendor_id 1",
+    ),
+    (
+        "target__device__device_id",
+        9,
+        "device: type GPU, vendor_id 1, device_id 2 and type GPU, vendor_id 1, device_id 9",
+    ),
+    ("environment__cpu__model", "Other CPU", "CPU: Some CPU and Other CPU"),
+    ("environment__cpu__usable_cores", 2, "cores: 4 and 2"),
+    ("environment__gpus", [], "GPUs: Some GPU and none"),
+    ("environment__gpus", [{"name": "Some GPU"}, {"name": "B"}], "GPUs: Some GPU and Some GPU, B"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "text"), OTHER_SETUPS)
+def test_what_makes_results_incomparable(path: str, value: Any, text: str) -> None:
+    assert mismatches(result_of(), result_of(**{path: value})) == [text]
+
+
+def test_all_that_makes_results_incomparable_is_told() -> None:
+    other = result_of(target__ep="B", environment__cpu__usable_cores=1)
+    assert mismatches(result_of(), other) == ["EP: SomeExecutionProvider and B", "cores: 4 and 1"]
+
+
+HARMLESS: list[tuple[str, Any]] = [
+    ("model__path", "elsewhere/m.onnx"),
+    ("target__device__index", 1),
+    ("environment__cpu__cores", 16),
+    ("environment__gpus", [{"name": "Some GPU", "driver": "2"}]),
+    ("environment__onnxruntime", "1.29.0"),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), HARMLESS)
+def test_what_does_not(path: str, value: Any) -> None:
+    assert mismatches(result_of(), result_of()) == []
+    assert mismatches(result_of(), result_of(**{path: value})) == []
+
+
+def test_sides_of_one_run_are_always_comparable() -> None:
+    changed = {path: value for path, value, _ in OTHER_SETUPS}
+    assert mismatches(result_of(run_id="1"), result_of(run_id="1", **changed)) == []
+    assert len(mismatches(result_of(run_id="1"), result_of(run_id="2", **changed))) == 7
+    assert len(mismatches(result_of(), result_of(**changed))) == 7
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "text"),
+    [
+        ("environment__onnxruntime", "1.29.0", "ONNX Runtime: 1.28.0 → 1.29.0"),
+        ("target__ep_version", "1.1", "EP version: 1.0 → 1.1"),
+        ("target__ep_options", {"a": "1", "b": "2"}, "EP options: none → a 1, b 2"),
+        ("target__session_config", {"a": "1"}, "session config: none → a 1"),
+        ("target__threads", 4, "threads: default → 4"),
+        ("target__opt_level", "basic", "optimisation: all → basic"),
+        ("environment__python", "3.13.0", "Python: 3.12.0 → 3.13.0"),
+        ("environment__os", "Windows", "OS: Linux → Windows"),
+    ],
+)
+def test_changes(path: str, value: Any, text: str) -> None:
+    assert changes(result_of(), result_of(**{path: value})) == [text]
+
+
+def test_no_changes() -> None:
+    assert changes(result_of(run_id="1"), result_of(run_id="2", environment__git_commit="abc")) == []
+
+
+def test_comparability_is_refused_or_forced() -> None:
+    results = [result_of(), result_of(target__opt_level="basic"), result_of(target__ep="B")]
+    with pytest.raises(NotComparable, match=r"^a and c are not comparable: EP: SomeExecutionProvider and B .*--force"):
+        comparability(results, "abc", force=False)
+    assert comparability(results, "abc", force=True) == [
+        "a → b: optimisation: all → basic",
+        "not comparable, forced: a and c: EP: SomeExecutionProvider and B",
+    ]
+    assert comparability(results[:1], "a", force=False) == []
+
+
+@pytest.mark.parametrize(
+    ("paths", "found"),
+    [
+        (["x.json", "runs/y.json"], ["x", "y"]),
+        (["a/result.json", "b/result.json"], ["a", "b"]),
+        (["a/x.json", "b/x.json"], ["a", "b"]),
+        (["a/x/1.json", "a/y/1.json"], ["x", "y"]),
+        (["ort-1.27.json", "ort-1.28.json"], ["ort-1.27", "ort-1.28"]),
+        (["ort-1.27/result.json", "ort-1.28/result.json"], ["ort-1.27", "ort-1.28"]),
+        (["x.json", "x.json"], ["1 x", "2 x"]),
+    ],
+)
+def test_names_tell_results_apart(paths: list[str], found: list[str]) -> None:
+    assert names([Path(path) for path in paths]) == found
+
+
+# A result of an earlier run
+
+
+def cases(base: list[int], value: list[int]) -> tuple[Case, Case]:
+    return measured("cpu", total=steady(base)), measured("cpu", total=steady(value))
+
+
+def stored(base: list[int], value: list[int]) -> Spread:
+    found = stored_ratio(*cases(base, value), "total")
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("base", "value", "low", "high"),
+    [
+        ([100] * 8, [100] * 8, 1, 1),
+        ([100] * 8, [200] * 8, 2, 2),
+        ([100] * 7 + [125], [200] * 7 + [150], 150 / 125, 200 / 100),
+        ([80] + [100] * 7, [200] * 7 + [240], 200 / 100, 240 / 80),
+        ([100, 300] * 8, [200] * 8, 1, 1),  # two blocks are a part, and their samples are taken together
+        ([100] * 14 + [110, 110], [100] * 16, 100 / 110, 1),
+        ([100, 100, 500] + [100] * 7, [100] * 10, 100 / 300, 1),  # parts of one block and of two
+    ],
+)
+def test_the_noise_of_both_runs(base: list[int], value: list[int], low: float, high: float) -> None:
+    found = stored(base, value)
+    assert found.low == pytest.approx(low / (1 + BETWEEN_RUNS))
+    assert found.high == pytest.approx(high * (1 + BETWEEN_RUNS))
+    assert found.paired is False
+
+
+def test_figures_are_those_of_whole_runs() -> None:
+    found = stored([100] * 7 + [900], [300] * 4 + [500] * 5)
+    assert (found.base_ns, found.value_ns, found.ratio) == (100, 500, 5)
+
+
+def test_exchanged_runs_give_the_inverse() -> None:
+    base, value = [100, 110, 90, 100, 120, 100, 95, 100], [150, 155, 140, 160, 150, 145, 150, 150]
+    there, back = stored(base, value), stored(value, base)
+    assert back.ratio == pytest.approx(1 / there.ratio)
+    assert there.low is not None
+    assert there.high is not None
+    assert (back.low, back.high) == pytest.approx((1 / there.high, 1 / there.low))
+
+
+@pytest.mark.parametrize(("base", "value"), [(SEGMENTS - 1, 50), (50, SEGMENTS - 1), (1, 1)])
+def test_too_few_blocks_to_know_the_noise(base: int, value: int) -> None:
+    assert stored([100] * base, [200] * value) == Spread(100, 200, 2, None, None, paired=False)
+
+
+def test_runs_below_the_clock_step_count_as_one_step() -> None:
+    assert astuple(stored([0] * 8, [0] * 8)) == pytest.approx((0, 0, 1, 1 / 1.02, 1.02, False))
+    assert stored([0] * 8, [4] * 8).ratio == 4
+
+
+def test_a_phase_that_one_has_not() -> None:
+    one, other = measured("device", total=steady([1])), measured("device", total=steady([1]), upload=steady([1]))
+    assert stored_ratio(one, other, "upload") is None
+    assert stored_ratio(other, one, "upload") is None
+
+
+def test_inference_of_a_mode_that_is_all_inference() -> None:
+    one, other = (measured("device-resident", total=steady([ns] * 8)) for ns in (100, 200))
+    found = stored_ratio(one, other, "inference")
+    assert found == stored_ratio(one, other, "total")
+    assert found is not None
+    assert found.ratio == 2
+
+
+@pytest.mark.parametrize(
+    ("stat", "value"),
+    [("median", 55.0), ("mean", 55.0), ("min", 10.0), ("max", 100.0), ("p90", 91.0), ("p95", 95.5), ("p99", 99.1)],
+)
+def test_statistics(stat: str, value: float) -> None:
+    tens = [70, 10, 100, 40, 20, 90, 30, 80, 50, 60]
+    assert STATISTICS[stat](tens) == pytest.approx(value)
+    base, case = measured("cpu", total={0: [1000]}), measured("cpu", total={0: tens})
+    found = stored_ratio(base, case, "total", stat)
+    assert found is not None
+    assert found.ratio == pytest.approx(value / 1000)
+
+
+# Results of one run
+
+
+def sides(
+    base: list[int], value: list[int], first: int = 0, run_ids: tuple[str | None, str | None] = ("1", "1")
+) -> tuple[Result, Result]:
+    """Two results; the second one's rounds begin with `first`."""
+    one, other = measured("cpu", total=steady(base)), measured("cpu", total=steady(value, first))
+    return result_of(one, run_id=run_ids[0]), result_of(other, run_id=run_ids[1])
+
+
+def test_pairs_of_one_run_cancel_drift() -> None:
+    base = [1000 * 2**number for number in range(9)]
+    found = ratio(*sides(base, [3 * ns for ns in base]), "cpu", "total")
+    assert found is not None
+    assert astuple(found) == (16_000, 48_000, *[pytest.approx(3)] * 3, True)
+
+
+@pytest.mark.parametrize(("rounds", "known"), [(1, False), (7, False), (8, True)])
+def test_an_interval_of_pairs_needs_eight_rounds(rounds: int, known: bool) -> None:
+    found = ratio(*sides([100] * rounds, [200] * rounds), "cpu", "total")
+    assert found is not None
+    assert found.ratio == pytest.approx(2)
+    assert (found.low is not None, found.high is not None) == (known, known)
+
+
+def test_only_rounds_that_both_have_are_pairs() -> None:
+    found = ratio(*sides([900, 900, 100, 100], [200, 200, 500, 500], first=2), "cpu", "total")
+    assert found is not None
+    assert found.ratio == pytest.approx(2)
+    assert (found.base_ns, found.value_ns) == (500, 350)  # medians of all samples
+
+
+def test_one_run_without_a_common_round() -> None:
+    assert ratio(*sides([100] * 3, [200] * 3, first=3), "cpu", "total") is None
+
+
+@pytest.mark.parametrize("run_ids", [("1", "2"), (None, None), ("1", None), (None, "1")])
+def test_other_runs_are_compared_with_their_noise(run_ids: tuple[str | None, str | None]) -> None:
+    base, value = [1000 * 2**number for number in range(8)], [3000 * 2**number for number in range(8)]
+    assert ratio(*sides(base, value, run_ids=run_ids), "cpu", "total") == stored(base, value)
+
+
+@pytest.mark.parametrize("run_id", [None, "1"])
+def test_no_ratio_of_what_one_has_not(run_id: str | None) -> None:
+    whole = result_of(measured("device", total=steady([1]), upload=steady([1])), run_id=run_id)
+    for other in (result_of(run_id=run_id), result_of(broken("device", upload=steady([1])), run_id=run_id)):
+        assert ratio(whole, other, "device", "upload") is None
+        assert ratio(other, whole, "device", "upload") is None
+    assert ratio(whole, whole, "device", "download") is None
+
+
+# In a word
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.99, 1.01, SAME),
+        (0.96, 1.04, SAME),
+        (1.001, 1.02, SAME),  # slower for certain, but by less than matters
+        (1.0, 1.0, SAME),
+        (1 / 1.05, 1.05, SAME),
+        (1 / 1.05, 1.0501, CANNOT_TELL),
+        (0.952, 1.0, CANNOT_TELL),
+        (0.9, 1.2, CANNOT_TELL),
+        (1.0, 1.2, CANNOT_TELL),
+        (0.8, 1.0, CANNOT_TELL),
+        (1.001, 1.2, SLOWER),
+        (1.2, 1.3, SLOWER),
+        (0.8, 0.999, FASTER),
+        (0.7, 0.8, FASTER),
+        (None, None, CANNOT_TELL),
+    ],
+)
+def test_word(low: float | None, high: float | None, expected: str) -> None:
+    assert word(Spread(100, 100, 1, low, high, paired=True), same=0.05) == expected
+
+
+# Rows
+
+
+def named(found: list[Row]) -> list[tuple[str, str]]:
+    return [(row.mode, row.phase) for row in found]
+
+
+def of_device(ns: int) -> Case:
+    return measured("device", **{phase: steady([ns] * 8) for phase in ("total", "download", "inference", "upload")})
+
+
+def of(mode: str, ns: int) -> Case:
+    return measured(mode, total=steady([ns] * 8))
+
+
+DEVICE_ROWS = [("device", phase) for phase in ("upload", "inference", "download", "total")]
+
+
+def test_rows_are_in_the_usual_order() -> None:
+    results = [result_of(of("device-resident", 1), of_device(1), of("cpu", 1)), result_of(of("host-accessible", 1))]
+    expected = [("cpu", "total"), *DEVICE_ROWS, ("device-resident", "total"), ("host-accessible", "total")]
+    assert named(rows(results)) == expected
+
+
+def test_rows_of_some_modes_and_phases() -> None:
+    result = result_of(of("device-resident", 1), of_device(1), of("cpu", 1))
+    results = [result, result]
+    assert named(rows(results, Selection(modes=("device",)))) == DEVICE_ROWS
+    assert named(rows(results, Selection(phases=("upload",)))) == [("device", "upload")]
+    assert named(rows(results, Selection(phases=("inference",)))) == [
+        ("device", "inference"),
+        ("device-resident", "inference"),
+    ]
+    assert named(rows(results, Selection(("cpu",), ("total",)))) == [("cpu", "total")]
+    assert rows(results, Selection(("cpu",), ("upload",))) == []
+    assert rows(results, Selection(("host-accessible",))) == []
+
+
+def ratios(spreads: tuple[Spread | None, ...]) -> list[float | None]:
+    return [None if spread is None else spread.ratio for spread in spreads]
+
+
+def test_three_results() -> None:
+    results = [result_of(of("cpu", ns)) for ns in (100, 200, 600)]
+    [row] = rows(results)
+    assert row.medians_ns == (100, 200, 600)
+    assert ratios(row.since_first) == [None, 2, 6]
+    assert ratios(row.since_last) == [None, 2, 3]
+
+
+def test_a_result_without_the_mode() -> None:
+    results = [result_of(of("cpu", 100)), result_of(broken("cpu", total=steady([7]))), result_of(of("cpu", 300))]
+    [row] = rows(results)
+    assert row.medians_ns == (100, None, 300)
+    assert ratios(row.since_first) == [None, None, 3]
+    assert ratios(row.since_last) == [None, None, None]
+
+
+def test_a_first_result_without_the_mode() -> None:
+    results: list[Result] = [result_of(), result_of(of("cpu", 100)), result_of(of("cpu", 300))]
+    [row] = rows(results)
+    assert ratios(row.since_first) == [None, None, None]
+    assert ratios(row.since_last) == [None, None, 3]
+
+
+def test_two_sides_of_one_run_are_compared_in_pairs() -> None:
+    [row] = rows([result_of(of("cpu", 100), run_id="1"), result_of(of("cpu", 200), run_id="1")])
+    assert row.since_first == row.since_last
+    last = row.since_last[1]
+    assert last is not None
+    assert last.paired
