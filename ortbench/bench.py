@@ -206,7 +206,9 @@ class Bench:
     def _schedule(self, lanes: dict[Lane, dict[str, float]]) -> Schedule[Lane]:
         plan = self._sides[0].plan
         rule = StopRule(round(plan.loop.duration_s * 1e9), plan.loop.precision, plan.loop.iterations)
-        return Schedule(_evened(lanes), rule, plan.inputs.seed, None if self._judge is None else self._end_decided)
+        if self._judge is None:
+            return Schedule(lanes, rule, plan.inputs.seed)
+        return Schedule(_evened(lanes), rule, plan.inputs.seed, self._end_decided)
 
     def _end_decided(self, schedule: Schedule[Lane]) -> None:
         assert self._judge is not None
@@ -223,14 +225,12 @@ class Bench:
 
 
 def _evened(lanes: dict[Lane, dict[str, float]]) -> dict[Lane, dict[str, float]]:
-    """The same block size for a mode on all sides where they take about the same time.
+    """The same estimates, and so the same block size, for a mode on all sides: those of the slowest.
 
     A ratio of medians of 10 samples on one side and of 11 on the other would not be even-handed.
     """
-    evened: dict[Lane, dict[str, float]] = {}
+    slowest: dict[tuple[str, str], float] = {}
     for lane, phases in lanes.items():
-        evened[lane] = {}
         for phase, ns in phases.items():
-            same = [other[phase] for key, other in lanes.items() if key.mode == lane.mode and phase in other]
-            evened[lane][phase] = max(same) if max(same) < 2 * min(same) else ns
-    return evened
+            slowest[lane.mode, phase] = max(ns, slowest.get((lane.mode, phase), 0.0))
+    return {lane: {phase: slowest[lane.mode, phase] for phase in phases} for lane, phases in lanes.items()}
