@@ -18,6 +18,7 @@ from ortbench.errors import NotComparable
 from ortbench.pairs import block_medians, blocks, shared, timed_phase
 from ortbench.plan import MODES
 from ortbench.result import PHASE_NAMES, Case, Result
+from ortbench.sequential import median_ratio
 
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
 
@@ -193,8 +194,6 @@ def ratio(one: Result, other: Result, mode: str, phase: str) -> Spread | None:
     run_id = one.setup.get("run_id")
     if run_id is None or run_id != other.setup.get("run_id"):
         return stored_ratio(base, case, phase)
-    from ortbench.sequential import median_ratio  # SciPy takes longer to import than files take to compare
-
     b, a = shared(block_medians(base, phase), block_medians(case, phase))
     if not a:
         return None

@@ -20,8 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from scipy import special  # for the incomplete beta function
-
 
 @dataclass(frozen=True)
 class Interval:
@@ -78,6 +76,8 @@ def log_wager(above: int, below: int) -> float:
     Args:
         above, below: how many signs were seen of each; `above` is at least `below`.
     """
+    from scipy import special  # takes longer to import than most commands that may need it take to run
+
     n = above + below
     beta = special.betaln(above + 1, below + 1)
     # P(p > 1/2) of a Beta(above + 1, below + 1) is the chance of at most `above` heads in n + 1 throws.

@@ -10,6 +10,7 @@ import typer
 
 from ortbench.cli.compare import result_file
 from ortbench.cli.options import (
+    LIVE_DURATION_S,
     REPORTS,
     Atol,
     Baseline,
@@ -38,12 +39,14 @@ from ortbench.cli.options import (
     Warmup,
     command_line,
     inputs_of,
-    modes_of,
+    limits_of,
+    live_loop,
+    modes_needed,
     target_of,
 )
 from ortbench.cli.writing import summarise_job, write
 from ortbench.errors import INTERRUPTED, BadInput
-from ortbench.plan import MODES, Loop, Plan, check, parse_count, parse_share, parse_speedups
+from ortbench.plan import Plan, check
 
 if TYPE_CHECKING:
     from ortbench.verdict import Verdict
@@ -117,7 +120,7 @@ def gate(
     warmup: Warmup = None,
     duration: Annotated[
         float, typer.Option("--duration", metavar="SECONDS", help="Live: longest measurement of each mode, both sides.")
-    ] = 60.0,
+    ] = LIVE_DURATION_S,
     session_config: SessionConfig = [],  # noqa: B006
     threads: Threads = None,
     opt_level: OptLevel = "all",
@@ -129,8 +132,6 @@ def gate(
     quiet: Quiet = False,
 ) -> None:
     """Pass, fail, or say that it cannot be told: a stored result, or live with --model, candidate and baseline in turns."""
-    from ortbench.gate import DEFAULT_METRIC, Limits, parse_metric
-
     other = Baseline(
         baseline_model, baseline_ep, baseline_ep_library, tuple(baseline_ep_option), tuple(baseline_session_config),
         baseline_python,
@@ -138,19 +139,9 @@ def gate(
     has_baseline = baseline is not None or other.given
     if max_regression is not None and not has_baseline:
         raise BadInput("--max-regression needs something to hold it against: --baseline, or live one of --baseline-…")
-    share = parse_share(max_regression or "5%", "--max-regression") if has_baseline else None
-    limits = Limits(
-        max_regression=share,
-        metrics=tuple(map(parse_metric, metric)) or (DEFAULT_METRIC,),
-        min_speedup=parse_speedups(min_speedup),
-        max_copy_share=None if max_copy_share is None else parse_share(max_copy_share, "--max-copy-share"),
-        max_cpu_nodes=parse_count(max_cpu_nodes, "--max-cpu-nodes"),
-        require_modes=tuple(require_mode),
-    )
     if metric and not has_baseline:
         raise BadInput("--metric says what is held against a baseline: give one")
-    for name in {*require_mode, *limits.min_speedup} - set(MODES):
-        raise BadInput(f"{name!r}: there is no such mode; choose from {', '.join(MODES)}")
+    limits = limits_of(has_baseline, max_regression, metric, min_speedup, max_copy_share, max_cpu_nodes, require_mode)
     if not limits.any:
         raise BadInput("nothing to check: give --baseline, a live baseline, or a limit such as --max-cpu-nodes 0")
     if result is not None:
@@ -165,13 +156,12 @@ def gate(
         raise BadInput("name a result file, or for a live gate a --model")
     if baseline is not None:
         raise BadInput("a live gate measures its baseline itself: leave --baseline out or name a result file")
-    modes = (*modes_of(mode), *(name for name in MODES if mode and name in limits.modes() and name not in mode))
     plan = Plan(
         model=model,
         target=target_of(ep, ep_library, device, ep_option, session_config, threads, opt_level, require_placement),
         inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
-        modes=modes,
-        loop=Loop(warmup=warmup, duration_s=duration / 2, precision=None, phases=tuple(sorted(limits.phases()))),
+        modes=modes_needed(mode, limits),
+        loop=live_loop(warmup, duration, limits),
         timeout_s=timeout,
         command=command_line(),
     )

@@ -8,12 +8,29 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ortbench.errors import BadInput
-from ortbench.plan import MODES, OPT_LEVELS, Inputs, Plan, Target, parse_dims, parse_pairs, parse_ranges, parse_shapes
+from ortbench.plan import (
+    MODES,
+    OPT_LEVELS,
+    Inputs,
+    Loop,
+    Plan,
+    Target,
+    parse_count,
+    parse_dims,
+    parse_pairs,
+    parse_ranges,
+    parse_shapes,
+    parse_share,
+    parse_speedups,
+)
+
+if TYPE_CHECKING:
+    from ortbench.gate import Limits
 
 EP_HELP = (
     "auto (the first with a GPU or NPU, else cpu), cpu, cuda, tensorrt, nv-tensorrt-rtx, webgpu, openvino, qnn, migraphx, "
@@ -74,6 +91,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 Force = Annotated[bool, typer.Option("--force", help="Compare what is not comparable, and say what differs.")]
 
 REPORTS = Path("reports")
+LIVE_DURATION_S = 60.0  # what a live gate gives a mode, both sides together
 SAME = "2%"  # what `run` with several EPs and `compare` call the same, unless told otherwise
 _LIBRARY_SUFFIXES = (".so", ".dll", ".dylib")
 
@@ -86,6 +104,52 @@ def command_line() -> tuple[str, ...]:
 def modes_of(mode: Sequence[str]) -> tuple[str, ...]:
     """The modes that were asked for, each once; all where none was."""
     return tuple(dict.fromkeys(mode)) or MODES
+
+
+def modes_needed(mode: Sequence[str], limits: Limits) -> tuple[str, ...]:
+    """The modes that were asked for, and those that limits need."""
+    modes = modes_of(mode)
+    return (*modes, *(name for name in MODES if name in limits.modes() and name not in modes))
+
+
+def live_loop(warmup: int | None, duration_s: float, limits: Limits) -> Loop:
+    """The loop of a live gate.
+
+    Args:
+        warmup: see `Loop`.
+        duration_s: the longest measurement of a mode, both sides together.
+        limits: what must be timed for.
+    """
+    return Loop(warmup, duration_s / 2, precision=None, phases=tuple(sorted(limits.phases())))
+
+
+def limits_of(
+    has_baseline: bool,
+    max_regression: str | None,
+    metric: Sequence[str],
+    min_speedup: Sequence[str],
+    max_copy_share: str | None,
+    max_cpu_nodes: int | None,
+    require_mode: Sequence[str],
+) -> Limits:
+    """The limits that options describe; with a baseline a regression of more than 5 % is one.
+
+    Raises:
+        BadInput: one that cannot be read, or a mode that there is not.
+    """
+    from ortbench.gate import DEFAULT_METRIC, Limits, parse_metric
+
+    limits = Limits(
+        max_regression=parse_share(max_regression or "5%", "--max-regression") if has_baseline else None,
+        metrics=tuple(map(parse_metric, metric)) or (DEFAULT_METRIC,),
+        min_speedup=parse_speedups(min_speedup),
+        max_copy_share=None if max_copy_share is None else parse_share(max_copy_share, "--max-copy-share"),
+        max_cpu_nodes=parse_count(max_cpu_nodes, "--max-cpu-nodes"),
+        require_modes=tuple(require_mode),
+    )
+    for name in sorted({*require_mode, *limits.min_speedup} - set(MODES)):
+        raise BadInput(f"{name!r}: there is no such mode; choose from {', '.join(MODES)}")
+    return limits
 
 
 def target_of(
