@@ -15,18 +15,32 @@ PACKAGE = ROOT / "ortbench"
 # From the lowest layer up: a module may import from its own layer and those before it.
 LAYERS = [
     ["errors", "units", "stats"],
-    ["plan", "schedule", "result"],
-    ["advice"],
-    ["table"],
+    ["plan", "schedule", "result", "sequential"],
+    ["pairs"],
+    ["advice", "compare"],
+    ["gate"],
+    ["table", "livegate"],
+    ["verdict", "exports", "summary"],
     ["runtime"],
     ["worker", "client", "environment"],
+    ["side"],
     ["bench"],
-    ["reports", "terminal", "listing"],
+    ["reports", "terminal", "listing", "suitefile"],
+    ["launch", "suite"],
+    ["gating"],
+    ["suiterun"],
     ["cli"],
     ["__main__"],
 ]
-PURE = {"errors", "units", "stats", "plan", "schedule", "result", "advice", "table"}
-HOME = {"typer": {"cli"}, "rich": {"terminal", "listing"}, "pandas": {"table"}, "onnxruntime": set[str]()}
+PURE = {name for layer in LAYERS[: LAYERS.index(["runtime"])] for name in layer}
+HOME = {
+    "typer": {"cli"},
+    "rich": {"terminal", "listing"},
+    "pandas": {"table"},
+    "scipy": {"sequential"},
+    "junitparser": {"exports"},
+    "onnxruntime": set[str](),
+}
 
 
 def layer_of(module: str) -> int:
@@ -63,15 +77,30 @@ def test_imports_run_one_way(path: Path) -> None:
             assert module in HOME[parts[0]], f"{module} imports {name}"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"], ["run", "nowhere.onnx"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["run", "--help"], ["suite", "--help"], ["--version"], ["run", "nowhere.onnx"]]
+)
 def test_quick_commands_load_nothing_heavy(arguments: list[str]) -> None:
+    assert loaded({"onnxruntime", "onnx", "pandas", "rich.table", "numpy", "scipy"}, arguments) == "[]"
+
+
+def loaded(modules: set[str], arguments: list[str]) -> str:
+    """Which of some modules a command has loaded at its end."""
     code = (
         "import sys\nfrom ortbench.cli import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "heavy = {'onnxruntime', 'onnx', 'pandas', 'rich.table', 'numpy', 'scipy'} & sys.modules.keys()\n"
-        "print(sorted(heavy), file=sys.stderr)"
+        f"print(sorted({modules} & sys.modules.keys()), file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    assert done.stderr.splitlines()[-1] == "[]"
+    return done.stderr.splitlines()[-1]
+
+
+REPORT = str(ROOT / "reports" / "copy_bound-refdevice")
+FILES_ONLY = [["compare", REPORT, REPORT], ["gate", REPORT, "--max-cpu-nodes", "0"]]
+
+
+@pytest.mark.parametrize("arguments", FILES_ONLY, ids=lambda arguments: arguments[0])
+def test_commands_that_read_files_never_load_onnxruntime(arguments: list[str]) -> None:
+    assert loaded({"onnxruntime", "onnx", "pandas"}, arguments) == "[]"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench import cli
+from ortbench import cli, errors
 from tests.conftest import ROOT, lacking, ortbench
 
 README = (ROOT / "README.md").read_text()
@@ -23,16 +23,25 @@ LOOP_OPTIONS = {"--iterations", "--duration", "--precision"}
 UNAVAILABLE = re.compile(r"is not installed; install it with|does not load: .* is missing|finds no device it can use")
 
 
+# What a gate may say of the same model on both sides, measured for a second on a machine that does other things too.
+VERDICTS = (errors.DONE, errors.CANNOT_TELL)
+
+
 def checkout(tmp_path: Path) -> Path:
-    """A place where the README's relative paths hold and reports do no harm."""
+    """A place where the README's relative paths hold and reports do no harm, with the suite file that it shows."""
     shutil.copytree(ROOT / "models", tmp_path / "models", ignore=shutil.ignore_patterns("*.py"))
+    shutil.copytree(ROOT / "reports", tmp_path / "reports")
+    (suite,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    (tmp_path / "bench.toml").write_text(suite.replace("duration = 1 ", "iterations = 1 "))
     return tmp_path
 
 
 def quick(arguments: list[str]) -> list[str]:
-    """The same command with one iteration, where it is a run that does not say how long."""
+    """The same command with one iteration, where it is a run that does not say how long; a gate with a second."""
     if arguments[0] == "run" and not LOOP_OPTIONS & set(arguments):
         return [*arguments, "--iterations", "1", "--warmup", "1"]
+    if arguments[:2] == ["gate", "--model"]:
+        return [*arguments, "--duration", "1"]
     return arguments
 
 
@@ -42,7 +51,7 @@ def test_the_commands_run(line: str, tmp_path: Path) -> None:
     if ran.code == 1 and re.search(r"--ep (?!cpu)", line):
         assert UNAVAILABLE.search(ran.error_line), ran.err
     else:
-        assert ran.code == 0, ran.err
+        assert ran.code in (VERDICTS if line.startswith("ortbench gate --model") else (0,)), ran.err
         assert ran.out or "--quiet" in line
 
 
@@ -86,16 +95,17 @@ def test_ci_runs_the_two_lines_of_the_readme() -> None:
     ]
 
 
-def test_every_option_of_run_is_in_the_readme() -> None:
-    help_text = ortbench("run", "--help").out
-    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", help_text)) - {"--help", "--no-require-placement"}
-    assert len(options) > 20
+@pytest.mark.parametrize(("command", "least"), [("run", 20), ("compare", 6), ("gate", 40), ("suite", 8), ("merge", 4)])
+def test_every_option_is_in_the_readme(command: str, least: int) -> None:
+    help_text = ortbench(command, "--help", COLUMNS="200").out
+    options = set(re.findall(r"^ +(?:-\w, )?(--[a-z][a-z-]+)", help_text, re.MULTILINE)) - {"--help"}
+    assert len(options) >= least
     assert {option for option in options if f"`{option}" not in README and f"{option} " not in README} == set()
 
 
 def test_every_command_is_in_the_readme() -> None:
     names = [command.name or command.callback.__name__ for command in cli.app.registered_commands if command.callback]
-    assert {"run", "devices", "inspect"} <= set(names)
+    assert {"run", "compare", "gate", "suite", "merge", "devices", "inspect"} <= set(names)
     assert all(f"ortbench {name} " in README or f"ortbench {name}\n" in README for name in names)
 
 

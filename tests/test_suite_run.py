@@ -15,8 +15,7 @@ from typing import Any
 import onnx
 import pytest
 
-from tests.conftest import MODEL_NAMES, MODELS, ROOT, Ran, command, lacking, ortbench
-from tests.refdevice import BuildError, build
+from tests.conftest import MODEL_NAMES, MODELS, ROOT, Ran, command, ortbench
 
 QUICK = "iterations = 3\nwarmup = 1\nep = 'cpu'\n"
 ALL_MODES = ["cpu", "device", "device-resident", "host-accessible"]
@@ -356,14 +355,8 @@ def test_gates_with_a_baseline(tmp_path: Path) -> None:
     assert "--out old: is the baseline too" in suite(text, tmp_path, "--out", "old").error_line
 
 
-def test_every_model_on_every_ep_of_this_machine(
-    software_gpu: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
-) -> None:
+def test_every_model_on_every_ep_of_this_machine(software_gpu: tuple[str, ...], library: Path, tmp_path: Path) -> None:
     """The suite over all of `models/`: real device memory and the reference device, outputs against the expected ones."""
-    try:
-        library = build(tmp_path_factory.mktemp("refdevice"))
-    except BuildError as error:
-        lacking(str(error))
     ran = ortbench(
         "suite", ROOT / "tests" / "suites" / "all.toml", "--out", tmp_path, prefix=software_gpu, REFDEVICE=str(library)
     )

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import MODEL_NAMES, MODELS, ROOT, cases, measure, ortbench
+from tests.conftest import MODELS, ROOT, cases, measure, ortbench
 
 DEVICE_MODES = ["cpu", "device", "device-resident"]
 
 
-@pytest.mark.parametrize("name", [name for name in MODEL_NAMES if name != "fp16"])
-def test_every_model_gives_its_expected_outputs_in_every_mode(
+# All of models/ run in the suite of tests/test_suite_run.py; these two have one input and many nodes, or integers.
+@pytest.mark.parametrize("name", ["image_classifier", "transformer_ids"])
+def test_a_model_gives_its_expected_outputs_in_every_mode(
     name: str, software_gpu: tuple[str, ...], tmp_path: Path
 ) -> None:
     model = MODELS / name

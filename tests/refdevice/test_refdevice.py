@@ -52,11 +52,6 @@ class Outcome:
     trace: Trace
 
 
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build(tmp_path_factory.mktemp("refdevice"))
-
-
 Start = Callable[..., subprocess.Popen[str]]
 Run = Callable[..., Outcome]
 
