@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from ortbench.errors import BAD_INPUT, BadInput, BenchmarkFailed, Unsupported, one_line
 from ortbench.plan import Plan
 
@@ -51,7 +49,6 @@ class Client:
             # In a session of its own, Ctrl-C reaches only this process, which then ends the worker in its own time.
             start_new_session=True,
         )
-        self._control = psutil.Process(self._process.pid)
         # A thread reads, because only that can be waited for with a limit on every system.
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -81,13 +78,17 @@ class Client:
         The threads of ONNX Runtime's pool go on spinning for some 45 ms after a run. On two cores that doubled the time
         of the other worker's runs; a stopped process takes nothing.
         """
-        with contextlib.suppress(psutil.NoSuchProcess):
-            self._control.suspend()
+        self._control("suspend")
 
     def resume(self) -> None:
         """Let a paused process go on."""
+        self._control("resume")
+
+    def _control(self, what: str) -> None:
+        import psutil  # needed only where there are several workers
+
         with contextlib.suppress(psutil.NoSuchProcess):
-            self._control.resume()
+            getattr(psutil.Process(self._process.pid), what)()
 
     def send(self, do: str, **arguments: Any) -> None:
         """Send a request without waiting for its answer.

@@ -45,33 +45,29 @@ def mismatches(one: Result, other: Result) -> list[str]:
     if one.setup.get("run_id") is not None and one.setup.get("run_id") == other.setup.get("run_id"):
         return []  # two sides of one run, taken to be compared
     found = []
-    for name, a, b in _identity(one, other):
-        if a != b:
-            found.append(f"{name}: {_short(a)} and {_short(b)}")
-    return found
+    if one.model["sha256"] != other.model["sha256"]:
+        found = [f"model: {_model(one)} and {_model(other)}"]
+    mine, theirs = _identity(one), _identity(other)
+    return found + [
+        f"{name}: {_short(mine[name])} and {_short(theirs[name])}" for name in mine if mine[name] != theirs[name]
+    ]
 
 
-def _identity(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
-    sides = (one, other)
-    rows: list[tuple[str, Any, Any]] = []
-
-    def row(name: str, of: Callable[[Result], Any]) -> None:
-        rows.append((name, of(sides[0]), of(sides[1])))
-
-    row(
-        "model", lambda result: f"{result.model['path']} ({result.model['sha256'][:12]})" if _differ(one, other) else ""
-    )
-    row("shapes", lambda result: {tensor["name"]: tensor["shape"] for tensor in result.model["inputs"]})
-    row("EP", lambda result: result.target["ep"])
-    row("device", lambda result: {key: result.target["device"].get(key) for key in ("type", "vendor_id", "device_id")})
-    row("CPU", lambda result: result.environment["cpu"]["model"])
-    row("cores", lambda result: result.environment["cpu"].get("usable_cores"))
-    row("GPUs", lambda result: [gpu.get("name") for gpu in result.environment["gpus"]])
-    return rows
+def _model(result: Result) -> str:
+    return f"{result.model['path']} ({result.model['sha256'][:12]})"
 
 
-def _differ(one: Result, other: Result) -> bool:
-    return bool(one.model["sha256"] != other.model["sha256"])
+def _identity(result: Result) -> dict[str, Any]:
+    """What a result was measured on, besides the model."""
+    device, cpu = result.target["device"], result.environment["cpu"]
+    return {
+        "shapes": {tensor["name"]: tensor["shape"] for tensor in result.model["inputs"]},
+        "EP": result.target["ep"],
+        "device": {key: device.get(key) for key in ("type", "vendor_id", "device_id")},
+        "CPU": cpu["model"],
+        "cores": cpu.get("usable_cores"),
+        "GPUs": [gpu.get("name") for gpu in result.environment["gpus"]],
+    }
 
 
 def _short(value: Any) -> str:
@@ -80,9 +76,8 @@ def _short(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {_short(item)}" for key, item in value.items() if item is not None) or "none"
     if isinstance(value, list):
-        return (
-            "x".join(map(str, value)) if value and isinstance(value[0], int) else ", ".join(map(str, value)) or "none"
-        )
+        separator = "x" if value and isinstance(value[0], int) else ", "
+        return separator.join(map(str, value)) or "none"
     return str(value)
 
 

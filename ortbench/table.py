@@ -46,6 +46,8 @@ class Table:
 
 
 TIME_COLUMNS = ("upload", "inference", "download", "total", "p95", "p99")
+STEP_COLUMNS = ("mode", "result", "median", "vs first", "95 %", "verdict")  # of three results and more
+PREVIOUS_COLUMNS = ("vs previous", "step")
 RATE_COLUMNS = ("runs/s", "vs cpu", "95 %", "copied/run", "GB/s")
 
 
@@ -142,9 +144,7 @@ def comparison(
         pairs = tuple(_pair_row(row, scale, same) for row in found)
         words = () if same is None else ("verdict",)
         return Table(("mode", "phase", *names, "ratio", "95 %", *words), pairs, _only(results, names)), unit
-    columns = ["mode", "phase", "result", "median", "vs first", "95 %", "verdict"]
-    if in_order:
-        columns += ["vs previous", "step"]
+    columns = [*STEP_COLUMNS, *PREVIOUS_COLUMNS] if in_order else [*STEP_COLUMNS]
     steps = tuple(line for row in found for line in _step_rows(row, names, scale, same, in_order))
     return Table(tuple(columns), steps, _only(results, names)), unit
 
@@ -159,7 +159,7 @@ def _step_rows(
 ) -> list[tuple[str, ...]]:
     lines = []
     for number, (name, median) in enumerate(zip(names, row.medians_ns, strict=True)):
-        cells = [row.mode, row.phase] if number == 0 else ["", ""]
+        cells = [row.mode if row.phase == TOTAL else f"{row.mode} {row.phase}"] if number == 0 else [""]
         cells += [name, NOTHING if median is None else units.digits(median / scale)]
         cells += _spread_cells(row.since_first[number], same)
         if in_order:
@@ -210,7 +210,7 @@ def comparison_legend(results: Sequence[Result], same: float | None) -> str:
     """What the columns of a comparison mean."""
     alternated = len({result.setup.get("run_id") for result in results}) == 1 and results[0].setup.get("run_id")
     how = "blocks of the same rounds" if alternated else "runs at different times, with the noise that each recorded"
-    within = "" if same is None else f"; same: within ±{same:.3g} for certain"
+    within = "" if same is None else f"; same: within ±{same * 100:g} % for certain"
     return f"ratio: of median times, above 1 is slower, from {how}{within}."
 
 

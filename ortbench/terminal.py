@@ -21,7 +21,9 @@ from ortbench.result import FAILED, Result
 from ortbench.summary import Record, headline
 from ortbench.summary import build as build_summary
 from ortbench.table import (
+    PREVIOUS_COLUMNS,
     RATE_COLUMNS,
+    STEP_COLUMNS,
     TIME_COLUMNS,
     Table,
     build,
@@ -146,8 +148,11 @@ def _print_comparison_table(
     only: Selection = EVERYTHING,
 ) -> None:
     table, unit = comparison(results, names, same, in_order, only)
-    if table.rows:
-        console.print(_rich(table, unit, (*names, "median")))
+    parts = [table]
+    if PREVIOUS_COLUMNS[0] in table.columns and console.width < _WIDE:
+        parts = [table.select(STEP_COLUMNS), table.select(("mode", "result", *PREVIOUS_COLUMNS))]
+    for part in parts if table.rows else []:
+        console.print(_rich(part, unit, (*names, "median")))
         console.print()
     for note in table.notes:
         console.print(_paragraph("✗", note, "red" if FAILED in note else "yellow", console.width))

@@ -134,10 +134,10 @@ def _measure(plans: Sequence[Plan], out: Path, quiet: bool) -> Launched:
 
 def _names(plans: Sequence[Plan]) -> list[str] | None:
     """What to call several sides: their EPs, each name once."""
-    from ortbench.reports import plain_name, target_name
-
     if len(plans) == 1:
         return None
+    from ortbench.reports import plain_name, target_name
+
     names: list[str] = []
     for plan in plans:
         name = plain_name(target_name(plan))
@@ -185,6 +185,8 @@ def _show_side_by_side(launched: Launched, quiet: bool) -> None:
 
 def _write_exports(results: Sequence[Result], name: str, junit: str | None, action_json: str | None) -> None:
     """The forms that CI systems read, of a run."""
+    if junit is None and action_json is None:
+        return
     from ortbench import exports
 
     if junit is not None:

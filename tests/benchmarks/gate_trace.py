@@ -6,7 +6,7 @@
 Writes ``reports/gate/noise-quiet.npz`` and ``reports/gate/noise-loaded.npz``: `samples` (rounds, lanes, samples),
 int32, durations of one run in tenths of a microsecond; `start_ms` (rounds, lanes), uint32, since the beginning;
 `spent_us` (rounds, lanes), uint32, what a block took with its dropped runs; `lanes`, how much more work each lane has
-in percent. Each lane is a worker of its own; the order within a round is shuffled. `tests.benchmarks.gate_replay`
+in percent. ``noise-full.npz`` was cut out of the loaded trace: see reports/gate/README.md. Each lane is a worker of its own; the order within a round is shuffled. `tests.benchmarks.gate_replay`
 judges the rule of the gate on them.
 """
 
