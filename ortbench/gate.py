@@ -78,6 +78,7 @@ class Limits:
     Attributes:
         max_regression: by what share it may be slower than the baseline: 0.05 is 5 %.
         metrics: what must not be slower.
+        modes: the modes that are held against the baseline; empty for all that were measured.
         min_speedup: mode → how many times as fast as `cpu` it must be.
         max_copy_share: of a run with CPU tensors, 0 to 1.
         max_cpu_nodes: nodes that may stay on the CPU.
@@ -86,6 +87,7 @@ class Limits:
 
     max_regression: float | None = None
     metrics: tuple[Metric, ...] = (DEFAULT_METRIC,)
+    modes: tuple[str, ...] = ()
     min_speedup: Mapping[str, float] = field(default_factory=dict)
     max_copy_share: float | None = None
     max_cpu_nodes: int | None = None
@@ -97,7 +99,7 @@ class Limits:
         alone = (self.max_copy_share, self.max_cpu_nodes, self.max_regression)
         return bool(self.min_speedup or self.require_modes or any(value is not None for value in alone))
 
-    def modes(self) -> set[str]:
+    def needed(self) -> set[str]:
         """The modes that must have been measured whatever else was."""
         needed = {metric.mode for metric in self.metrics if metric.mode} if self.max_regression is not None else set()
         if self.min_speedup:
@@ -105,6 +107,10 @@ class Limits:
         if self.max_copy_share is not None:
             needed |= {CPU, RESIDENT}
         return needed | set(self.require_modes)
+
+    def held(self, mode: str) -> bool:
+        """Whether a mode is held against the baseline."""
+        return not self.modes or mode in self.modes
 
     def phases(self) -> set[str]:
         """The phases that must be timed."""
@@ -201,7 +207,8 @@ def regression_contests(limits: Limits, modes: Sequence[str]) -> list[Contest]:
                 f"--metric {metric.text}: a live gate compares short blocks, which have {', '.join(BLOCK_STATISTICS)}; "
                 "use a stored --baseline for percentiles"
             )
-        chosen = [mode for mode in modes if metric.mode in (None, mode) and metric.phase in PHASES[mode]]
+        compared = [mode for mode in modes if metric.mode == mode or (metric.mode is None and limits.held(mode))]
+        chosen = [mode for mode in compared if metric.phase in PHASES[mode]]
         if not chosen:
             raise BadInput(f"--metric {metric.text}: no mode that is measured has it; measured: {', '.join(modes)}")
         contests += [_regression(mode, metric, 1 + limits.max_regression) for mode in chosen]
@@ -379,11 +386,11 @@ def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check
     """
     if limits.max_regression is None:
         return []
-    lost = check_lost_modes(result, baseline)
+    lost = check_lost_modes(result, baseline, limits)
     checks = list(lost)
     for metric in limits.metrics:
         found = []
-        for mode in [metric.mode] if metric.mode else MODES:
+        for mode in [metric.mode] if metric.mode else filter(limits.held, MODES):
             one, other = result.case(mode), baseline.case(mode)
             spread = stored_ratio(other, one, metric.phase, metric.stat) if one and other else None
             if spread is not None:
@@ -395,12 +402,12 @@ def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check
     return checks
 
 
-def check_lost_modes(result: Result, baseline: Result) -> list[Check]:
+def check_lost_modes(result: Result, baseline: Result, limits: Limits) -> list[Check]:
     """Modes that the baseline has and the candidate, which was asked for them too, has not."""
     return [
         Check(f"mode {case.mode}", FAILED, f"{case.mode} is {case.status}{_because(case.reason)}; the baseline has it")
         for case in result.cases
-        if case.status != OK and baseline.case(case.mode) is not None
+        if case.status != OK and limits.held(case.mode) and baseline.case(case.mode) is not None
     ]
 
 

@@ -74,12 +74,13 @@ class LiveGate:
             BenchmarkFailed: nothing could be compared.
         """
         candidate, *baselines = results
-        checks = [check for baseline in baselines for check in check_lost_modes(candidate, baseline)]
+        limits = self._limits
+        checks = [check for baseline in baselines for check in check_lost_modes(candidate, baseline, limits)]
         compared = [it for it in self._regressions if all(result.case(it.over.mode) for result in results)]
         checks += [self._jury.check(contest) for contest in compared]
         has_failed = any(case.status == FAILED for result in results for case in result.cases)
         if self._regressions and not compared and not checks and not has_failed:
             reasons = "; ".join(f"{case.mode}: {case.reason}" for case in candidate.cases if case.reason)
             raise BenchmarkFailed(f"nothing could be compared: {reasons}")
-        checks += check_facts(candidate, self._limits)
+        checks += check_facts(candidate, limits)
         return checks + [check_contest(candidate, self._jury, contest) for contest in self._own]

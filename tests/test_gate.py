@@ -121,7 +121,7 @@ def test_what_is_no_metric(text: str, part: str) -> None:
 )
 def test_what_limits_need(limits: Limits, given: bool, modes: set[str], phases: set[str]) -> None:
     assert limits.any is given
-    assert limits.modes() == modes
+    assert limits.needed() == modes
     assert limits.phases() == phases
 
 

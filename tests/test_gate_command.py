@@ -153,6 +153,10 @@ BAD: list[tuple[list[str], str]] = [
     (["--max-cpu-nodes", "-1"], "cannot be negative"),
     (["--baseline", "nowhere.json"], "cannot read nowhere.json"),
     (["--baseline-ep", "cpu"], "exclude each other"),
+    (["--baseline", "OLD", "--duration", "5"], "--duration says how to measure"),
+    (["--baseline", "OLD", "--range", "x:0,1"], "--range says how to measure"),
+    (["--baseline", "OLD", "--mode", "gpu"], "there is no such mode"),
+    (["--baseline", "OLD", "--mode", "device"], "not measured in both results"),
     (["--model", "m.onnx", "--max-cpu-nodes", "0"], "exclude each other"),
 ]
 
@@ -163,6 +167,14 @@ def test_bad_input_is_one_line(files: Any, options: list[str], message: str) -> 
     ran = ortbench("gate", files("new", scaled(1.0)), *[old if option == "OLD" else option for option in options])
     assert ran.code == 2
     assert message in ran.error_line
+
+
+def test_only_the_modes_that_are_named_are_held_against_the_baseline(files: Any) -> None:
+    slow = result_of(measured("cpu", total=steady(QUIET)), measured("device", total=steady(2 * x for x in QUIET)))
+    old = result_of(measured("cpu", total=steady(QUIET)), measured("device", total=steady(QUIET)))
+    new, baseline = files("new", slow), files("old", old)
+    codes = [ortbench("gate", new, "--baseline", baseline, *mode).code for mode in ((), ("--mode", "cpu"))]
+    assert codes == [3, 0]
 
 
 # Live gates
@@ -233,6 +245,17 @@ def test_limits_of_a_live_gate(relu: Path, library: Path, tmp_path: Path) -> Non
                compute_us=2000)  # fmt: skip
     assert ran.code == 3
     assert ran.out.count("✗") == 2
+
+
+def test_modes_that_only_a_limit_needs_are_not_held_against_the_baseline(
+    relu: Path, library: Path, tmp_path: Path
+) -> None:
+    ran = live(relu, library, tmp_path, "--mode", "device", "--min-speedup", "device-resident=0.5",
+               "--baseline-ep-option", "compute_us=3000", "--max-regression", "50%")  # fmt: skip
+    assert ran.code == 0, ran.out + ran.err
+    (folder,) = tmp_path.iterdir()
+    checks = json.loads((folder / "gate.json").read_text())["checks"]
+    assert [check["name"] for check in checks] == ["device total median", "device-resident speedup"]
 
 
 def test_a_metric_of_one_phase(relu: Path, library: Path, tmp_path: Path) -> None:

@@ -121,6 +121,7 @@ class _Maker:
         with self._blaming(self._case.where):
             return limits_of(
                 has_baseline,
+                self._get("mode", ()),
                 self._get("max-regression"),
                 self._get("metric", ()),
                 self._get("min-speedup", ()),

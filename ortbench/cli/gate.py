@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 
 def gate(
+    context: typer.Context,
     result: Annotated[
         Path | None, typer.Argument(metavar="[RESULT.json]", help="A result file, or a folder that holds one.")
     ] = None,
@@ -141,12 +142,15 @@ def gate(
         raise BadInput("--max-regression needs something to hold it against: --baseline, or live one of --baseline-…")
     if metric and not has_baseline:
         raise BadInput("--metric says what is held against a baseline: give one")
-    limits = limits_of(has_baseline, max_regression, metric, min_speedup, max_copy_share, max_cpu_nodes, require_mode)
+    limits = limits_of(
+        has_baseline, mode, max_regression, metric, min_speedup, max_copy_share, max_cpu_nodes, require_mode
+    )
     if not limits.any:
         raise BadInput("nothing to check: give --baseline, a live baseline, or a limit such as --max-cpu-nodes 0")
     if result is not None:
         if model is not None or other.given:
             raise BadInput("a result file and a live gate (--model, --baseline-…) exclude each other")
+        _refuse_live_options(context)
         from ortbench.gating import gate_stored
         from ortbench.result import load
 
@@ -180,6 +184,25 @@ def gate(
         print("ortbench: interrupted before the gate was decided", file=sys.stderr)
         raise SystemExit(INTERRUPTED)
     _conclude(verdict, json_out, junit, quiet)
+
+
+_LIVE_ONLY = (
+    "ep", "ep_library", "ep_option", "device", "input", "expect", "shape", "dim", "range_", "seed", "rtol", "atol",
+    "warmup", "duration", "session_config", "threads", "opt_level", "require_placement", "timeout", "out",
+)  # fmt: skip
+
+
+def _refuse_live_options(context: typer.Context) -> None:
+    """An option that says how to measure does nothing for a result that has been measured.
+
+    Raises:
+        BadInput: one was given.
+    """
+    for name in _LIVE_ONLY:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = "--" + name.strip("_").replace("_", "-")
+            raise BadInput(f"{option} says how to measure: it is for a live gate (--model), not for a result file")
 
 
 def _conclude(verdict: Verdict, json_out: str | None, junit: str | None, quiet: bool) -> NoReturn:

@@ -109,7 +109,7 @@ def modes_of(mode: Sequence[str]) -> tuple[str, ...]:
 def modes_needed(mode: Sequence[str], limits: Limits) -> tuple[str, ...]:
     """The modes that were asked for, and those that limits need."""
     modes = modes_of(mode)
-    return (*modes, *(name for name in MODES if name in limits.modes() and name not in modes))
+    return (*modes, *(name for name in MODES if name in limits.needed() and name not in modes))
 
 
 def live_loop(warmup: int | None, duration_s: float, limits: Limits) -> Loop:
@@ -125,6 +125,7 @@ def live_loop(warmup: int | None, duration_s: float, limits: Limits) -> Loop:
 
 def limits_of(
     has_baseline: bool,
+    mode: Sequence[str],
     max_regression: str | None,
     metric: Sequence[str],
     min_speedup: Sequence[str],
@@ -142,12 +143,13 @@ def limits_of(
     limits = Limits(
         max_regression=parse_share(max_regression or "5%", "--max-regression") if has_baseline else None,
         metrics=tuple(map(parse_metric, metric)) or (DEFAULT_METRIC,),
+        modes=tuple(mode),
         min_speedup=parse_speedups(min_speedup),
         max_copy_share=None if max_copy_share is None else parse_share(max_copy_share, "--max-copy-share"),
         max_cpu_nodes=parse_count(max_cpu_nodes, "--max-cpu-nodes"),
         require_modes=tuple(require_mode),
     )
-    for name in sorted({*require_mode, *limits.min_speedup} - set(MODES)):
+    for name in sorted({*mode, *require_mode, *limits.min_speedup} - set(MODES)):
         raise BadInput(f"{name!r}: there is no such mode; choose from {', '.join(MODES)}")
     return limits
 
