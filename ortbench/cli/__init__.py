@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import Annotated, NoReturn
 
 import typer
 
 from ortbench import __version__
-from ortbench.cli.compare import compare
-from ortbench.cli.gate import gate
-from ortbench.cli.look import devices, inspect
-from ortbench.cli.run import run
-from ortbench.cli.suite import merge, suite
 from ortbench.errors import BAD_INPUT, DONE, INTERRUPTED, OrtbenchError, one_line
 
 app = typer.Typer(
@@ -43,19 +39,33 @@ def _options(
     """Options of every command."""
 
 
-app.command()(run)
-app.command()(compare)
-app.command()(gate)
-app.command()(suite)
-app.command()(merge)
-app.command()(devices)
-app.command()(inspect)
+# Each command's function has the command's name.
+COMMANDS = {
+    "run": "ortbench.cli.run",
+    "compare": "ortbench.cli.compare",
+    "gate": "ortbench.cli.gate",
+    "suite": "ortbench.cli.suite",
+    "merge": "ortbench.cli.suite",
+    "devices": "ortbench.cli.look",
+    "inspect": "ortbench.cli.look",
+}
+
+
+def _offer(typed: list[str]) -> None:
+    """Give the program its commands: the one that was typed, or all where none was.
+
+    Typer makes every option of every command it has, which takes longer than all else before a run begins.
+    """
+    for name in typed[:1] if typed and typed[0] in COMMANDS else COMMANDS:
+        app.command()(getattr(import_module(COMMANDS[name]), name))
 
 
 def main() -> NoReturn:
     """The program: a user's error is one line on stderr and its exit code, never a traceback."""
+    typed = sys.argv[1:] or ["--help"]
+    _offer(typed)
     try:
-        app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        app(typed, standalone_mode=False)
         raise SystemExit(DONE)
     except typer.Exit as error:
         raise SystemExit(error.exit_code) from None
