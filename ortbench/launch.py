@@ -85,10 +85,11 @@ def launch(
         except BaseException:
             discard_if_empty(parent)
             raise
-    kept = [(side, it) for side, it in zip(sides, folders, strict=True) if side.is_open]
+    left_out = [side for side, _ in bench.not_opened]  # one can be open all the same, with nodes where none may be
+    kept = [(side, it) for side, it in zip(sides, folders, strict=True) if side not in left_out]
     for side, it in kept:
         it.write_tables(side.result)
-    for side, _ in bench.not_opened:
+    for side in left_out:
         (parent / side.name).rmdir()
     return Launched(
         [side.result for side, _ in kept],

@@ -166,6 +166,15 @@ def test_an_ep_that_does_not_load_leaves_the_others(tmp_path: Path) -> None:
     assert [path.name for path in folder.iterdir() if path.is_dir()] == ["cpu"]
 
 
+def test_an_ep_with_nodes_on_the_cpu_where_none_may_be_leaves_the_others(library: Path, tmp_path: Path) -> None:
+    ran = ortbench("run", MODELS / "transformer_ids.onnx", "--ep", "cpu", "--ep", library, "--require-placement",
+                   "--mode", "cpu", "--iterations", 1, "--out", tmp_path)  # fmt: skip
+    assert ran.code == 1
+    assert "stay on the CPU" in ran.error_line
+    (folder,) = tmp_path.iterdir()
+    assert [path.name for path in folder.iterdir() if path.is_dir()] == ["cpu"]
+
+
 def test_an_ep_with_other_outputs_fails_and_the_others_go_on(library: Path, tmp_path: Path) -> None:
     model = relu_model(tmp_path / "relu.onnx", 1 << 16)
     ran = ortbench("run", model, "--ep", "cpu", "--ep", library, "--ep-option", f"{library}:wrong_run=1+",
