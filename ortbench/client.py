@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -34,7 +35,7 @@ class Client:
     """
 
     def __init__(self, timeout_s: float, python: Sequence[str] = (sys.executable,)) -> None:
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the client
         environment = dict(os.environ)
         # The worker finds this very ortbench, also from a source tree or under another interpreter.
@@ -124,11 +125,11 @@ class Client:
 
     def _line(self) -> bytes:
         try:
-            line = self._answers.get(timeout=self._timeout_s)
+            line = self._answers.get(timeout=self.timeout_s)
         except queue.Empty:
             self._kill()
             raise WorkerLost(
-                f"the worker gave no answer for {self._timeout_s:g} s and was stopped (--timeout){self._words()}"
+                f"the worker gave no answer for {self.timeout_s:g} s and was stopped (--timeout){self._words()}"
             ) from None
         if not line:
             raise WorkerLost(self._obituary())
@@ -168,9 +169,26 @@ class Client:
         self._stderr.close()
 
 
+_started_early: list[Client] = []
+
+
+def start_early() -> None:
+    """Start the worker that `open_worker` will be asked for first, before it is known what it is to open.
+
+    It loads ONNX Runtime while this process still reads its command line. One that nobody asked for ends with it.
+    """
+    client = Client(timeout_s=0.0)  # `open_worker` sets the real limit before anything is asked
+    _started_early.append(client)
+    atexit.register(client.close)
+
+
 def open_worker(plan: Plan) -> Client:
     """A fresh worker that has been sent what it is to open."""
-    client = Client(plan.timeout_s, (plan.python or sys.executable,))
+    if plan.python is None and _started_early:
+        client = _started_early.pop()
+        client.timeout_s = plan.timeout_s
+    else:
+        client = Client(plan.timeout_s, (plan.python or sys.executable,))
     client.send("open", **plan.worker_request())
     return client
 

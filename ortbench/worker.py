@@ -16,6 +16,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
@@ -273,6 +274,8 @@ def main() -> None:
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     with os.fdopen(channel, "w", encoding="utf-8") as answers:
+        with suppress(Exception):  # it is said when it is asked for; loading it need not wait for the first request
+            from ortbench.runtime import modes  # noqa: F401
         serve(sys.stdin, answers)
         answers.flush()
         # Some EPs abort while they unload; nothing is left to do that an orderly exit would be needed for.
