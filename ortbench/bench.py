@@ -7,12 +7,13 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ortbench.environment import environment
 from ortbench.errors import BenchmarkFailed, OrtbenchError
+from ortbench.gpus import Watch
 from ortbench.result import Result
 from ortbench.schedule import Schedule, StopRule
 from ortbench.side import Side
@@ -87,7 +88,8 @@ class Bench:
         """
         try:
             self._open()
-            why = self._measure()
+            with closing(Watch()) as watch:
+                why = self._measure(watch)
         except KeyboardInterrupt:
             if not all(side.is_open for side in self._sides):
                 raise
@@ -162,7 +164,7 @@ class Bench:
                 else:
                     side.reject(message)
 
-    def _measure(self) -> str | None:
+    def _measure(self, watch: Watch) -> str | None:
         for side in self._sides:
             for mode in side.to_prepare():
                 self._observer.stage(f"preparing {mode} ({side.plan.target.ep})")
@@ -174,6 +176,7 @@ class Bench:
         if not lanes:
             return "no mode left to measure"
         schedule = self._schedule(lanes)
+        watch.look(now=True)
         while (block := schedule.next_block()) is not None:
             self._observer.progress(schedule.progress)
             side = self._sides[block.lane.side]
@@ -187,8 +190,12 @@ class Bench:
             schedule.add(block, answer["samples"], answer["spent_ns"])
             if self._judge is not None:
                 self._judge.add(*block.lane, block.phase, block.round, answer["samples"])
+            watch.look()
             if time.monotonic() - self._kept_at > _KEEP_EVERY_S:
                 self._keep()
+        watch.look(now=True)
+        for side in self._sides:
+            side.describe_gpus(watch.readings)
         self._observer.stage("checking outputs")
         for side in self._sides:
             with self._awake(side):

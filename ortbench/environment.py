@@ -9,6 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from ortbench.gpus import nvidia_gpus
+
 
 def environment() -> dict[str, Any]:
     """The machine and the state it is in; what the worker knows (ONNX Runtime, Python) is added to it."""
@@ -52,34 +54,3 @@ def git_commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return run.stdout.strip() or None
-
-
-def nvidia_gpus() -> list[dict[str, Any]]:
-    """NVIDIA GPUs by NVML: name, driver, memory in bytes, SM and memory clocks in MHz; empty where there are none."""
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-    except Exception:  # no package, no driver, no card: all of them mean there is nothing to tell
-        return []
-    try:
-        driver = pynvml.nvmlSystemGetDriverVersion()
-        return [_nvidia_gpu(pynvml, index, driver) for index in range(pynvml.nvmlDeviceGetCount())]
-    except pynvml.NVMLError as error:
-        return [{"error": str(error)}]
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _nvidia_gpu(nvml: Any, index: int, driver: str) -> dict[str, Any]:
-    handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    gpu = {
-        "name": nvml.nvmlDeviceGetName(handle),
-        "driver": driver,
-        "memory_bytes": nvml.nvmlDeviceGetMemoryInfo(handle).total,
-    }
-    for key, clock in (("sm_mhz", nvml.NVML_CLOCK_SM), ("memory_mhz", nvml.NVML_CLOCK_MEM)):
-        with contextlib.suppress(nvml.NVMLError):
-            gpu[key] = nvml.nvmlDeviceGetClockInfo(handle, clock)
-            gpu[f"{key}_max"] = nvml.nvmlDeviceGetMaxClockInfo(handle, clock)
-    return gpu

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from ortbench import __version__
 from ortbench.client import Client, WorkerLost, open_worker
 from ortbench.environment import load_average
 from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported
+from ortbench.gpus import Reading, what_moved
 from ortbench.pairs import block_medians, shared
 from ortbench.plan import CPU, HOST_ACCESSIBLE, RESIDENT, Plan
 from ortbench.result import FAILED, OK, PHASE_NAMES, UNSUPPORTED, Case, Result
@@ -261,6 +262,13 @@ class Side:
             if case is not None and case.fence is not None and case.status == OK:
                 self.result.target["fence"] = {key: case.fence[key] for key in ("kind", "cost_ns", "how")}
                 return
+
+    def describe_gpus(self, readings: Sequence[Reading]) -> None:
+        """What NVML said while it was measured; on a machine without an NVIDIA GPU nothing."""
+        if readings:
+            self.result.environment["gpu_readings"] = list(readings)
+        for sentence in what_moved(readings):
+            self.result.warn("gpu-state", sentence)
 
     def end(self, why: str | None) -> None:
         """The measurement is over: bring the result to its final form."""

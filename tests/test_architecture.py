@@ -22,6 +22,7 @@ LAYERS = [
     ["table", "livegate"],
     ["verdict", "exports", "summary"],
     ["runtime"],
+    ["gpus"],
     ["worker", "client", "environment"],
     ["side"],
     ["bench"],

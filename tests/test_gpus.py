@@ -1,0 +1,100 @@
+"""What is said about NVIDIA GPUs, with a stand-in for NVML's library: this needs a card to be seen for real."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ortbench import gpus
+
+
+class NvmlError(Exception):
+    """pynvml's NVMLError."""
+
+
+def nvml(script: list[dict[str, Any]]) -> SimpleNamespace:
+    """A library with one GPU whose readings are written down; a missing one is refused, as NVML does."""
+    readings = iter(script)
+    state: dict[str, Any] = {}
+
+    def count() -> int:
+        return 1
+
+    def handle(index: int) -> str:
+        return f"gpu{index}"
+
+    def clock(_: str, kind: int) -> Any:
+        if kind == 1:
+            state.clear()
+            state.update(next(readings))
+        return get("sm_mhz" if kind == 1 else "memory_mhz")
+
+    def get(key: str) -> Any:
+        if key not in state:
+            raise NvmlError("not supported")
+        return state[key]
+
+    return SimpleNamespace(
+        NVMLError=NvmlError,
+        NVML_CLOCK_SM=1,
+        NVML_CLOCK_MEM=2,
+        NVML_TEMPERATURE_GPU=0,
+        nvmlDeviceGetCount=count,
+        nvmlDeviceGetHandleByIndex=handle,
+        nvmlDeviceGetClockInfo=clock,
+        nvmlDeviceGetTemperature=lambda *_: get("temperature_c"),
+        nvmlDeviceGetPowerUsage=lambda _: get("power_mw"),
+        nvmlDeviceGetCurrentClocksThrottleReasons=lambda _: get("reasons"),
+        nvmlShutdown=lambda: None,
+    )
+
+
+def test_readings_are_taken_once_a_second_and_hold_what_the_card_tells() -> None:
+    times = iter([0.0, 0.0, 0.5, 1.25])
+    full = {"sm_mhz": 1980, "memory_mhz": 3201, "temperature_c": 40, "power_mw": 312_500, "reasons": 0}
+    watch = gpus.Watch(nvml([full, {"sm_mhz": 1965}]), lambda: next(times))
+    watch.look(now=True)
+    watch.look()
+    watch.look()
+    watch.close()
+    first = {"sm_mhz": 1980, "memory_mhz": 3201, "temperature_c": 40, "power_w": 312.5, "reasons": 0}
+    assert watch.readings == [{"at_s": 0.0, "gpu": 0, **first}, {"at_s": 1.25, "gpu": 0, "sm_mhz": 1965}]
+
+
+def test_without_a_card_there_is_nothing_to_read() -> None:
+    broken = nvml([])
+
+    def refuse() -> int:
+        raise NvmlError("driver not loaded")
+
+    broken.nvmlDeviceGetCount = refuse
+    watch = gpus.Watch(broken)
+    watch.look(now=True)
+    assert watch.readings == []
+
+
+def reading(gpu: int = 0, **state: int) -> gpus.Reading:
+    return {"at_s": 0.0, "gpu": gpu, **state}
+
+
+@pytest.mark.parametrize(
+    ("readings", "said"),
+    [
+        ([], []),
+        ([reading(sm_mhz=1980, memory_mhz=3201, reasons=0)] * 3, []),
+        ([reading(sm_mhz=1980), reading(sm_mhz=1900)], []),  # within 5 %
+        ([reading(sm_mhz=1980), reading(sm_mhz=345, reasons=1)], []),  # idle: between runs, not in one
+        (
+            [reading(sm_mhz=1980), reading(sm_mhz=1400), reading(gpu=1, memory_mhz=3201)],
+            ["GPU 0: its SM clock moved between 1400 and 1980 MHz"],
+        ),
+        (
+            [reading(reasons=0x40 | 0x04), reading(reasons=0), reading(reasons=0x04), reading(reasons=0x10)],
+            ["GPU 0: it was slowed down by the power cap, its temperature (hardware) in 50% of the readings"],
+        ),
+    ],
+)
+def test_what_moved_is_said(readings: list[gpus.Reading], said: list[str]) -> None:
+    assert gpus.what_moved(readings) == said
