@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tests.refdevice import BuildError, build
+from tests.compiling import BuildError
+from tests.refdevice import build
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "models"

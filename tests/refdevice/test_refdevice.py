@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.compiling import BuildError
+
 from .refdevice import (
     EVENT,
     HONESTY,
@@ -30,7 +32,6 @@ from .refdevice import (
     MEMORIES,
     SOURCES,
     VENDOR_ID,
-    BuildError,
     Config,
     Events,
     Honesty,
