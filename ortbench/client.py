@@ -16,10 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ortbench.environment import is_profiled
 from ortbench.errors import BAD_INPUT, BadInput, BenchmarkFailed, Unsupported, one_line
 from ortbench.plan import Plan
 
 _LAST_WORDS = 200  # characters of a dead worker's stderr that fit a one-line message
+_FLUSH_S = 30.0  # how long a profiler may take to save what it recorded in a worker
 
 
 class WorkerLost(BenchmarkFailed):
@@ -164,6 +166,10 @@ class Client:
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):  # it died with a request unread
                 self._process.stdin.close()
+        if is_profiled():
+            self.resume()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_FLUSH_S)
         self._kill()
         self._reader.join(timeout=5)  # longer only if something the EP started keeps the pipe
         self._stderr.close()

@@ -21,6 +21,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
 
+from ortbench.environment import is_profiled
 from ortbench.errors import OrtbenchError, Unsupported, ort_text
 from ortbench.schedule import TOTAL
 
@@ -278,8 +279,9 @@ def main() -> None:
             from ortbench.runtime import modes  # noqa: F401
         serve(sys.stdin, answers)
         answers.flush()
-        # Some EPs abort while they unload; nothing is left to do that an orderly exit would be needed for.
-        os._exit(0)
+        # Some EPs abort while they unload, so only what needs an orderly exit gets one: a profiler takes its data then.
+        if not is_profiled():
+            os._exit(0)
 
 
 if __name__ == "__main__":
