@@ -134,7 +134,7 @@ class Worker:
             for phase, call in made.phases().items()
         }
         self._modes[mode] = made
-        self._ranges[mode] = Ranges(mode)
+        self._ranges[mode] = Ranges(made)
         upload = made.upload_fence
         return {
             "bytes_in": made.bytes_in,
