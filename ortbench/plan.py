@@ -81,6 +81,8 @@ class Loop:
     Attributes:
         warmup: runs of each mode before; None means half a second, at least two runs.
         phases: which phases to time; None means all that a mode has.
+        in_order: for a timeline: one block a phase, mode after mode, inside an NVTX capture range; see
+            `ortbench.schedule.InOrder`. Duration and precision do not matter then.
     """
 
     warmup: int | None = None
@@ -88,6 +90,7 @@ class Loop:
     iterations: int | None = None
     precision: float | None = 0.01
     phases: tuple[str, ...] | None = None
+    in_order: bool = False
 
 
 @dataclass(frozen=True)

@@ -161,6 +161,8 @@ def load(path: Path) -> Result:
         raise BadInput(f"{path} is not a result file: it is not JSON") from None
     if not isinstance(data, dict) or "schema_version" not in data:
         raise BadInput(f"{path} is not a result file of ortbench: it has no schema_version")
+    if data.get("kind") == "profile":
+        raise BadInput(f"{path} is a profiled session: its times are for a timeline, not for comparisons")
     if data["schema_version"] != SCHEMA_VERSION:
         raise NotComparable(f"{path} has schema {data['schema_version']}; this ortbench reads schema {SCHEMA_VERSION}")
     try:

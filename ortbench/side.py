@@ -240,6 +240,15 @@ class Side:
             return answer
         return None
 
+    def capture(self, on: bool) -> None:
+        """Tell a profiler that what it is to record begins, or has ended; see `ortbench.runtime.measure.Capture`."""
+        try:
+            answer = self.ask("capture", on=on)
+        except BenchmarkFailed as error:
+            self.result.warn("not-captured", f"the profiler was not told what to record: {error}")
+            return
+        self.result.setup["profiler_listens"] = answer["listening"]
+
     def finish(self, mode: str) -> None:
         """The outputs that the timed runs left, and what is measured only once."""
         case = self._cases[mode]

@@ -17,6 +17,9 @@ from ortbench.bench import Observer
 from ortbench.compare import EVERYTHING, Selection
 from ortbench.gate import FAILED as CHECK_FAILED
 from ortbench.gate import PASSED, UNCLEAR, overall
+from ortbench.profile import GPU_COLUMNS, RANGE_COLUMNS, Profile
+from ortbench.profile import build as build_profile
+from ortbench.profile import sentences as profile_sentences
 from ortbench.result import FAILED, Result
 from ortbench.summary import Record, headline
 from ortbench.summary import build as build_summary
@@ -102,6 +105,33 @@ def print_result(result: Result, folder: str) -> None:
     console.print(
         Text(f"Medians of end-to-end runs in {unit}; ≈ derived, not measured. Saved in {folder}", style="dim")
     )
+
+
+def print_profile(profile: Profile, folder: str, remarks: Sequence[str]) -> None:
+    """Print a profiled session to standard output, with what Nsight Systems recorded where it did."""
+    console = _console()
+    for line in heading(profile.session):
+        console.print(Text(line))
+    table, unit = build_profile(profile)
+    parts = [table]
+    if GPU_COLUMNS[0] in table.columns and console.width < _WIDE:
+        parts = [table.select(RANGE_COLUMNS), table.select(("phase", *GPU_COLUMNS))]
+    for part in parts if table.rows else []:
+        console.print()
+        console.print(_rich(part, unit, ("ortbench", "range", *GPU_COLUMNS)))
+    console.print()
+    for note in table.notes:
+        console.print(_paragraph("✗", note, "red" if FAILED in note else "yellow", console.width))
+    for sentence in profile_sentences(profile):
+        console.print(_paragraph("•", sentence, "", console.width))
+    for warning in profile.session.warnings:
+        console.print(_paragraph("!", f"warning: {warning['message']}", "yellow", console.width))
+    for remark in remarks:
+        console.print(_paragraph("!", remark, "yellow", console.width))
+    legend = "Medians of a profiled session, for the timeline and not for comparisons"
+    if profile.recording is not None:
+        legend += "; range: of the NVTX ranges; copies and kernels: of one run, by the GPU's clock"
+    console.print(_paragraph("", f"{legend}. Saved in {folder}", "dim", console.width))
 
 
 def _rich(table: Table, unit: str, timed: Sequence[str]) -> RichTable:

@@ -3,8 +3,8 @@
 It runs as ``python -m ortbench.worker``. Requests come as JSON lines on standard input, one answer line each goes out
 on what was standard output; whatever libraries print there goes to standard error instead. It ends with its input.
 
-Requests (``do``): ``open``, ``save_outputs``, ``hold_outputs``, ``prepare``, ``block``, ``finish``, ``devices``,
-``inspect``. An answer is ``{"ok": …}``
+Requests (``do``): ``open``, ``save_outputs``, ``hold_outputs``, ``prepare``, ``block``, ``finish``, ``capture``,
+``devices``, ``inspect``. An answer is ``{"ok": …}``
 or ``{"error": message, "exit_code": n}``.
 """
 
@@ -38,6 +38,7 @@ class Worker:
     def __init__(self) -> None:
         self._modes: dict[str, Any] = {}
         self._ranges: dict[str, Any] = {}
+        self._capture: Any = None
 
     def answer(self, request: dict[str, Any]) -> Answer:
         """Carry one request out; every error becomes an answer."""
@@ -48,6 +49,7 @@ class Worker:
             "prepare": self.prepare,
             "block": self.block,
             "finish": self.finish,
+            "capture": self.capture,
             "devices": self.devices,
             "inspect": self.inspect,
         }
@@ -174,6 +176,18 @@ class Worker:
         if isinstance(made, modes.ResidentMode):
             once = dict(zip(("upload_ns", "download_ns"), map(_median_time, made.once()), strict=True))
         return {"differs": wrong, "once": once}
+
+    def capture(self, on: bool) -> Answer:
+        """Begin or end what a profiler is to record."""
+        from ortbench.runtime.measure import Capture
+
+        if self._capture is None:
+            self._capture = Capture()
+        if on:
+            self._capture.begin()
+        else:
+            self._capture.end()
+        return {"listening": self._capture.listening}
 
     def devices(self, library: str | None = None) -> Answer:
         """Every EP and its devices, those of a library that is not a package included."""

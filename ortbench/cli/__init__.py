@@ -42,6 +42,7 @@ def _options(
 # Each command's function has the command's name.
 COMMANDS = {
     "run": "ortbench.cli.run",
+    "profile": "ortbench.cli.profile",
     "compare": "ortbench.cli.compare",
     "gate": "ortbench.cli.gate",
     "suite": "ortbench.cli.suite",

@@ -75,6 +75,31 @@ def _domain() -> Any:
     return domain if nvtx.enabled() and isinstance(domain, nvtx.Domain) else None
 
 
+class Capture:
+    """The range that tells a profiler what to record: ``capture``, a process range, so that no other nests in it.
+
+    Attributes:
+        listening: whether a tool is attached that takes the ranges of this domain.
+    """
+
+    NAME = "capture"
+
+    def __init__(self) -> None:
+        self._domain = _domain()
+        self.listening = self._domain is not None
+        self._end: Callable[[], object] = _nothing
+
+    def begin(self) -> None:
+        """From here on."""
+        if self.listening:
+            started = self._domain.start_range(self._domain.get_event_attributes(message=self.NAME))
+            self._end = lambda: self._domain.end_range(started)
+
+    def end(self) -> None:
+        """Up to here."""
+        self._end()
+
+
 def _nothing(*_: Any) -> None:
     """No NVTX."""
 
