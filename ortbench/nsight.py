@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from ortbench.errors import BenchmarkFailed, one_line
+from ortbench.errors import BAD_INPUT, BadInput, BenchmarkFailed, one_line
 from ortbench.profile import Copies, Range, Recording
 
 DOMAIN, CAPTURE = "ortbench", "capture"  # as in ortbench.runtime.measure, which the face does not import
@@ -61,7 +61,7 @@ def record(nsys: str, report: Path, command: Sequence[str]) -> None:
         command: must push the capture range.
 
     Raises:
-        BenchmarkFailed: the command failed (in its own words), or there is no report.
+        BadInput, BenchmarkFailed: the command failed (in its own words), or there is no report.
     """
     log = report.with_name("nsys.log")
     with log.open("wb") as file:
@@ -70,10 +70,10 @@ def record(nsys: str, report: Path, command: Sequence[str]) -> None:
     said = log.read_text(encoding="utf-8", errors="replace").splitlines()
     if code != 0:
         own = [text.removeprefix("ortbench: ") for text in said if text.startswith("ortbench: ")]
-        why = (
-            own[-1] if own else f"nsys ended with exit code {code}: {one_line(said[-1] if said else 'no output', 200)}"
-        )
-        raise BenchmarkFailed(f"{why} (see {log})")
+        if own:
+            raise (BadInput if code == BAD_INPUT else BenchmarkFailed)(own[-1])
+        words = one_line(said[-1] if said else "no output", 200)
+        raise BenchmarkFailed(f"nsys ended with exit code {code}: {words} (see {log})")
     if not _file_of(report, ".nsys-rep").exists():
         raise BenchmarkFailed(f"Nsight Systems wrote no report; what it said is in {log}")
 
