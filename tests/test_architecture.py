@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 PACKAGE = ROOT / "ortbench"
 # From the lowest layer up: a module may import from its own layer and those before it.
 LAYERS = [
-    ["errors", "units", "stats"],
+    ["errors", "units", "bars", "stats"],
     ["plan", "schedule", "result", "sequential"],
     ["pairs"],
     ["advice", "compare"],
