@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 PACKAGE = ROOT / "ortbench"
 # From the lowest layer up: a module may import from its own layer and those before it.
 LAYERS = [
-    ["errors", "units", "bars", "stats"],
+    ["errors", "units", "bars", "streams", "stats"],
     ["plan", "schedule", "result", "sequential"],
     ["pairs"],
     ["advice", "compare"],
@@ -26,6 +26,8 @@ LAYERS = [
     ["worker", "client", "environment"],
     ["side"],
     ["bench"],
+    ["console"],
+    ["grid"],
     ["reports", "terminal", "listing", "suitefile", "nsight"],
     ["launch", "suite"],
     ["gating"],
@@ -36,7 +38,7 @@ LAYERS = [
 PURE = {name for layer in LAYERS[: LAYERS.index(["runtime"])] for name in layer}
 HOME = {
     "typer": {"cli"},
-    "rich": {"terminal", "listing"},
+    "rich": {"console", "grid", "terminal"},
     "pandas": {"table"},
     "scipy": {"sequential"},
     "junitparser": {"exports"},

@@ -14,6 +14,7 @@ import typer
 
 from ortbench import __version__
 from ortbench.errors import BAD_INPUT, DONE, INTERRUPTED, OrtbenchError, one_line
+from ortbench.streams import accept_all_characters
 
 app = typer.Typer(
     help="What ONNX Runtime's copies cost: a model in several I/O modes, side by side, on any execution provider.",
@@ -63,6 +64,7 @@ def _offer(typed: list[str]) -> None:
 
 def main() -> NoReturn:
     """The program: a user's error is one line on stderr and its exit code, never a traceback."""
+    accept_all_characters()
     typed = sys.argv[1:] or ["--help"]
     _offer(typed)
     try:

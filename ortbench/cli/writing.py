@@ -19,11 +19,13 @@ def summarise_job(markdown: str) -> None:
 
 
 def write(path: str, text: str, option: str) -> None:
-    """Write a text to a file, or with ``-`` to standard output."""
+    """Write a text for other programs to a file or, with ``-``, to standard output: in UTF-8 in either case."""
     from ortbench.result import write_atomically
 
     if path == "-":
-        sys.stdout.write(text)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
         return
     try:
         write_atomically(Path(path), text)
