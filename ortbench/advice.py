@@ -6,7 +6,7 @@ import math
 
 from ortbench.plan import CPU, RESIDENT
 from ortbench.result import OK, Case, Result
-from ortbench.units import duration
+from ortbench.units import duration, ratio, share
 
 _RUNS = 100  # the loop of the published device tensor sample, and a length people can picture
 
@@ -42,7 +42,7 @@ def _copy_share(result: Result) -> list[str]:
             "Copies are not a measurable part of a run with CPU tensors here, so keeping tensors on the device does not pay."
         ]
     return [
-        f"With CPU tensors ≈{copies / total:.0%} of a run is copies (≈{duration(copies)} of {duration(total)}: its total "
+        f"With CPU tensors ≈{share(copies / total)} of a run is copies (≈{duration(copies)} of {duration(total)}: its total "
         "less that of device-resident)."
     ]
 
@@ -64,11 +64,12 @@ def _fastest(result: Result) -> list[str]:
     assert best.vs_cpu is not None
     interval = best.vs_cpu["ci95"]
     if interval is None:
-        return [f"{best.mode} is {best.vs_cpu['ratio']:.2f} times as fast as cpu; too few blocks for an interval."]
+        return [f"{best.mode} is {ratio(best.vs_cpu['ratio'])} times as fast as cpu; too few blocks for an interval."]
     if not _is_faster(best):
         return ["No mode is measurably faster than cpu."]
-    low, high = interval
-    return [f"{best.mode} is fastest: {best.vs_cpu['ratio']:.2f} times as fast as cpu (95 %: {low:.2f} to {high:.2f})."]
+    low, high = map(ratio, interval)
+    times = f"{ratio(best.vs_cpu['ratio'])} times as fast as cpu"
+    return [f"{best.mode} is fastest: {times} (95 %: {low} to {high})."]
 
 
 def _residency(result: Result) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 # A fill for each phase, told apart without colour. They are block elements, which fonts for terminals have.
 FILLS = {"upload": "░", "inference": "█", "download": "▒"}
 COPIES = "≈"  # derived, and known only in sum: upload and download
-WHOLE = "━"  # what is not known in parts
+WHOLE = "━"  # its parts are not known
 
 
 def bar(parts: Sequence[tuple[str, float]], scale: float, width: int) -> str:

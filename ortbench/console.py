@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Mapping
 from typing import IO
 
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -70,7 +71,14 @@ class Screen:
         self.endless = self.width >= _ENDLESS
         self._console = console(sys.stdout, self.width)
 
-    def text(self, text: str, style: str = "", label: str = "", label_style: str = "") -> None:
+    def text(
+        self,
+        text: str,
+        style: str = "",
+        label: str = "",
+        label_style: str = "",
+        signs: Mapping[str, str] | None = None,
+    ) -> None:
         """Print a paragraph, with a hanging indent where it is longer than a line.
 
         Args:
@@ -78,6 +86,7 @@ class Screen:
             style: of the text.
             label: before it, with the space between the two; the other lines are indented by as much.
             label_style: of the label.
+            signs: styles of signs in the text that stand by themselves.
         """
         label, text = shown(label), shown(text)
         indent = cell_len(label)
@@ -85,7 +94,10 @@ class Screen:
             self.text(label.rstrip(), label_style)
             label, indent = "  ", 2
         for number, line in enumerate(wrapped(text, self.width - indent)):
-            self._line(Text.assemble((" " * indent if number else label, label_style), (line, style)))
+            whole = Text.assemble((" " * indent if number else label, label_style), (line, style))
+            for sign, its_style in (signs or {}).items():
+                whole.highlight_regex(rf"(?<!\S){re.escape(shown(sign))}(?!\S)", its_style)
+            self._line(whole)
 
     def blank(self) -> None:
         """Print an empty line."""
@@ -109,6 +121,16 @@ def shown(text: str) -> str:
 def padded(text: str, width: int) -> str:
     """A text with spaces after it, where it has fewer than `width` cells."""
     return set_cell_size(text, max(width, cell_len(text)))
+
+
+def shortened(text: str, width: int) -> str:
+    """A text of at most `width` cells: of one that is longer, beginning and end."""
+    if cell_len(text) <= width:
+        return text
+    gap = "..."
+    half = max(0, width - len(gap)) // 2
+    ends = [chop_cells(part, half)[:1] if half else [] for part in (text, text[::-1])]
+    return "".join(ends[0]) + gap + "".join(ends[1])[::-1]
 
 
 def wrapped(text: str, width: int) -> list[str]:

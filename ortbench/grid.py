@@ -17,7 +17,7 @@ from ortbench.summary import BROKEN
 from ortbench.table import SPLIT, Table, stacked
 
 _GAP = 2  # cells between two columns
-_BAR_LEAST, _BAR_MOST, _BAR_ENDLESS = 12, 60, 24  # cells of the longest bar; the last where lines have no end
+_BAR_LEAST, _BAR_MOST, _BAR_ENDLESS = 16, 60, 24  # cells of the longest bar; the last where lines have no end
 _NAME_LEAST = 16  # cells that are left to a long name beside its figures
 _WORDS = {
     "mode",
@@ -30,7 +30,7 @@ _WORDS = {
     "fastest mode",
 }  # flush left; numbers flush right
 _STYLES = {PASSED: "good", FASTER: "good", FAILED: "bad", SLOWER: "bad", BROKEN: "bad", UNCLEAR: "unclear"}
-_FILL_STYLES = {FILLS["upload"]: "copy", FILLS["download"]: "copy", COPIES: "copy", FILLS["inference"]: "inference"}
+FILL_STYLES = {FILLS["upload"]: "copy", FILLS["download"]: "copy", COPIES: "copy", FILLS["inference"]: "inference"}
 
 
 class Grid:
@@ -103,4 +103,4 @@ def _cell(text: str) -> Text:
 
 
 def _painted(line: str) -> Text:
-    return Text.assemble(*((shown("".join(run)), _FILL_STYLES.get(fill, "")) for fill, run in groupby(line)))
+    return Text.assemble(*((shown("".join(run)), FILL_STYLES.get(fill, "")) for fill, run in groupby(line)))

@@ -51,7 +51,8 @@ TIME_COLUMNS = ("total", "p95", "p99", "upload", "inference", "download")
 SPLIT = "split"  # the column of bars, which the terminal adds
 # The columns in the order of their weight; those of a group stay together where the terminal is narrow.
 RUN_COLUMNS = (
-    ("total", "vs cpu", "95 %"),
+    ("total",),
+    ("vs cpu", "95 %"),
     ("p95", "p99"),
     ("upload", "inference", "download"),
     ("runs/s", "copied/run", "copy rate"),
@@ -158,7 +159,7 @@ def _split(case: Case, total: int) -> list[tuple[str, float]]:
     return [(fill, size / whole * total) for fill, size in parts] if whole else [(WHOLE, total)]
 
 
-_FILLED = {**{fill: phase for phase, fill in FILLS.items()}, COPIES: "copies both ways", WHOLE: "not known"}
+_FILLED = {**{fill: phase for phase, fill in FILLS.items()}, COPIES: "copies both ways", WHOLE: "not split"}
 
 
 def split_legend(parts: Sequence[Sequence[tuple[str, float]]]) -> str:

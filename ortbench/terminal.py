@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ortbench import streams
 from ortbench.advice import sentences
 from ortbench.bench import Observer
 from ortbench.compare import EVERYTHING, Selection
-from ortbench.console import Screen, console, shown
+from ortbench.console import Screen, console, shortened, shown
 from ortbench.gate import FAILED as CHECK_FAILED
 from ortbench.gate import PASSED, UNCLEAR, overall
-from ortbench.grid import Grid
+from ortbench.grid import FILL_STYLES, Grid
 from ortbench.profile import GPU_COLUMNS, RANGE_COLUMNS, Profile
 from ortbench.profile import build as build_profile
 from ortbench.profile import sentences as profile_sentences
@@ -24,9 +25,11 @@ from ortbench.summary import COLUMNS as SUMMARY_COLUMNS
 from ortbench.summary import Record, headline
 from ortbench.summary import build as build_summary
 from ortbench.table import (
+    DERIVED,
     RUN_COLUMNS,
     SPLIT,
     TIME_COLUMNS,
+    Table,
     build,
     comparison,
     comparison_columns,
@@ -38,6 +41,7 @@ from ortbench.table import (
 )
 from ortbench.verdict import MARKS, Verdict
 
+_PROGRESS_WIDTH = 20  # cells
 _STYLES = {PASSED: "good", CHECK_FAILED: "bad", UNCLEAR: "unclear"}
 
 
@@ -49,10 +53,10 @@ class LiveProgress(Observer):
     def __init__(self) -> None:
         self._console = console(sys.stderr)
         columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=_PROGRESS_WIDTH),
             TextColumn("{task.percentage:>3.0f} %"),
             TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False),
         )
         self._progress = Progress(*columns, console=self._console, transient=True, auto_refresh=False)
         self._task = self._progress.add_task("starting", total=1.0)
@@ -68,7 +72,8 @@ class LiveProgress(Observer):
             self._progress.stop()
 
     def stage(self, text: str) -> None:
-        self._draw(description=text)
+        beside = _PROGRESS_WIDTH + len("  100 % 0:00:00  ")
+        self._draw(description=shortened(streams.shown(text, sys.stderr), self._console.width - beside))
 
     def progress(self, share: float) -> None:
         if time.monotonic() - self._drawn > self._EVERY_S:
@@ -87,18 +92,24 @@ def print_result(result: Result, folder: str) -> None:
         screen.text(line)
     table, unit = build(result)
     if table.rows:
-        bars = splits(result)
-        screen.blank()
-        first, *others = RUN_COLUMNS
-        Grid(table, unit, TIME_COLUMNS, bars).print(screen, ("mode",), [(SPLIT, *first), *others])
-        screen.text(split_legend(bars))
+        _print_figures(screen, result, table, unit)
     screen.blank()
     _print_notes(screen, table.notes)
     for advice in sentences(result):
         screen.text(advice, label="• ")
     _print_warnings(screen, result)
-    screen.text(f"Times are medians in {unit}; ≈ derived, not measured.")
     screen.text(f"Saved in {folder}")
+
+
+def _print_figures(screen: Screen, result: Result, table: Table, unit: str) -> None:
+    bars = splits(result)
+    first, *others = RUN_COLUMNS
+    screen.blank()
+    Grid(table, unit, TIME_COLUMNS, bars).print(screen, ("mode",), [(SPLIT, *first), *others])
+    screen.blank()
+    screen.text(split_legend(bars), signs=FILL_STYLES)
+    derived = any(cell.startswith(DERIVED) for row in table.rows for cell in row)
+    screen.text(f"Times are medians, in {unit}" + (f"; {DERIVED} derived, not measured." if derived else "."))
 
 
 def _print_notes(screen: Screen, notes: Sequence[str]) -> None:
@@ -120,7 +131,9 @@ def print_profile(profile: Profile, folder: str, remarks: Sequence[str]) -> None
     if table.rows:
         parts = [[name for name in names if name in table.columns] for names in (RANGE_COLUMNS[1:], GPU_COLUMNS)]
         screen.blank()
-        Grid(table, unit, ("ortbench", "range", *GPU_COLUMNS)).print(screen, ("phase",), [part for part in parts if part])
+        Grid(table, unit, ("ortbench", "range", *GPU_COLUMNS)).print(
+            screen, ("phase",), [part for part in parts if part]
+        )
     screen.blank()
     _print_notes(screen, table.notes)
     for sentence in profile_sentences(profile):

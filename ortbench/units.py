@@ -45,13 +45,14 @@ def duration(ns: float) -> str:
 
 
 def ratio(value: float, decimals: int = 2) -> str:
-    """A ratio with so many decimals, and with three significant digits where that would leave it fewer than two."""
-    return digits(value) if 0 < abs(value) < 0.1 else f"{value:.{decimals}f}"
+    """A ratio with so many decimals: ``1.23``. Far from 1 it has three digits: ``0.0123``, ``123``."""
+    return f"{value:.{decimals}f}" if value == 0 or 10 ** (1 - decimals) <= abs(value) < 99.95 else digits(value)
 
 
-def share(value: float) -> str:
-    """A part of 1 in percent, with three digits below ten: ``58%``, ``4.20%``, ``0.330%``."""
-    return f"{value:.0%}" if value == 0 or value >= 0.0995 else f"{digits(value * 100)}%"
+def share(value: float, decimals: int = 0) -> str:
+    """A part of 1 in percent with so many decimals: ``58%``. A small one has three digits: ``4.20%``."""
+    percent = value * 100
+    return f"{percent:.{decimals}f}%" if value == 0 or percent >= 10 ** (1 - decimals) else f"{digits(percent)}%"
 
 
 def size(count: float) -> str:

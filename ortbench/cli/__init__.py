@@ -18,6 +18,7 @@ from ortbench.streams import accept_all_characters
 
 app = typer.Typer(
     help="What ONNX Runtime's copies cost: a model in several I/O modes, side by side, on any execution provider.",
+    epilog="Begin with: ortbench run MODEL.onnx",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

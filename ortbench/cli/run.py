@@ -55,7 +55,8 @@ if TYPE_CHECKING:
 def run(
     model: Model,
     ep: Annotated[
-        list[str], typer.Option("--ep", help=f"Execution provider: {EP_HELP}. Repeatable: EPs side by side.")
+        list[str],
+        typer.Option("--ep", metavar="NAME", help=f"Execution provider: {EP_HELP}. Repeatable: EPs side by side."),
     ] = ["auto"],  # noqa: B006 - typer reads the default and never keeps it
     ep_library: EpLibrary = None,
     ep_option: EpOption = [],  # noqa: B006
@@ -78,7 +79,7 @@ def run(
     ] = None,
     precision: Annotated[
         str | None,
-        typer.Option("--precision", help="Stop when the 95 % interval of each median is within ± this. Default: 1%."),
+        typer.Option("--precision", metavar="P", help="Stop when each median is known this well (95 %). Default: 1%."),
     ] = None,
     session_config: SessionConfig = [],  # noqa: B006
     threads: Threads = None,
@@ -91,7 +92,7 @@ def run(
     action_json: ActionOut = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run a model in several I/O modes and say what copies and inference cost."""
+    """Measure a model in its I/O modes: what copies and inference cost."""
     eps = list(dict.fromkeys(ep))
     if iterations is not None and (duration is not None or precision is not None):
         raise BadInput("--iterations fixes how much is measured: leave --duration and --precision out")
