@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ortbench import nodes
 from ortbench.plan import CPU, RESIDENT
 from ortbench.result import OK, Case, Result
 from ortbench.units import duration, ratio, share
@@ -16,6 +17,10 @@ _CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the othe
 
 def sentences(result: Result) -> list[str]:
     """What the figures mean, most important first. Empty when nothing was measured."""
+    return [*_of_modes(result), *nodes.sentences(result)]
+
+
+def _of_modes(result: Result) -> list[str]:
     if all(case.median("total") is None for case in result.cases):
         return []
     if result.target["memory"]["kind"] == "host":

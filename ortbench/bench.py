@@ -99,7 +99,18 @@ class Bench:
                 side.close()
         for side in self._sides:
             side.end(why)
+        self._profile()
         return [side.result for side in self._sides]
+
+    def _profile(self) -> None:
+        """Have the nodes of the sides profiled that want it; Ctrl-C gives that up and leaves the results as they are."""
+        try:
+            for side in self._sides if not self.interrupted else []:
+                if side.plan.nodes:
+                    self._observer.stage(f"profiling nodes ({side.plan.target.ep})")
+                    side.profile_nodes()
+        except KeyboardInterrupt:
+            self.interrupted = True
 
     @contextmanager
     def _awake(self, side: Side) -> Iterator[None]:

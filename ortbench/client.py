@@ -188,13 +188,18 @@ def start_early() -> None:
     atexit.register(client.close)
 
 
+def worker_for(plan: Plan) -> Client:
+    """A fresh worker."""
+    return Client(plan.timeout_s, (plan.python or sys.executable,))
+
+
 def open_worker(plan: Plan) -> Client:
     """A fresh worker that has been sent what it is to open."""
     if plan.python is None and _started_early:
         client = _started_early.pop()
         client.timeout_s = plan.timeout_s
     else:
-        client = Client(plan.timeout_s, (plan.python or sys.executable,))
+        client = worker_for(plan)
     client.send("open", **plan.worker_request())
     return client
 

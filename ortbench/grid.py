@@ -13,6 +13,7 @@ from ortbench.bars import COPIES, FILLS, bar
 from ortbench.compare import FASTER, SLOWER
 from ortbench.console import Screen, shown, wrapped
 from ortbench.gate import FAILED, PASSED, UNCLEAR
+from ortbench.nodes import Section
 from ortbench.summary import BROKEN
 from ortbench.table import SPLIT, Table, stacked
 
@@ -41,6 +42,7 @@ class Grid:
         unit: of times.
         timed: the columns that hold times.
         bars: for each row the parts of a bar (see `ortbench.bars.bar`), shown in a column `SPLIT`; or none.
+        words: columns of text, flush left, besides those that are so in every table.
     """
 
     def __init__(
@@ -49,7 +51,9 @@ class Grid:
         unit: str = "",
         timed: Sequence[str] = (),
         bars: Sequence[Sequence[tuple[str, float]]] = (),
+        words: Sequence[str] = (),
     ) -> None:
+        self._words = _WORDS.union(words)
         self._columns = {name: [shown(row[at]) for row in table.rows] for at, name in enumerate(table.columns)}
         self._units = {name: shown(unit) for name in timed}
         self._bars = bars
@@ -86,7 +90,7 @@ class Grid:
         has_times = not self._units.keys().isdisjoint(names)
         for name in names:
             title = f"{shown(name)}\n{self._units.get(name, '')}" if has_times else shown(name)
-            rich.add_column(title, justify="left" if name in _WORDS else "right", overflow="fold")
+            rich.add_column(title, justify="left" if name in self._words else "right", overflow="fold")
         cells = [self._drawn(bar_width) if name == SPLIT else map(_cell, self._columns[name]) for name in names]
         for row in zip(*cells, strict=True):
             rich.add_row(*row)
@@ -96,6 +100,15 @@ class Grid:
         """The bars on one scale, the longest as long as there is room."""
         scale = max(sum(size for _, size in parts) for parts in self._bars)
         return [_painted(bar(parts, scale, width)) for parts in self._bars]
+
+
+def print_section(screen: Screen, section: Section) -> None:
+    """Print a table of `ortbench.nodes` with an empty line before it."""
+    first, *others = section.columns
+    screen.blank()
+    Grid(Table(section.columns, section.rows, ()), words=section.left).print(screen, (first,), [others])
+    if section.rest:
+        screen.text(section.rest)
 
 
 def _cell(text: str) -> Text:

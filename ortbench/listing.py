@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ortbench import units
+from ortbench import nodes, units
 from ortbench.console import Screen, padded
+from ortbench.grid import print_section
 
 _WIDEST = 24  # of what is flush in a list; longer ones are not waited for
 
@@ -54,6 +55,9 @@ def print_model(found: dict[str, Any]) -> None:
             screen.text(_tensor(tensor, *widths), label=f"  {kind[:-1] if number == 0 else '':8}")
     sizes = ["unknown" if size is None else units.size(size) for size in (found["bytes_in"], found["bytes_out"])]
     screen.text(f"{sizes[0]} in, {sizes[1]} out per inference", label="  bytes   ")
+    if found["not_run"] is not None:
+        why = f"not possible, so what only a run tells is not known: {found['not_run']}"
+        screen.text(why, label="  run     ", style="unclear")
     if found["guessed_dims"]:
         guessed = ", ".join(found["guessed_dims"])
         screen.text(f"with {guessed} set to 1 (--dim, --shape)", label=" " * 10, style="unclear")
@@ -80,6 +84,11 @@ def _print_placement(screen: Screen, found: dict[str, Any]) -> None:
         screen.text(_counted(where["cpu_operators"]), label="        on the CPU: ", label_style="unclear")
     memcpy = where["memcpy_nodes"]
     screen.text("Memcpy node(s) between them", label=f"  {'?' if memcpy is None else memcpy:>5} ")
+    for section in nodes.outline(found["copies"]):
+        print_section(screen, section)
+    for sentence in nodes.outlook(found["copies"]):
+        screen.blank()
+        screen.text(sentence)
 
 
 def _tensor(tensor: dict[str, Any], name_width: int, type_width: int) -> str:

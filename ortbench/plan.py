@@ -22,6 +22,8 @@ PHASES = {
     HOST_ACCESSIBLE: ("inference", "total"),
 }
 
+CPU_EP = "CPUExecutionProvider"
+
 OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
 
 
@@ -95,7 +97,10 @@ class Loop:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of one model on one EP; `python` is the interpreter of the worker, None this one."""
+    """One run of one model on one EP; `python` is the interpreter of the worker, None this one.
+
+    With `nodes`, some runs are profiled when the measurement is over.
+    """
 
     model: str
     target: Target = field(default_factory=Target)
@@ -105,6 +110,7 @@ class Plan:
     timeout_s: float = 600.0
     python: str | None = None
     command: tuple[str, ...] = ()
+    nodes: bool = False
 
     def worker_request(self) -> dict[str, Any]:
         """What the worker needs to open the model, as JSON-ready data."""

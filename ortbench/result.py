@@ -5,7 +5,22 @@ Schema 1. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do 
 Top level: ``schema_version``, ``tool`` (name, version), ``created`` (UTC, ISO 8601), ``command``, ``environment``,
 ``model`` (path, sha256, inputs, outputs), ``target`` (ep, device, memory, fence, ep_options, …), ``placement`` (nodes
 per EP, memcpy_nodes), ``setup`` (session_ns, seed, run_id: results of one run, whose blocks alternated, share it),
-``stopped``, ``warnings`` (code, message), ``cases``.
+``stopped``, ``warnings`` (code, message), ``cases``, and with ``--nodes`` ``nodes`` (else null).
+
+``nodes`` is what ONNX Runtime's profile of some runs after the measurement says. Its times are the host's, profiling has
+slowed them, and on an EP that works asynchronously a node's time is that of its launch: they are shares and hints, and
+nothing of them is in any case. Medians over the runs: ``ns`` in a run, ``share`` of a run.
+
+- ``runs``: how many; ``run_ns``: one of them; ``outside_ns``: what of a run is in no node.
+- ``operators``: ``op``, ``ep``, ``nodes`` (how many), ``ns``, ``share``; ``compiled graph`` is the op of what an EP compiled.
+- ``eps``: ``ep``, ``nodes``, ``ns``, ``share``. The ep is null for Memcpy nodes, which are between EPs.
+- ``memcpy``: the Memcpy nodes: ``name``, ``direction`` (``to host``, ``from host``), ``tensor``, ``type`` (such as
+  ``float[8,4]``), ``bytes``, ``ns``, ``forced_by`` (a list of ``name``, ``op``, ``ep``), ``island`` (an index); null is not
+  known.
+- ``islands``: nodes on the CPU that hang together: ``nodes`` (``name``, ``op``, ``reads``, ``ns``), ``position``
+  (``start``, ``end``, ``middle``, ``apart``; see `ortbench.islands.position`), ``node_ns``, ``to_host`` and ``from_host``
+  (Memcpy nodes that it forces), ``bytes`` and ``memcpy_ns`` of these, ``ns`` of both, ``share``.
+- ``problem``: why tensors, ``forced_by`` and islands are not known, else null.
 
 A case is one mode: see `Case`. Durations are integer nanoseconds, sizes bytes.
 """
@@ -86,6 +101,7 @@ class Result:
     stopped: str | None = None
     warnings: list[dict[str, str]] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
+    nodes: dict[str, Any] | None = None
     schema_version: int = SCHEMA_VERSION
 
     def case(self, mode: str) -> Case | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench import __version__
-from ortbench.client import Client, WorkerLost, open_worker
+from ortbench.client import Client, WorkerLost, open_worker, worker_for
 from ortbench.environment import load_average
 from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.gpus import Reading, what_moved
@@ -20,6 +20,10 @@ from ortbench.plan import CPU, HOST_ACCESSIBLE, RESIDENT, Plan
 from ortbench.result import FAILED, OK, PHASE_NAMES, UNSUPPORTED, Case, Result
 from ortbench.schedule import TOTAL, Block
 from ortbench.stats import paired_ratio, summarise
+
+# Enough profiled runs for a median, and not much more than a second of them.
+_PROFILED_NS = 1_000_000_000
+_PROFILED_RUNS = (3, 20)
 
 
 @dataclass
@@ -286,6 +290,19 @@ class Side:
         for case in self._cases.values():
             if case.status == OK and not self._samples[case.mode].by_phase:
                 case.status, case.reason = FAILED, "the run ended before it was measured"
+        self.keep()
+
+    def profile_nodes(self) -> None:
+        """Profile some runs, in a worker of their own and when all figures are there: nothing of them may enter one."""
+        medians = [median for case in self.result.cases if (median := case.median(TOTAL))]
+        slowest = max(medians, default=self.result.setup["first_run_ns"])
+        least, most = _PROFILED_RUNS
+        runs = max(least, min(most, _PROFILED_NS // max(slowest, 1)))
+        try:
+            with worker_for(self.plan) as client:
+                self.result.nodes = client.ask("nodes", **self.plan.worker_request(), runs=runs)
+        except OrtbenchError as error:
+            self.result.warn("nodes-failed", f"--nodes: no runs could be profiled: {error}")
         self.keep()
 
     # The figures

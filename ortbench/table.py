@@ -8,7 +8,7 @@ from csv import DictWriter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ortbench import units
+from ortbench import nodes, units
 from ortbench.advice import sentences
 from ortbench.bars import COPIES, FILLS, WHOLE
 from ortbench.compare import EVERYTHING, Row, Selection, Spread, rows, word
@@ -389,12 +389,25 @@ def markdown(result: Result) -> str:
     lines = [f"# ortbench: {result.model['path']}", "", *(f"{line}  " for line in heading(result)), ""]
     if table.rows:
         lines += [table_markdown(table, unit, TIME_COLUMNS), ""]
+    lines += _nodes_markdown(result)
     lines += [f"- {note}" for note in table.notes]
     lines += [f"- {sentence}" for sentence in sentences(result)]
     lines += [f"- warning: {warning['message']}" for warning in result.warnings]
     lines += ["", f"Times are medians. {DERIVED} marks what was derived, not measured.", ""]
     lines += [f"`{' '.join(result.command)}`"] if result.command else []
     return "\n".join(lines) + "\n"
+
+
+def _nodes_markdown(result: Result) -> list[str]:
+    """The tables of `ortbench.nodes` as Markdown, where nodes were profiled."""
+    if result.nodes is None:
+        return []
+    lines = [nodes.heading(result), ""]
+    for section in nodes.sections(result.nodes):
+        rule = ["---" if name in section.left else "---:" for name in section.columns]
+        lines += [_line(section.columns), _line(rule), *map(_line, section.rows)]
+        lines += ["", *([section.rest, ""] if section.rest else [])]
+    return lines
 
 
 def _line(cells: tuple[str, ...] | list[str]) -> str:

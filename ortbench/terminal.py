@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ortbench import streams
+from ortbench import nodes, streams
 from ortbench.advice import sentences
 from ortbench.bench import Observer
 from ortbench.compare import EVERYTHING, Selection
 from ortbench.console import Screen, console, shortened, shown
 from ortbench.gate import FAILED as CHECK_FAILED
 from ortbench.gate import PASSED, UNCLEAR, overall
-from ortbench.grid import FILL_STYLES, Grid
+from ortbench.grid import FILL_STYLES, Grid, print_section
 from ortbench.profile import GPU_COLUMNS, RANGE_COLUMNS, Profile
 from ortbench.profile import build as build_profile
 from ortbench.profile import sentences as profile_sentences
@@ -93,6 +93,11 @@ def print_result(result: Result, folder: str) -> None:
     table, unit = build(result)
     if table.rows:
         _print_figures(screen, result, table, unit)
+    if result.nodes is not None:
+        screen.blank()
+        screen.text(nodes.heading(result))
+        for section in nodes.sections(result.nodes):
+            print_section(screen, section)
     screen.blank()
     _print_notes(screen, table.notes)
     for advice in sentences(result):

@@ -3,9 +3,8 @@
 It runs as ``python -m ortbench.worker``. Requests come as JSON lines on standard input, one answer line each goes out
 on what was standard output; whatever libraries print there goes to standard error instead. It ends with its input.
 
-Requests (``do``): ``open``, ``save_outputs``, ``hold_outputs``, ``prepare``, ``block``, ``finish``, ``capture``,
-``devices``, ``inspect``. An answer is ``{"ok": …}``
-or ``{"error": message, "exit_code": n}``.
+Requests (``do``): ``open``, ``save_outputs``, ``hold_outputs``, ``prepare``, ``block``, ``finish``, ``nodes``,
+``capture``, ``devices``, ``inspect``. An answer is ``{"ok": …}`` or ``{"error": message, "exit_code": n}``.
 """
 
 from __future__ import annotations
@@ -49,6 +48,7 @@ class Worker:
             "prepare": self.prepare,
             "block": self.block,
             "finish": self.finish,
+            "nodes": self.nodes,
             "capture": self.capture,
             "devices": self.devices,
             "inspect": self.inspect,
@@ -66,7 +66,7 @@ class Worker:
     def open(self, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> Answer:
         """Load the EP, create the session, make inputs and reference outputs."""
         from ortbench.plan import inputs_from, target_from
-        from ortbench.runtime import memory, providers, session
+        from ortbench.runtime import memory, nodes, providers, session
 
         _quiet_ort()
         self._request = inputs_from(inputs)
@@ -81,7 +81,7 @@ class Worker:
             unsupported = str(error)
             self._data = session.Data({}, [], [], {}, 0, False)
         if unsupported is None and where["memcpy_nodes"] is None and where["nodes"] is not None:
-            where["memcpy_nodes"] = session.memcpy_nodes(model, wanted, provider, self._data.arrays)
+            where["memcpy_nodes"] = nodes.count_copies(model, wanted, provider, self._data.arrays)
         return {
             "ep": provider.name,
             "library": providers.library_name(wanted, provider),
@@ -176,6 +176,14 @@ class Worker:
         if isinstance(made, modes.ResidentMode):
             once = dict(zip(("upload_ns", "download_ns"), map(_median_time, made.once()), strict=True))
         return {"differs": wrong, "once": once}
+
+    def nodes(self, model: str, target: dict[str, Any], inputs: dict[str, Any], runs: int) -> Answer:
+        """Profile some runs in a session of their own; see `ortbench.runtime.nodes`."""
+        from ortbench.plan import inputs_from, target_from
+        from ortbench.runtime import nodes
+
+        _quiet_ort()
+        return nodes.profile_nodes(model, target_from(target), inputs_from(inputs), runs)
 
     def capture(self, on: bool) -> Answer:
         """Begin or end what a profiler is to record."""

@@ -16,8 +16,8 @@ PACKAGE = ROOT / "ortbench"
 LAYERS = [
     ["errors", "units", "bars", "streams", "stats"],
     ["plan", "schedule", "result", "sequential"],
-    ["pairs"],
-    ["advice", "compare"],
+    ["pairs", "islands", "nodetimes"],
+    ["advice", "compare", "nodes"],
     ["gate"],
     ["table", "livegate"],
     ["verdict", "exports", "summary", "profile"],

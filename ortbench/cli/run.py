@@ -85,6 +85,10 @@ def run(
     threads: Threads = None,
     opt_level: OptLevel = "all",
     require_placement: RequirePlacement = False,
+    nodes: Annotated[
+        bool,
+        typer.Option("--nodes", help="Then profile some runs: time by operator and EP, copies inside the graph."),
+    ] = False,
     timeout: Timeout = 600.0,
     out: Out = REPORTS,
     json_out: JsonOut = None,
@@ -111,7 +115,7 @@ def run(
     for name in eps:
         own = options_for(name, eps, ep_option) if len(eps) > 1 else ep_option
         target = target_of(name, ep_library, device, own, session_config, threads, opt_level, require_placement)
-        plans.append(Plan(model, target, inputs, modes_of(mode), loop, timeout, command=command_line()))
+        plans.append(Plan(model, target, inputs, modes_of(mode), loop, timeout, command=command_line(), nodes=nodes))
         check(plans[-1])
     launched = _measure(plans, out, quiet)
     _write_exports(launched.results, "ortbench run", junit, action_json)

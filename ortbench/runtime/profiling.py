@@ -58,7 +58,7 @@ class Profile:
 
     Attributes:
         runs: start (as in `NodeEvent`) and duration of each, ns.
-        events: their nodes, by start.
+        events: their nodes, by start; a node before those in its branches or body.
     """
 
     runs: list[tuple[int, int]]
@@ -111,15 +111,19 @@ class Recorder:
 
 
 @contextmanager
-def recording(path: str, target: Target, provider: Provider) -> Iterator[Recorder]:
+def recording(path: str, target: Target, provider: Provider, content: bytes | None = None) -> Iterator[Recorder]:
     """A session that is being profiled from here on; its profile's file is removed at the end.
+
+    Args:
+        path, target, provider, content: see `session.open_model`.
 
     Raises:
         BadInput, BenchmarkFailed: it cannot be opened.
     """
     with tempfile.TemporaryDirectory(prefix="ortbench-") as folder:
         before = [clock() for clock in _CLOCKS]
-        model = session.open_model(path, target, provider, profile_prefix=str(Path(folder) / "profile"))
+        prefix = str(Path(folder) / "profile")
+        model = session.open_model(path, target, provider, profile_prefix=prefix, content=content)
         yield Recorder(model, _on_perf_counter(model.session.get_profiling_start_time_ns(), before))
 
 
@@ -171,7 +175,9 @@ def read(recorded: Sequence[dict[str, Any]], start_ns: int, runs: int) -> Profil
     starts = [event["ts"] for event in whole]
     nodes = [event for event in recorded if event.get("cat") == "Node" and event["name"].endswith(_KERNEL_TIME)]
     events = []
-    for event in sorted(nodes, key=lambda event: int(event["ts"])):
+    # A node comes before those in its branches or body, which can start in the same microsecond; one that took none
+    # comes before the node that follows it.
+    for event in sorted(nodes, key=lambda event: (event["ts"], event["dur"] > 0, -event["dur"])):
         run = bisect_right(starts, event["ts"]) - 1
         if run >= 0:
             events.append(_node_event(event, start_ns, run))
