@@ -9,16 +9,17 @@ from rich.cells import cell_len
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from ortbench import nodes
 from ortbench.bars import COPIES, FILLS, bar
 from ortbench.compare import FASTER, SLOWER
 from ortbench.console import Screen, shown, wrapped
 from ortbench.gate import FAILED, PASSED, UNCLEAR
-from ortbench.nodes import Section
 from ortbench.summary import BROKEN
 from ortbench.table import SPLIT, Table, stacked
 
 _GAP = 2  # cells between two columns
 _BAR_LEAST, _BAR_MOST, _BAR_ENDLESS = 16, 60, 24  # cells of the longest bar; the last where lines have no end
+_WIDE = 118  # cells that leave room for long names
 _NAME_LEAST = 16  # cells that are left to a long name beside its figures
 _WORDS = {
     "mode",
@@ -102,7 +103,12 @@ class Grid:
         return [_painted(bar(parts, scale, width)) for parts in self._bars]
 
 
-def print_section(screen: Screen, section: Section) -> None:
+def longest_name(screen: Screen) -> int:
+    """How many characters of a node's name there is room for in a table."""
+    return nodes.WIDE if screen.width >= _WIDE else nodes.NARROW
+
+
+def print_section(screen: Screen, section: nodes.Section) -> None:
     """Print a table of `ortbench.nodes` with an empty line before it."""
     first, *others = section.columns
     screen.blank()

@@ -6,7 +6,7 @@ from typing import Any
 
 from ortbench import nodes, units
 from ortbench.console import Screen, padded
-from ortbench.grid import print_section
+from ortbench.grid import longest_name, print_section
 
 _WIDEST = 24  # of what is flush in a list; longer ones are not waited for
 
@@ -84,7 +84,7 @@ def _print_placement(screen: Screen, found: dict[str, Any]) -> None:
         screen.text(_counted(where["cpu_operators"]), label="        on the CPU: ", label_style="unclear")
     memcpy = where["memcpy_nodes"]
     screen.text("Memcpy node(s) between them", label=f"  {'?' if memcpy is None else memcpy:>5} ")
-    for section in nodes.outline(found["copies"]):
+    for section in nodes.outline(found["copies"], longest_name(screen)):
         print_section(screen, section)
     for sentence in nodes.outlook(found["copies"]):
         screen.blank()

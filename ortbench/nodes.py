@@ -13,8 +13,9 @@ from ortbench.units import duration, size
 
 _MOST = 10  # rows of a table; the rest is one line
 _MOST_ISLANDS = 3  # that get a sentence each
+_LEAST = 0.005  # of a run: what rounds to 0 % is called less than 1 %
 _LITTLE = 0.02  # of a run: not worth a change to a model
-_LONGEST = 26  # characters of a name, so that every table fits 80 columns
+NARROW, WIDE = 19, 60  # characters of a name; with the shorter ones every table fits 80 columns
 NOT_KNOWN = "not known"
 # What devices often have no kernels for, though they have them for float.
 _RARE_TYPES = ("double", "int64", "uint64", "int16", "uint16", "int8", "uint8")
@@ -57,15 +58,20 @@ def heading(result: Result) -> str:
     )
 
 
-def sections(nodes: dict[str, Any]) -> list[Section]:
-    """The tables of a result's ``nodes``; those of Memcpy nodes and islands only where there are any."""
-    return [_operators(nodes), _eps(nodes), *outline(nodes)]
+def sections(nodes: dict[str, Any], longest: int = WIDE) -> list[Section]:
+    """The tables of a result's ``nodes``.
+
+    Args:
+        nodes: the key.
+        longest: how many characters of a name are shown, from its end.
+    """
+    return [_operators(nodes, longest), _eps(nodes), *outline(nodes, longest)]
 
 
-def outline(nodes: dict[str, Any]) -> list[Section]:
+def outline(nodes: dict[str, Any], longest: int = WIDE) -> list[Section]:
     """The tables of Memcpy nodes and islands, where there are any; without times where nothing was timed."""
-    found = [_memcpy(nodes["memcpy"])] if nodes["memcpy"] else []
-    return found + ([_islands(nodes["islands"])] if nodes["islands"] else [])
+    found = [_memcpy(nodes["memcpy"], longest)] if nodes["memcpy"] else []
+    return found + ([_islands(nodes["islands"], longest)] if nodes["islands"] else [])
 
 
 def short(ep: str | None) -> str:
@@ -73,9 +79,9 @@ def short(ep: str | None) -> str:
     return "between EPs" if ep is None else ep.removesuffix("ExecutionProvider") or ep
 
 
-def _operators(nodes: dict[str, Any]) -> Section:
+def _operators(nodes: dict[str, Any], longest: int) -> Section:
     rows = tuple(
-        (_cut(row["op"]), short(row["ep"]), str(row["nodes"]), duration(row["ns"]), _share(row["share"]))
+        (_cut(row["op"], longest), short(row["ep"]), str(row["nodes"]), duration(row["ns"]), _share(row["share"]))
         for row in nodes["operators"][:_MOST]
     )
     others = nodes["operators"][_MOST:]
@@ -91,16 +97,16 @@ def _eps(nodes: dict[str, Any]) -> Section:
     return Section(("on", "nodes", "time", "share"), tuple(rows), ("on",))
 
 
-def _memcpy(copies: Sequence[dict[str, Any]]) -> Section:
+def _memcpy(copies: Sequence[dict[str, Any]], longest: int) -> Section:
     shown, others = copies[:_MOST], copies[_MOST:]
     columns = ["copied tensor", "direction", "bytes", "time", "forced by", "island"]
     rows = [
         [
-            _cut(row["tensor"] or row["name"] or NOT_KNOWN),
+            _cut(row["tensor"] or row["name"] or NOT_KNOWN, longest),
             row["direction"],
             _maybe(row["bytes"], size),
             _maybe(row["ns"], duration),
-            _forced_by(row["forced_by"]),
+            _forced_by(row["forced_by"], longest),
             "–" if row["island"] is None else str(row["island"] + 1),
         ]
         for row in shown
@@ -112,11 +118,11 @@ def _memcpy(copies: Sequence[dict[str, Any]]) -> Section:
     return _section(columns, rows, ("copied tensor", "direction", "forced by"), rest)
 
 
-def _forced_by(nodes: Sequence[dict[str, Any]] | None) -> str:
+def _forced_by(nodes: Sequence[dict[str, Any]] | None, longest: int) -> str:
     if not nodes:
         return NOT_KNOWN
     more = f" +{len(nodes) - 1}" if len(nodes) > 1 else ""
-    return _cut(_called(nodes[0]), _LONGEST - len(more)) + more
+    return _cut(_called(nodes[0]), longest - len(more)) + more
 
 
 def _called(node: dict[str, Any]) -> str:
@@ -124,12 +130,12 @@ def _called(node: dict[str, Any]) -> str:
     return str(node["name"]) if node["op"] in node["name"] else f"{node['op']} {node['name']}".rstrip()
 
 
-def _islands(islands: Sequence[dict[str, Any]]) -> Section:
+def _islands(islands: Sequence[dict[str, Any]], longest: int) -> Section:
     columns = ["island", "on the CPU", "nodes", "copies", "bytes", "in nodes", "in copies", "share"]
     rows = [
         [
             str(number),
-            _cut(_operators_of(row)),
+            _cut(_operators_of(row), longest),
             str(len(row["nodes"])),
             str(row["to_host"] + row["from_host"]),
             _maybe(row["bytes"], size),
@@ -166,10 +172,10 @@ def _share(share: float) -> str:
 
 def _part(share: float) -> str:
     """A share in a sentence."""
-    return f"≈{share:.0%}" if share >= 0.005 else "less than 1%"
+    return f"≈{share:.0%}" if share >= _LEAST else "less than 1%"
 
 
-def _cut(text: str, longest: int = _LONGEST) -> str:
+def _cut(text: str, longest: int) -> str:
     """The end of a name that is too long: names of nodes and tensors differ there."""
     return text if len(text) <= longest else f"…{text[1 - longest :]}"
 
@@ -221,7 +227,7 @@ def _island(nodes: dict[str, Any], number: int, ep: str) -> str:
     # A copy to the host waits for whatever the device still has to do, which is no cost of the island's.
     most = "up to " if island["to_host"] else ""
     cost = (
-        f"{most}{_part(island['share'])} of a run is {name}: {_operators_of(island)} on the CPU "
+        f"{most if island['share'] >= _LEAST else ''}{_part(island['share'])} of a run is {name}: {_operators_of(island)} on the CPU "
         f"{'forces' if count == 1 else 'force'} {_count(copies, 'Memcpy node')}"
         f"{_moving(island)} ({most}{duration(island['memcpy_ns'])} in copies, {duration(island['node_ns'])} in "
         f"{'the node' if count == 1 else 'nodes'})."

@@ -302,7 +302,7 @@ class Side:
             with worker_for(self.plan) as client:
                 self.result.nodes = client.ask("nodes", **self.plan.worker_request(), runs=runs)
         except OrtbenchError as error:
-            self.result.warn("nodes-failed", f"--nodes: no runs could be profiled: {error}")
+            self.result.warn("nodes-failed", f"--nodes gave nothing: {error}")
         self.keep()
 
     # The figures

@@ -16,7 +16,7 @@ from ortbench.compare import EVERYTHING, Selection
 from ortbench.console import Screen, console, shortened, shown
 from ortbench.gate import FAILED as CHECK_FAILED
 from ortbench.gate import PASSED, UNCLEAR, overall
-from ortbench.grid import FILL_STYLES, Grid, print_section
+from ortbench.grid import FILL_STYLES, Grid, longest_name, print_section
 from ortbench.profile import GPU_COLUMNS, RANGE_COLUMNS, Profile
 from ortbench.profile import build as build_profile
 from ortbench.profile import sentences as profile_sentences
@@ -96,7 +96,7 @@ def print_result(result: Result, folder: str) -> None:
     if result.nodes is not None:
         screen.blank()
         screen.text(nodes.heading(result))
-        for section in nodes.sections(result.nodes):
+        for section in nodes.sections(result.nodes, longest_name(screen)):
             print_section(screen, section)
     screen.blank()
     _print_notes(screen, table.notes)

@@ -107,7 +107,7 @@ class Recorder:
         except OrtbenchError:
             raise
         except Exception as error:
-            raise BenchmarkFailed(f"ONNX Runtime's profile cannot be taken: {ort_text(error)}") from None
+            raise BenchmarkFailed(f"profiling failed: {ort_text(error)}") from None
 
 
 @contextmanager
