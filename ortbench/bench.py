@@ -86,14 +86,16 @@ class Bench:
         Raises:
             BadInput, BenchmarkFailed: before anything could be measured.
         """
+        why: str | None = "interrupted"
         try:
             self._open()
             with closing(Watch()) as watch:
                 why = self._measure(watch)
+            self._look_closer()
         except KeyboardInterrupt:
             if not all(side.is_open for side in self._sides):
                 raise
-            self.interrupted, why = True, "interrupted"
+            self.interrupted = True
         finally:
             for side in self._sides:
                 side.close()
@@ -199,6 +201,15 @@ class Bench:
                 for mode in side.modes:
                     side.finish(mode)
         return "verdict: every contest is decided" if self._all_decided else schedule.stopped
+
+    def _look_closer(self) -> None:
+        """What only a timeline shows, once everything is measured."""
+        traced = [side for side in self._sides if side.timeline is not None]
+        if traced:
+            self._keep()
+        for side in traced:
+            with self._awake(side):
+                side.look_closer(self._observer.stage)
 
     @contextmanager
     def _captured(self) -> Iterator[None]:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,10 +35,14 @@ class Client:
     Args:
         timeout_s: the longest wait for one answer.
         python: the interpreter to run it with.
+
+    Attributes:
+        started_ns: when the process was started, on the clock of `time.perf_counter_ns`.
     """
 
     def __init__(self, timeout_s: float, python: Sequence[str] = (sys.executable,)) -> None:
         self.timeout_s = timeout_s
+        self.started_ns = time.perf_counter_ns()
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the client
         environment = dict(os.environ)
         # The worker finds this very ortbench, also from a source tree or under another interpreter.

@@ -145,16 +145,16 @@ def save(result: Result, path: Path) -> None:
     write_atomically(path, to_json(result))
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a UTF-8 text file by renaming a finished one into place.
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file, text as UTF-8, by renaming a finished one into place.
 
     Raises:
         OSError: the folder cannot be written.
     """
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
         os.chmod(temporary, 0o644)  # mkstemp's 0600 would hide a CI artefact from the step that uploads it
         os.replace(temporary, path)
     except BaseException:

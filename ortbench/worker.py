@@ -4,7 +4,11 @@ It runs as ``python -m ortbench.worker``. Requests come as JSON lines on standar
 on what was standard output; whatever libraries print there goes to standard error instead. It ends with its input.
 
 Requests (``do``): ``open``, ``save_outputs``, ``hold_outputs``, ``prepare``, ``block``, ``finish``, ``nodes``,
-``capture``, ``devices``, ``inspect``. An answer is ``{"ok": …}`` or ``{"error": message, "exit_code": n}``.
+``capture``, ``close_up``, ``profile``, ``devices``, ``inspect``. An answer is ``{"ok": …}`` or ``{"error": message,
+"exit_code": n}``.
+
+``stages`` in an answer, and whatever else is there for a timeline, are lists of name, start and duration, in ns of
+`time.perf_counter_ns`.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
@@ -27,6 +32,7 @@ from ortbench.schedule import TOTAL
 WARMUP_NS = 500_000_000
 _MIN_WARMUP, _MAX_WARMUP = 2, 1000
 _ONCE_REPEATS = 5
+_PROFILED_RUNS = 3
 
 Answer = dict[str, Any]
 
@@ -50,6 +56,8 @@ class Worker:
             "finish": self.finish,
             "nodes": self.nodes,
             "capture": self.capture,
+            "close_up": self.close_up,
+            "profile": self.profile,
             "devices": self.devices,
             "inspect": self.inspect,
         }
@@ -65,6 +73,7 @@ class Worker:
 
     def open(self, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> Answer:
         """Load the EP, create the session, make inputs and reference outputs."""
+        stages = _Stages()
         from ortbench.plan import inputs_from, target_from
         from ortbench.runtime import memory, nodes, providers, session
 
@@ -72,7 +81,10 @@ class Worker:
         self._request = inputs_from(inputs)
         wanted = target_from(target)
         provider = providers.find(wanted)
+        stages.done("loading ONNX Runtime and the EP")
         self._model = session.open_model(model, wanted, provider)
+        self._opened = model, wanted
+        stages.done("creating the session")
         where = session.placement(self._model)
         unsupported = None
         try:
@@ -80,8 +92,10 @@ class Worker:
         except Unsupported as error:
             unsupported = str(error)
             self._data = session.Data({}, [], [], {}, 0, False)
+        stages.done("inputs and first run")
         if unsupported is None and where["memcpy_nodes"] is None and where["nodes"] is not None:
             where["memcpy_nodes"] = nodes.count_copies(model, wanted, provider, self._data.arrays)
+            stages.done("counting Memcpy nodes in a profiled session")
         return {
             "ep": provider.name,
             "library": providers.library_name(wanted, provider),
@@ -100,6 +114,7 @@ class Worker:
             "expected": self._data.expected,
             "session_ns": self._model.session_ns,
             "first_run_ns": self._data.first_run_ns,
+            "stages": stages.spans,
             "runtime": _runtime(),
         }
 
@@ -128,13 +143,19 @@ class Worker:
         from ortbench.runtime import modes
         from ortbench.runtime.measure import Ranges
 
+        stages = _Stages()
         made = modes.make_mode(mode, self._model, self._data)
+        stages.done("binding, proving the fence")
         modes.check_outputs(made, self._model, self._data, self._request.rtol, self._request.atol)
+        stages.done("comparing outputs")
         zero_copy = self._zero_copy(made) if isinstance(made, modes.HostAccessibleMode) else None
+        if zero_copy is not None:
+            stages.done("proving zero-copy")
         estimates = {
             phase: _warm_up(call, warmup, WARMUP_NS if phase == TOTAL else WARMUP_NS // 5)
             for phase, call in made.phases().items()
         }
+        stages.done("warming up")
         self._modes[mode] = made
         self._ranges[mode] = Ranges(made)
         upload = made.upload_fence
@@ -144,6 +165,7 @@ class Worker:
             "fence": {**made.fence.to_dict(), "upload": None if upload is None else upload.to_dict()},
             "zero_copy": zero_copy,
             "estimates_ns": estimates,
+            "stages": stages.spans,
         }
 
     def _zero_copy(self, made: Any) -> Answer:
@@ -158,13 +180,15 @@ class Worker:
         assert isinstance(resident, modes.ResidentMode)
         return prove_zero_copy(made, resident, on_host=False).to_dict()
 
-    def block(self, mode: str, phase: str, n: int, drop: int) -> Answer:
-        """Time one block."""
+    def block(self, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> Answer:
+        """Time one block; for a timeline also say when each sample began."""
         from ortbench.runtime.measure import time_block
 
+        starts: list[int] | None = [] if timeline else None
         start = time.perf_counter_ns()
-        samples = time_block(self._modes[mode], self._ranges[mode], phase, n, drop)
-        return {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
+        samples = time_block(self._modes[mode], self._ranges[mode], phase, n, drop, starts=starts)
+        answer: Answer = {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
+        return answer if starts is None else {**answer, "starts_ns": starts}
 
     def finish(self, mode: str) -> Answer:
         """After the last block: the outputs as the timed runs left them, and the copies that are made only once."""
@@ -197,6 +221,20 @@ class Worker:
             self._capture.end()
         return {"listening": self._capture.listening}
 
+    def close_up(self, mode: str) -> Answer:
+        """Some inferences of a mode, each as its steps."""
+        from ortbench.runtime.closeup import close_up
+
+        return {"inferences": close_up(self._modes[mode])}
+
+    def profile(self) -> Answer:
+        """Some runs in a session with ONNX Runtime's profiler, and what it recorded of their nodes."""
+        from ortbench.runtime.profiling import profile_runs
+
+        path, target = self._opened
+        profile = profile_runs(path, target, self._model.provider, self._data.arrays, _PROFILED_RUNS)
+        return {"runs": profile.runs, "nodes": [asdict(event) for event in profile.events]}
+
     def devices(self, library: str | None = None) -> Answer:
         """Every EP and its devices, those of a library that is not a package included."""
         from ortbench.runtime.devices import list_devices
@@ -211,6 +249,20 @@ class Worker:
 
         _quiet_ort()
         return inspect_model(model, None if target is None else target_from(target), inputs_from(inputs))
+
+
+class _Stages:
+    """The parts of a request, one after the other."""
+
+    def __init__(self) -> None:
+        self.spans: list[tuple[str, int, int]] = []
+        self._begun = time.perf_counter_ns()
+
+    def done(self, name: str) -> None:
+        """A part has ended, and the next begins."""
+        now = time.perf_counter_ns()
+        self.spans.append((name, self._begun, now - self._begun))
+        self._begun = now
 
 
 def _warm_up(call: tuple[Callable[[Any, Any], object], Any, Any], count: int | None, budget_ns: int) -> float:

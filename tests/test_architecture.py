@@ -16,7 +16,7 @@ PACKAGE = ROOT / "ortbench"
 LAYERS = [
     ["errors", "units", "bars", "streams", "stats"],
     ["plan", "schedule", "result", "sequential"],
-    ["pairs", "islands", "nodetimes"],
+    ["pairs", "islands", "nodetimes", "trace"],
     ["advice", "compare", "nodes"],
     ["gate"],
     ["table", "livegate"],

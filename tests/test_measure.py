@@ -16,7 +16,7 @@ import pytest
 from ortbench.result import PHASE_NAMES
 from ortbench.runtime.fence import RUN, Fence
 from ortbench.runtime.measure import COLORS, DOMAIN, Ranges, time_block
-from ortbench.runtime.modes import TimedCall
+from ortbench.runtime.modes import Step, TimedCall
 from ortbench.runtime.tensors import Array
 from ortbench.schedule import TOTAL
 
@@ -62,6 +62,9 @@ class ScriptedMode:
 
     def phases(self) -> dict[str, TimedCall]:
         return {phase: (self._call(phase, ns), BINDING, OPTIONS) for phase, ns in TIMES_NS.items()}
+
+    def steps(self) -> list[Step]:
+        raise AssertionError("not asked for")
 
     def _call(self, phase: str, ns: int) -> Callable[[Any, Any], object]:
         def call(binding: Any, options: Any) -> None:

@@ -103,6 +103,12 @@ ActionOut = Annotated[
         "--action-json", metavar="PATH", help="Write what github-action-benchmark reads (customSmallerIsBetter)."
     ),
 ]
+Trace = Annotated[
+    str | None,
+    typer.Option(
+        "--trace", metavar="PATH", help="Write a timeline for Perfetto and chrome://tracing (.gz: compressed)."
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors; files are written.")]
 Force = Annotated[bool, typer.Option("--force", help="Compare what is not comparable, and say what differs.")]
 

@@ -36,6 +36,7 @@ from ortbench.cli.options import (
     Shape,
     Threads,
     Timeout,
+    Trace,
     Warmup,
     command_line,
     inputs_of,
@@ -43,7 +44,7 @@ from ortbench.cli.options import (
     options_for,
     target_of,
 )
-from ortbench.cli.writing import summarise_job, write
+from ortbench.cli.writing import check_writable, summarise_job, write, write_compressible
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
 from ortbench.plan import Loop, Plan, check, parse_share
 
@@ -94,6 +95,7 @@ def run(
     json_out: JsonOut = None,
     junit: JunitOut = None,
     action_json: ActionOut = None,
+    trace: Trace = None,
     quiet: Quiet = False,
 ) -> None:
     """Measure a model in its I/O modes: what copies and inference cost."""
@@ -104,6 +106,8 @@ def run(
         raise BadInput("with several --ep give a library as an --ep of its own, and no --device")
     if len(eps) > 1 and json_out is not None:
         raise BadInput("--json is for one --ep: every EP has a result.json in a folder of its own")
+    if trace is not None:
+        check_writable(trace, "--trace")
     inputs = inputs_of(input, expect, shape, dim, range_, seed, rtol, atol)
     loop = Loop(
         warmup=warmup,
@@ -117,16 +121,18 @@ def run(
         target = target_of(name, ep_library, device, own, session_config, threads, opt_level, require_placement)
         plans.append(Plan(model, target, inputs, modes_of(mode), loop, timeout, command=command_line(), nodes=nodes))
         check(plans[-1])
-    launched = _measure(plans, out, quiet)
+    launched = _measure(plans, out, quiet, trace is not None)
     _write_exports(launched.results, "ortbench run", junit, action_json)
     if len(plans) == 1:
         _show(launched, json_out, quiet)
     else:
         _show_side_by_side(launched, quiet)
+    if trace is not None:
+        _write_trace(launched, trace, quiet or json_out == "-")
     raise SystemExit(_exit_code(launched))
 
 
-def _measure(plans: Sequence[Plan], out: Path, quiet: bool) -> Launched:
+def _measure(plans: Sequence[Plan], out: Path, quiet: bool, traced: bool) -> Launched:
     from ortbench.launch import launch
 
     def folder() -> Path:
@@ -134,7 +140,7 @@ def _measure(plans: Sequence[Plan], out: Path, quiet: bool) -> Launched:
 
         return new_folder(out, run_name(plans))
 
-    return launch(plans, folder, _names(plans), quiet=quiet)
+    return launch(plans, folder, _names(plans), quiet=quiet, traced=traced)
 
 
 def _names(plans: Sequence[Plan]) -> list[str] | None:
@@ -199,6 +205,18 @@ def _write_exports(results: Sequence[Result], name: str, junit: str | None, acti
         write(junit, exports.junit(name, outcomes), "--junit")
     if action_json is not None:
         write(action_json, exports.action_json(results), "--action-json")
+
+
+def _write_trace(launched: Launched, path: str, quiet: bool) -> None:
+    """The timeline; what it lacks is said in a line each."""
+    from ortbench.trace import chrome_trace, to_json
+
+    trace = chrome_trace(launched.results, launched.timelines)
+    write_compressible(path, to_json(trace), "--trace")
+    for words in trace["otherData"]["missing"]:
+        print(f"ortbench: --trace lacks: {words}", file=sys.stderr)
+    if not quiet:
+        print(f"Timeline in {path}: open it at https://ui.perfetto.dev or in chrome://tracing")
 
 
 def _exit_code(launched: Launched) -> int:

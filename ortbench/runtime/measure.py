@@ -105,7 +105,13 @@ def _nothing(*_: Any) -> None:
 
 
 def time_block(
-    mode: Mode, ranges: Ranges, phase: str, n: int, drop: int, clock: Callable[[], int] = time.perf_counter_ns
+    mode: Mode,
+    ranges: Ranges,
+    phase: str,
+    n: int,
+    drop: int,
+    clock: Callable[[], int] = time.perf_counter_ns,
+    starts: list[int] | None = None,
 ) -> list[int]:
     """Time n iterations of one phase of a mode, after `drop` that are not recorded.
 
@@ -116,6 +122,7 @@ def time_block(
         n: samples to take.
         drop: iterations before them.
         clock: monotonic, ns.
+        starts: for a timeline: when each sample began is added to it.
 
     Returns:
         Durations in ns, in order.
@@ -140,6 +147,8 @@ def time_block(
                     if listening:
                         pop()
                 add(end - start)
+                if starts is not None:
+                    starts.append(start)
                 del kept  # what a run returned is freed outside the clock: it ends with the outputs readable
     return samples
 
