@@ -327,6 +327,9 @@ class Side:
             tell: what is going on, in words.
         """
         assert self.timeline is not None
+        if not self.modes:
+            self.timeline.missing.append("close-ups and profiled runs: no mode is left to look at")
+            return
         passes = [(f"close-up of {mode}", partial(self._close_up, self.timeline, mode)) for mode in self.modes]
         for name, go in [*passes, ("profiled runs", partial(self._profile, self.timeline))]:
             tell(f"{name} ({self.plan.target.ep})")

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
-from ortbench.result import Result
+from ortbench.plan import DEVICE
+from ortbench.result import Case, Result
 from ortbench.schedule import TOTAL
 
 MAX_SAMPLES = 100_000  # slices of samples in a trace: some 15 MB of text, which viewers still open in seconds
@@ -176,7 +177,7 @@ def chrome_trace(results: Sequence[Result], timelines: Sequence[Timeline], most:
         },
         "traceEvents": [
             *(event for process in processes for event in process.metadata),
-            *sorted(events, key=lambda event: (event["ts"], -event.get("dur", 0.0))),
+            *sorted(events, key=lambda event: event["ts"]),
         ],
     }
 
@@ -259,8 +260,9 @@ def _process(number: int, origin: int, result: Result, timeline: Timeline) -> _P
         if blocks or failures:
             track = process.track(f"mode {case.mode}")
             moved = {"upload": case.bytes_in, "download": case.bytes_out, TOTAL: _sum(case.bytes_in, case.bytes_out)}
+            fences = _fences(case)
             for block in blocks:
-                _add_block(process, track, block, moved.get(block.phase))
+                _add_block(process, track, block, moved.get(block.phase), fences.get(block.phase))
             for failure in failures:
                 process.mark(track, "failure", f"{failure.mode} failed", failure.at_ns, reason=failure.reason)
     for mode, iterations in timeline.close_ups.items():
@@ -269,6 +271,15 @@ def _process(number: int, origin: int, result: Result, timeline: Timeline) -> _P
             _add_close_up(process, track, index, steps)
     _add_profile(process, timeline)
     return process
+
+
+def _fences(case: Case) -> dict[str, str]:
+    """What ends a sample, by phase; a download waits for the device by itself, and so does what ends with one."""
+    if case.fence is None:
+        return {}
+    if case.mode == DEVICE:
+        return {"upload": case.fence["upload"]["kind"], "inference": case.fence["kind"]}
+    return {"inference": case.fence["kind"], TOTAL: case.fence["kind"]}
 
 
 def _sum(a: int | None, b: int | None) -> int | None:
@@ -283,15 +294,18 @@ def _measuring(timeline: Timeline) -> list[Span]:
     return [Span("measuring", first.start_ns, last.start_ns + last.duration_ns - first.start_ns)]
 
 
-def _add_block(process: _Process, track: int, block: TimedBlock, moved: int | None) -> None:
+def _add_block(process: _Process, track: int, block: TimedBlock, moved: int | None, fence: str | None) -> None:
     """A block, in it what ran before its first sample, and its samples.
 
     Args:
         process, track: where.
         block: with or without its samples.
         moved: bytes copied in one iteration, if known.
+        fence: what ends each sample, if anything does besides the work itself.
     """
     args: dict[str, Any] = {"round": block.round, "n": block.n, "dropped": block.dropped}
+    if fence is not None:
+        args["fence"] = fence
     if not block.starts_ns:
         args["samples"] = "left out"
     process.slice(track, "block", Span(f"{block.phase} block", block.start_ns, block.duration_ns, args))
@@ -334,10 +348,10 @@ def _nested(spans: Sequence[Span]) -> Iterator[Span]:
     """Events of one thread, each inside the one it began in.
 
     ONNX Runtime rounds starts and durations down to microseconds, so that a node of a subgraph may seem to end after
-    the node it belongs to.
+    the node it belongs to, and a node that took nothing to begin with the next one.
     """
     outer: list[Span] = []
-    for span in sorted(spans, key=lambda it: (it.start_ns, -it.duration_ns)):
+    for span in sorted(spans, key=lambda it: (it.start_ns, it.duration_ns > 0, -it.duration_ns)):
         while outer and outer[-1].end_ns <= span.start_ns:
             outer.pop()
         if outer and span.end_ns > outer[-1].end_ns:

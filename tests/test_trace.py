@@ -45,6 +45,7 @@ def scripted() -> tuple[Result, Timeline]:
     """A run of one mode with everything in it."""
     case = measured("device")
     case.bytes_in, case.bytes_out = 100, 20
+    case.fence = {"kind": "readback", "cost_ns": 500, "how": "", "upload": {"kind": "run", "cost_ns": 0, "how": ""}}
     timeline = Timeline(
         stages=[Span("loading", ORIGIN, 2_000_000), Span("creating the session", ORIGIN + 1_000_000, 999_999)],
         blocks=[
@@ -102,7 +103,7 @@ def test_every_event_of_a_scripted_run() -> None:
         slice_(1001, "stage", "loading", 0.0, 2000.0),
         slice_(1001, "stage", "creating the session", 1000.0, 999.999),
         slice_(1001, "stage", "measuring", 3000.0, 1008.0),
-        slice_(1002, "block", "upload block", 3000.0, 5.0, round=0, n=2, dropped=1),
+        slice_(1002, "block", "upload block", 3000.0, 5.0, round=0, n=2, dropped=1, fence="run"),
         slice_(1002, "block", "not recorded", 3000.0, 2.0, iterations=1),
         slice_(1002, "sample", "device/upload", 3002.0, 1.001, iteration=0, bytes=100),
         slice_(1002, "sample", "device/upload", 3003.001, 0.999, iteration=1, bytes=100),
@@ -146,9 +147,27 @@ def test_a_mode_that_gave_nothing_has_no_track() -> None:
     assert trace.order[trace.process] == ["stages"]
 
 
+@pytest.mark.parametrize(
+    ("mode", "fences"),
+    [
+        ("device", {"upload": "run", "inference": "readback", "download": None, "total": None}),
+        ("device-resident", {"total": "readback"}),
+        ("cpu", {"total": "readback"}),
+    ],
+)
+def test_blocks_name_the_fence_that_ends_their_samples(mode: str, fences: dict[str, str | None]) -> None:
+    """The total of mode `device` ends with its download, which waits by itself."""
+    case = measured(mode)
+    case.fence = {"kind": "readback", "upload": {"kind": "run"} if mode == "device" else None}
+    blocks = [block(mode, phase, ORIGIN + 10 + 100_000 * number, [9]) for number, phase in enumerate(fences)]
+    trace = whole([result_of(case)], [Timeline(stages=[Span("loading", ORIGIN, 10)], blocks=blocks)])
+    outer = [it for it in trace[f"mode {mode}"] if it.depth == 0]
+    assert {it.name.removesuffix(" block"): it.args.get("fence") for it in outer} == fences
+
+
 def test_of_too_many_samples_whole_blocks_are_left_out_evenly() -> None:
     blocks = [
-        block(mode, "total", ORIGIN + 100_000 * (2 * number + second), [1_000] * 4, first=4 * number, round=number)
+        block(mode, "total", ORIGIN + 10 + 100_000 * (2 * number + second), [1_000] * 4, first=4 * number, round=number)
         for number in range(6)
         for second, mode in enumerate(["cpu", "device"])
     ]
@@ -180,7 +199,12 @@ def test_nodes_have_a_track_for_each_ep_and_thread() -> None:
 
 def test_a_node_of_a_subgraph_ends_with_the_node_around_it() -> None:
     """ONNX Runtime's whole microseconds can make the inner one seem to end later."""
-    spans = [Span("If", ORIGIN, 9_000), Span("Add", ORIGIN + 1_000, 9_000), Span("Mul", ORIGIN + 9_000, 1_000)]
+    spans = [
+        Span("Shape", ORIGIN, 0),
+        Span("If", ORIGIN, 9_000),
+        Span("Add", ORIGIN + 1_000, 9_000),
+        Span("Mul", ORIGIN + 9_000, 1_000),
+    ]
     timeline = Timeline(
         stages=[Span("loading", ORIGIN, 10)],
         profiled_runs=[Span("profiled run 1", ORIGIN, 20_000)],
@@ -188,7 +212,7 @@ def test_a_node_of_a_subgraph_ends_with_the_node_around_it() -> None:
     )
     found = whole([result_of()], [timeline])["nodes on CPU"]
     assert [(it.name, it.start, it.end, it.depth) for it in found] == [
-        ("If", 0, 9_000, 0), ("Add", 1_000, 9_000, 1), ("Mul", 9_000, 10_000, 0)
+        ("Shape", 0, 0, 0), ("If", 0, 9_000, 0), ("Add", 1_000, 9_000, 1), ("Mul", 9_000, 10_000, 0)
     ]  # fmt: skip
 
 

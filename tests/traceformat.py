@@ -93,7 +93,7 @@ def read(text: str) -> Trace:
     described = [event for event in events if event["ph"] == "M"]
     happened = events[len(described) :]
     assert all(event["ph"] != "M" for event in happened), "metadata comes first"
-    assert happened == sorted(happened, key=lambda event: (event["ts"], -event.get("dur", 0))), "events by time"
+    assert happened == sorted(happened, key=lambda event: event["ts"]), "events by time"
     trace = Trace(data["otherData"])
     names = name_tracks(described, trace)
     assert {(event["pid"], event["tid"]) for event in happened} == set(names), "every thread is named, and used"
