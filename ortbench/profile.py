@@ -173,10 +173,10 @@ def sentences(profile: Profile) -> list[str]:
             "Nsight Systems recorded no range of domain ortbench: its version may be older than what the nvtx package "
             "needs, or the session was over before it listened."
         ]
-    return [_agreement(profile, recording), *_copy_share(recording), *_totals(recording)]
+    return [*_agreement(profile, recording), *_copy_share(recording), *_totals(recording)]
 
 
-def _agreement(profile: Profile, recording: Recording) -> str:
+def _agreement(profile: Profile, recording: Recording) -> list[str]:
     """How the ranges and the samples, which are of the same calls, compare in sum."""
     worst, where, missing = 0.0, "", []
     for case, phase in phases(profile.session):
@@ -189,9 +189,11 @@ def _agreement(profile: Profile, recording: Recording) -> str:
         if off >= worst:
             worst, where = off, name
     if missing:
-        return f"Nsight Systems has not as many ranges as ortbench has samples of {', '.join(missing)}."
+        return [f"Nsight Systems has not as many ranges as ortbench has samples of {', '.join(missing)}."]
+    if not where:
+        return []
     how = "agree" if worst < _APART else "differ"
-    return f"Nsight's ranges and ortbench's samples {how}: at most {worst:.1%} apart in sum ({where})."
+    return [f"Nsight's ranges and ortbench's samples {how}: at most {worst:.1%} apart in sum ({where})."]
 
 
 def _copy_share(recording: Recording) -> list[str]:

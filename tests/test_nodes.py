@@ -244,7 +244,6 @@ def test_the_terminal_has_the_tables_in_80_columns(
         operators=[{"op": long, "ep": None, "nodes": 99999, "ns": 999_000, "share": 0.999}],
     )
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(terminal, "_UNLIMITED", 80)
     terminal.print_result(found, "somewhere")
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80

@@ -18,7 +18,7 @@ import pytest
 from ortbench.result import Case, Result, load
 from ortbench.runtime.closeup import close_up
 from ortbench.runtime.fence import READBACK, Fence
-from ortbench.runtime.measure import time_block
+from ortbench.runtime.measure import DOMAIN, Ranges, time_block
 from ortbench.runtime.modes import Step
 from ortbench.trace import Failure, Node, Span, TimedBlock, Timeline, chrome_trace, to_json
 from tests import traceformat
@@ -26,7 +26,7 @@ from tests.conftest import MODELS, ROOT, command, lacking, ortbench
 from tests.refdevice import EP_NAME, Config
 from tests.refdevice import Trace as DeviceTrace
 from tests.scripted import measured, result_of
-from tests.test_measure import Script, ScriptedMode, ScriptedRanges
+from tests.test_measure import Script, ScriptedDomain, ScriptedMode, use
 from tests.traceformat import Slice, Trace
 from tests.truth import relu_model
 
@@ -239,10 +239,11 @@ def test_a_node_of_which_less_was_recorded() -> None:
 # What the worker gives
 
 
-def test_starts_are_the_readings_that_samples_begin_with() -> None:
+def test_starts_are_the_readings_that_samples_begin_with(monkeypatch: pytest.MonkeyPatch) -> None:
     script, starts = Script(), list[int]()
-    mode, ranges = ScriptedMode(script), ScriptedRanges(script, "device")
-    samples = time_block(mode, ranges, "upload", 2, 1, script.clock, starts)
+    use(monkeypatch, ScriptedDomain(script, DOMAIN))
+    mode = ScriptedMode(script)
+    samples = time_block(mode, Ranges(mode), "upload", 2, 1, script.clock, starts)
     assert samples == [101, 102]
     # The dropped one (100), two ranges pushed (7 each); the first sample, a range popped and one pushed.
     assert starts == [114, 114 + 101 + 14]
