@@ -18,6 +18,7 @@ from rich.cells import cell_len
 
 from ortbench import summary
 from ortbench.console import shortened, wrapped
+from ortbench.errors import DONE, REGRESSION
 from ortbench.gate import FAILED as CHECK_FAILED
 from ortbench.gate import PASSED, UNCLEAR, Check
 from ortbench.listing import print_devices, print_model
@@ -579,3 +580,22 @@ def test_progress(environment: dict[str, str], bar: bool, colours: bool, tmp_pat
     assert ("preparing cpu (cpu)" in text[:report]) is bar
     assert (ESCAPE.search(text) is not None) is colours
     assert ("\x1b" in text) is bar
+
+
+# A reader that has gone
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["gate", REPORT, "--min-speedup", "device-resident=99"], REGRESSION),
+        (["compare", REPORT, REPORT, "--markdown", "-"], DONE),
+    ],
+    ids=["gate", "compare"],
+)
+def test_a_report_that_nobody_reads_changes_no_exit_code(arguments: list[object], code: int) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command(*arguments), cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (code, b"")

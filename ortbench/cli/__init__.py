@@ -5,7 +5,6 @@ Nothing here imports onnxruntime, rich, scipy or pandas at start-up: `ortbench -
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
 from typing import Annotated, NoReturn
@@ -14,7 +13,7 @@ import typer
 
 from ortbench import __version__
 from ortbench.errors import BAD_INPUT, DONE, INTERRUPTED, OrtbenchError, one_line
-from ortbench.streams import accept_all_characters
+from ortbench.streams import accept_all_characters, flush
 
 app = typer.Typer(
     help="What ONNX Runtime's copies cost: a model in several I/O modes, side by side, on any execution provider.",
@@ -79,13 +78,11 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         print("ortbench: interrupted before anything was measured", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
-    except BrokenPipeError:
-        # The reader of a pipe (head, less) has gone; closing stdout here keeps Python from saying so at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(DONE) from None
     except Exception as error:
         # Typer keeps the class of its usage errors to itself; what they share is this method.
         if not hasattr(error, "format_message"):
             raise
         print(f"ortbench: {one_line(error.format_message())} (see --help)", file=sys.stderr)
         raise SystemExit(BAD_INPUT) from None
+    finally:
+        flush()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ortbench import streams
 from ortbench.errors import BadInput
 
 
@@ -21,9 +23,10 @@ def summarise_job(markdown: str) -> None:
 def write(path: str, text: str, option: str) -> None:
     """Write a text for other programs to a file or, with ``-``, to standard output: in UTF-8 in either case."""
     if path == "-":
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode())
-        sys.stdout.buffer.flush()
+        streams.flush()
+        with suppress(BrokenPipeError):  # comes again when the rest is flushed
+            sys.stdout.buffer.write(text.encode())
+        streams.flush()
         return
     _write_file(path, text, option)
 
