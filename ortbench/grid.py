@@ -21,16 +21,8 @@ _GAP = 2  # cells between two columns
 _BAR_LEAST, _BAR_MOST, _BAR_ENDLESS = 16, 60, 24  # cells of the longest bar; the last where lines have no end
 _WIDE = 118  # cells that leave room for long names
 _NAME_LEAST = 16  # cells that are left to a long name beside its figures
-_WORDS = {
-    "mode",
-    SPLIT,
-    "phase",
-    "result",
-    "verdict",
-    "step",
-    "case",
-    "fastest mode",
-}  # flush left; numbers flush right
+# Columns of words are flush left, those of numbers flush right.
+_WORDS = {"mode", SPLIT, "phase", "result", "verdict", "step", "case", "fastest mode"}
 _STYLES = {PASSED: "good", FASTER: "good", FAILED: "bad", SLOWER: "bad", BROKEN: "bad", UNCLEAR: "unclear"}
 FILL_STYLES = {FILLS["upload"]: "copy", FILLS["download"]: "copy", COPIES: "copy", FILLS["inference"]: "inference"}
 
