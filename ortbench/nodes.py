@@ -13,6 +13,7 @@ from ortbench.units import duration, size
 
 _MOST = 10  # rows of a table; the rest is one line
 _MOST_ISLANDS = 3  # that get a sentence each
+_MOST_KINDS = 5  # of operators in a sentence
 _LEAST = 0.005  # of a run: what rounds to 0 % is called less than 1 %
 _LITTLE = 0.02  # of a run: not worth a change to a model
 NARROW, WIDE = 19, 60  # characters of a name; with the shorter ones every table fits 80 columns
@@ -180,9 +181,12 @@ def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"…{text[1 - longest :]}"
 
 
-def _operators_of(island: dict[str, Any]) -> str:
-    counts = Counter(node["op"] for node in island["nodes"])
-    return ", ".join(f"{count} {op}" if count > 1 else op for op, count in counts.most_common())
+def _operators_of(island: dict[str, Any], most: int | None = None) -> str:
+    """An island's operators with how many nodes there are of each, the commonest first."""
+    counts = Counter(node["op"] for node in island["nodes"]).most_common()
+    named = [f"{count} {op}" if count > 1 else op for op, count in counts[:most]]
+    more = sum(count for _, count in counts) - sum(count for _, count in counts[:most])
+    return ", ".join([*named, *([f"{more} more"] if more else [])])
 
 
 # Sentences
@@ -196,11 +200,25 @@ def sentences(result: Result) -> list[str]:
     if not nodes["memcpy"]:
         return [_none(nodes, ep)]
     paying = [number for number, row in enumerate(nodes["islands"]) if row["to_host"] + row["from_host"]]
-    found = [_island(nodes, number, ep) for number in paying[:_MOST_ISLANDS]]
-    if paying[_MOST_ISLANDS:]:
-        share = sum(nodes["islands"][number]["share"] for number in paying[_MOST_ISLANDS:])
-        found.append(f"{len(paying) - _MOST_ISLANDS} more CPU islands take {_part(share)} of a run.")
+    alone = [number for number in paying if nodes["islands"][number]["share"] >= _LITTLE][:_MOST_ISLANDS]
+    others = [number for number in paying if number not in alone]
+    if len(others) == 1:
+        alone, others = [*alone, *others], []
+    only = len(nodes["islands"]) == 1
+    found = [_island(nodes["islands"][it], "a CPU island" if only else f"CPU island {it + 1}", ep) for it in alone]
+    if others:
+        name = f"{len(others)} {'more ' if alone else ''}CPU islands"
+        found.append(_island(_together([nodes["islands"][number] for number in others]), name, ep))
     return [*found, *_without_island(nodes, ep)]
+
+
+def _together(islands: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Several islands as if they were one."""
+    summed = {
+        key: None if any(row[key] is None for row in islands) else sum(row[key] for row in islands)
+        for key in ("to_host", "from_host", "bytes", "node_ns", "memcpy_ns", "share")
+    }
+    return {**summed, "nodes": [node for row in islands for node in row["nodes"]], "position": None}
 
 
 def outlook(copies: dict[str, Any]) -> list[str]:
@@ -220,16 +238,15 @@ def _none(nodes: dict[str, Any], ep: str) -> str:
     return f"No hidden copies: {'the one node' if ran == 1 else f'all {ran} nodes'} that ran {_be(ran)} on {ep}."
 
 
-def _island(nodes: dict[str, Any], number: int, ep: str) -> str:
-    island = nodes["islands"][number]
+def _island(island: dict[str, Any], name: str, ep: str) -> str:
     count, copies = len(island["nodes"]), island["to_host"] + island["from_host"]
-    name = "a CPU island" if len(nodes["islands"]) == 1 else f"CPU island {number + 1}"
     # A copy to the host waits for whatever the device still has to do, which is no cost of the island's.
     most = "up to " if island["to_host"] else ""
+    share = f"{most}{_part(island['share'])}" if island["share"] >= _LEAST else _part(island["share"])
     cost = (
-        f"{most if island['share'] >= _LEAST else ''}{_part(island['share'])} of a run is {name}: {_operators_of(island)} on the CPU "
-        f"{'forces' if count == 1 else 'force'} {_count(copies, 'Memcpy node')}"
-        f"{_moving(island)} ({most}{duration(island['memcpy_ns'])} in copies, {duration(island['node_ns'])} in "
+        f"{share} of a run is {name}: {_operators_of(island, _MOST_KINDS)} on the CPU "
+        f"{'forces' if count == 1 else 'force'} {_count(copies, 'Memcpy node')}{_moving(island)} "
+        f"({most}{duration(island['memcpy_ns'])} in copies, {duration(island['node_ns'])} in "
         f"{'the node' if count == 1 else 'nodes'})."
     )
     return f"{cost[0].upper()}{cost[1:]} {_advice(island, ep)}"
@@ -250,7 +267,7 @@ _PLACES = {
 
 def _advice(island: dict[str, Any], ep: str) -> str:
     if island["share"] < _LITTLE:
-        return "That is little: it can stay."
+        return f"That is little: {'it' if island['position'] else 'they'} can stay."
     rare = _rare(island)
     found = []
     if island["position"] in _PLACES:

@@ -19,7 +19,8 @@ nothing of them is in any case. Medians over the runs: ``ns`` in a run, ``share`
   known.
 - ``islands``: nodes on the CPU that hang together: ``nodes`` (``name``, ``op``, ``reads``, ``ns``), ``position``
   (``start``, ``end``, ``middle``, ``apart``; see `ortbench.islands.position`), ``node_ns``, ``to_host`` and ``from_host``
-  (Memcpy nodes that it forces), ``bytes`` and ``memcpy_ns`` of these, ``ns`` of both, ``share``.
+  (Memcpy nodes that it forces), ``bytes`` and ``memcpy_ns`` of these, ``ns`` of both, ``share``. Where an EP compiles, a
+  node that ONNX Runtime made of several on the CPU may be in no island, only in ``operators``.
 - ``problem``: why tensors, ``forced_by`` and islands are not known, else null.
 
 A case is one mode: see `Case`. Durations are integer nanoseconds, sizes bytes.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -238,6 +240,26 @@ def test_a_pass_that_fails_is_a_warning_and_the_result_stays(
     (warning,) = result["warnings"]
     assert (warning["code"], warning["message"][: len(words)]) == ("nodes-failed", words)
     assert result["cases"][0]["phases"]["total"]["n"] == 3
+
+
+def test_ctrl_c_gives_the_pass_up_and_keeps_the_result(library: Path, tmp_path: Path) -> None:
+    arguments = ["--mode", "device-resident", "--iterations", "3", "--warmup", "1", "--nodes"]
+    line = command("run", MODELS / "tiny.onnx", "--ep-library", library, *arguments, "--out", tmp_path)
+    environment = {**os.environ, **Config(compute_us=100, hang_run="4:host").environ()}
+    with subprocess.Popen(line, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        while not [path for path in tmp_path.glob("*/result.json") if json.loads(path.read_text())["stopped"]]:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(0.2)  # the result is saved right before the pass begins, which then never ends
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "\ndevice-resident" in out
+    result = json.loads(next(tmp_path.glob("*/result.json")).read_text())
+    assert (result["stopped"], result["nodes"]) == ("iterations: 3 per mode", None)
+    assert len(list(tmp_path.glob("*/table.md"))) == 1
 
 
 def test_the_cpu_ep_has_times_and_no_copies(tmp_path: Path) -> None:

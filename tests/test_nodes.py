@@ -172,15 +172,32 @@ def test_an_island_gets_a_sentence_that_says_what_to_do(changed: dict[str, Any],
     assert nodes.sentences(with_nodes(**changed)) == [expected]
 
 
-def test_of_many_islands_the_costliest_get_sentences() -> None:
+def test_of_many_islands_the_costliest_get_sentences_and_the_others_one() -> None:
     quiet = island(to_host=0, from_host=0)
-    found = nodes.sentences(with_nodes(islands=[*[island()] * 2, quiet, *[island(share=0.05)] * 3]))
+    found = nodes.sentences(with_nodes(islands=[*[island()] * 3, quiet, *[island("Sqrt", 2, share=0.05)] * 3]))
     assert [sentence.partition(":")[0] for sentence in found] == [
         "Up to ≈18% of a run is CPU island 1",
         "Up to ≈18% of a run is CPU island 2",
-        "Up to ≈5% of a run is CPU island 4",
-        "2 more CPU islands take ≈10% of a run.",
+        "Up to ≈18% of a run is CPU island 3",
+        "Up to ≈15% of a run is 3 more CPU islands",
     ]
+    assert found[-1].partition(": ")[2] == (
+        "6 Sqrt on the CPU force 6 Memcpy nodes that move 12.0 kB a run (up to 240 µs in copies, 300 µs in nodes). "
+        f"U{USE} {THEN}"
+    )
+
+
+def test_islands_that_are_little_each_are_judged_together() -> None:
+    kinds = [island(op, share=0.01) for op in ("A", "B", "C", "D", "E", "F", "A")]
+    (sentence,) = nodes.sentences(with_nodes(islands=kinds))
+    assert sentence.startswith(
+        "Up to ≈7% of a run is 7 CPU islands: 2 A, B, C, D, E, 1 more on the CPU force 14 Memcpy"
+    )
+    assert sentence.endswith(f"U{USE} {THEN}")
+    (sentence,) = nodes.sentences(with_nodes(islands=[island(share=0.001)] * 2))
+    assert sentence.endswith("That is little: they can stay.")
+    alone = nodes.sentences(with_nodes(islands=[island(), island(share=0.001)]))
+    assert alone[1].startswith("Less than 1% of a run is CPU island 2: ")
 
 
 def test_no_hidden_copies() -> None:
