@@ -136,7 +136,7 @@ def named_copies(graph: Sequence[Node], timed: Sequence[Timed]) -> list[Node] | 
 
 def _fits(copied: Timed, nodes: Sequence[Timed]) -> bool:
     """Whether each of some nodes reads or gives a tensor of the type and shape that was copied."""
-    return all(copied.reads[0] in (*node.reads, *node.gives) for node in nodes)
+    return all(kind in (*node.reads, *node.gives) for node in nodes for kind in copied.reads[:1])
 
 
 def summary(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -12,8 +9,8 @@ import pytest
 
 from ortbench.errors import BenchmarkFailed
 from ortbench.plan import Inputs, Target
-from ortbench.runtime import profiling, providers, session
-from tests.conftest import MODELS, ROOT
+from ortbench.runtime import nodes, profiling, providers, session
+from tests.conftest import MODELS
 
 TARGET = Target(ep="cpu")
 PATH = str(MODELS / "image_classifier.onnx")
@@ -96,24 +93,28 @@ def test_the_profiles_file_is_removed() -> None:
         recorder.take({}, 1)
 
 
-_ON_A_DEVICE = """
-import json, sys
-from ortbench.plan import Inputs, Target
-from ortbench.runtime import profiling, providers, session
-
-path, target = sys.argv[1], Target(ep="webgpu")
-provider = providers.find(target)
-arrays = session.make_data(path, session.open_model(path, target, provider), Inputs()).arrays
-profile = profiling.profile_runs(path, target, provider, arrays, 3)
-print(json.dumps([[event.op, event.ep] for event in profile.events if event.run == 2]))
-"""
+def in_a_run(name: str, ts: int, dur: int, op: str, size: int = 0) -> dict[str, Any]:
+    shape = [{"float": [2, size]}]
+    return node_event(
+        f"{name}_kernel_time", ts, dur, op_name=op, provider="P", node_index="3", output_size=str(size),
+        input_type_shape=shape, output_type_shape=[*shape, {"int64": []}],
+    )  # fmt: skip
 
 
-def test_a_profile_of_a_device_has_its_memcpy_nodes(software_gpu: tuple[str, ...]) -> None:
-    line = [*software_gpu, sys.executable, "-c", _ON_A_DEVICE, str(MODELS / "cpu_island.onnx")]
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)
-    gpu, cpu = "WebGpuExecutionProvider", "CPUExecutionProvider"
-    assert json.loads(done.stdout.splitlines()[-1]) == [
-        ["Gemm", gpu], ["Relu", gpu], ["Reshape", gpu], ["MemcpyToHost", gpu], ["Det", cpu], ["MemcpyFromHost", gpu],
-        ["Gemm", gpu], ["Softmax", gpu],
-    ]  # fmt: skip
+def test_a_nodes_time_is_without_that_of_the_nodes_inside_it() -> None:
+    recorded = [
+        in_a_run("before", 10, 0, "Relu"),  # took less than a microsecond, and is not inside what follows
+        in_a_run("body", 12, 3, "Add", 8),
+        in_a_run("body", 16, 4, "Add", 8),
+        in_a_run("loop", 10, 12, "Loop"),
+        in_a_run("body", 22, 1, "Add", 8),  # one of the same name outside
+        run_event(10, 14),
+        in_a_run("loop", 30, 5, "Loop"),
+        run_event(30, 6),
+    ]
+    before, loop, body, other = nodes.node_times(profiling.read(recorded, 0, 2))
+    assert (before.ns, before.inside) == ((0, 0), None)
+    assert (loop.ns, loop.inside, loop.number) == ((5_000, 5_000), None, 3)
+    assert (body.name, body.ns, body.inside, body.bytes) == ("body", (7_000, 0), 1, 16)
+    assert (other.name, other.ns, other.inside) == ("body", (1_000, 0), None)
+    assert (body.reads, body.gives) == (("float[2,8]",), ("float[2,8]", "int64[]"))
