@@ -73,12 +73,21 @@ class Remark:
 
 @dataclass(frozen=True)
 class Section:
-    """A titled table with paragraphs above it. `words`: its cells are words, so they may wrap."""
+    """A titled table with paragraphs above it.
+
+    Attributes:
+        title: of both.
+        table: its first column is on the left.
+        paragraphs: what there is to say about it.
+        words: it has no headings, only words and what they mean, which may take several lines.
+        left: further columns of text, which stand on the left of theirs.
+    """
 
     title: str
     table: Table | None
     paragraphs: tuple[str, ...] = ()
     words: bool = False
+    left: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -373,4 +382,7 @@ def _side_by_side(results: Sequence[Result], names: Sequence[str]) -> Section | 
     table, unit = comparison(results, names, _SAME, in_order=False)
     if not table.rows:
         return None
-    return Section("Side by side", _with_unit(table, unit, (*names, "median")), (comparison_legend(results, _SAME),))
+    said = (comparison_legend(results, _SAME),)
+    return Section(
+        "Side by side", _with_unit(table, unit, (*names, "median")), said, left=("phase", "result", "verdict")
+    )

@@ -229,6 +229,7 @@ def test_results_that_may_be_compared_are() -> None:
     found = page(old, new, names=["old", "new"])
     assert found.text("h1") == ["≈60% of a run with CPU tensors is copies"]
     assert "Side by side" in found.text("h2")
+    assert [it for it in found.all("th") if it.get("class") == "left"] == [{"scope": "col", "class": "left"}] * 2
     assert "old → new: ONNX Runtime: 1.28.0 → 1.29.0" in found.text("li")
 
 
