@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ortbench import __version__, figures, plots, units
+from ortbench import __version__, figures, nodes, plots, units
 from ortbench.advice import copy_share, fastest, headline, headline_of_many, is_faster, sentences
 from ortbench.compare import changes, mismatches
 from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, MODES, RESIDENT
@@ -69,6 +69,15 @@ class Remark:
     text: str
     kind: str = ""
     word: str = ""
+
+
+# By the first heading of the tables of `ortbench.nodes`.
+_NODE_TITLES = {
+    "operator": "Nodes by operator",
+    "on": "Nodes by execution provider",
+    "copied tensor": "Copies inside the graph",
+    "island": "Islands on the CPU",
+}
 
 
 @dataclass(frozen=True)
@@ -191,16 +200,22 @@ def _facts(result: Result) -> Iterator[Fact]:
     measured = [case for case in result.cases if case.status == OK and case.median(TOTAL)]
     if not measured:
         return
-    cpu, share = result.case(CPU), copy_share(result)
-    if share and cpu is not None and cpu.derived is not None:
+    cpu, copied = result.case(CPU), copy_share(result)
+    if copied and cpu is not None and cpu.derived is not None:
         took, total = units.duration(cpu.derived["copies_ns"]), units.duration(cpu.median(TOTAL) or 0)
-        yield Fact("Copies", f"{DERIVED}{share:.0%}", f"of a run with CPU tensors: {DERIVED}{took} of {total}")
+        yield Fact(
+            "Copies", f"{DERIVED}{units.share(copied)}", f"of a run with CPU tensors: {DERIVED}{took} of {total}"
+        )
     best, shown = fastest(result), measured[0]
     if best is not None and best.vs_cpu is not None:
         interval = best.vs_cpu["ci95"]
-        sure = f" (95 %: {interval[0]:.2f} to {interval[1]:.2f})" if interval else "; too few blocks for an interval"
+        sure = (
+            f" (95 %: {units.ratio(interval[0])} to {units.ratio(interval[1])})"
+            if interval
+            else "; too few blocks for an interval"
+        )
         less = "" if is_faster(best) else ", not measurably faster"
-        yield Fact("Fastest mode", f"{best.vs_cpu['ratio']:.2f}×", f"{best.mode} against cpu{sure}{less}")
+        yield Fact("Fastest mode", f"{units.ratio(best.vs_cpu['ratio'])}×", f"{best.mode} against cpu{sure}{less}")
         shown = best if is_faster(best) else shown
     median = shown.median(TOTAL) or 1
     yield Fact("One inference", units.duration(median), f"{shown.mode}, {units.rate(1e9 / median)} runs a second")
@@ -232,6 +247,7 @@ def _sections(result: Result) -> Iterator[Section]:
     """The tables of a result, in their order; what another module has to say about a result is one more line here."""
     yield from _table(result)
     yield _placement(result)
+    yield from _nodes(result)
     yield _environment(result)
 
 
@@ -248,19 +264,36 @@ def _with_unit(table: Table, unit: str, timed: Sequence[str]) -> Table:
 
 
 def _placement(result: Result) -> Section:
-    nodes, left = result.placement["nodes"], result.placement.get("cpu_operators") or {}
-    rows = tuple((ep, str(count)) for ep, count in nodes.items())
+    placed, left = result.placement["nodes"], result.placement.get("cpu_operators") or {}
+    if placed is None:
+        return Section(
+            "Placement", None, ("This ONNX Runtime or model format does not report where nodes are placed.",)
+        )
+    rows = tuple((ep, str(count)) for ep, count in placed.items())
     said = []
     if left:
         listed = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in left.items())
         said.append(f"Left on the CPU: {listed}.")
     memcpy = result.placement["memcpy_nodes"]
-    said.append(
-        f"{memcpy} Memcpy nodes copy between CPU and device inside every run."
-        if memcpy
-        else "No copies between nodes: there is no Memcpy node in the graph."
-    )
+    if memcpy:
+        said.append(f"{memcpy} Memcpy nodes copy between CPU and device inside every run.")
+    elif memcpy is None:
+        said.append("How many Memcpy nodes copy inside a run is not known.")
+    else:
+        said.append("No copies between nodes: there is no Memcpy node in the graph.")
     return Section("Placement", Table(("execution provider", "nodes"), rows, ()), tuple(said))
+
+
+def _nodes(result: Result) -> Iterator[Section]:
+    """What `--nodes` found."""
+    if result.nodes is None:
+        return
+    said: tuple[str, ...] = (nodes.heading(result),)
+    for section in nodes.sections(result.nodes, nodes.WIDE):
+        rest = ((section.rest, *[""] * (len(section.columns) - 1)),) if section.rest else ()
+        table = Table(section.columns, (*section.rows, *rest), ())
+        yield Section(_NODE_TITLES[section.columns[0]], table, said, left=section.left)
+        said = ()
 
 
 def _environment(result: Result) -> Section:
@@ -362,9 +395,9 @@ def _overview_row(result: Result, modes: Sequence[str]) -> list[str]:
     share, best = copy_share(result), fastest(result)
     clear = best is not None and is_faster(best)
     return [
-        NOTHING if share is None else f"{DERIVED}{share:.0%}",
+        NOTHING if share is None else f"{DERIVED}{units.share(share)}",
         NOTHING if best is None else best.mode if clear else "none for certain",
-        NOTHING if best is None or best.vs_cpu is None else f"{best.vs_cpu['ratio']:.2f}×",
+        NOTHING if best is None or best.vs_cpu is None else f"{units.ratio(best.vs_cpu['ratio'])}×",
         *(_median_cell(by_mode.get(mode)) for mode in modes),
     ]
 

@@ -20,6 +20,7 @@ from ortbench.result import Result, load, save
 from tests.conftest import MODELS, ROOT, ortbench
 from tests.odd import EVIL, ODD, PAGES, SEVERAL, page_of, usual
 from tests.scripted import measured, result_of, steady
+from tests.test_nodes import profiled
 
 VOID = {"meta", "br"}
 REPORTS = [
@@ -397,3 +398,28 @@ def test_a_pipe_gets_the_page_and_stays_a_pipe(saved: Callable[[str, Result], Pa
 def test_the_pages_in_reports_say_what_the_present_code_does(folder: Path) -> None:
     there, now = Page((folder / "report.html").read_text()), page(load(folder / "result.json"))
     assert there.texts == now.texts
+
+
+def test_what_nodes_take_and_copy_has_tables_of_its_own() -> None:
+    made = result_of(measured("cpu", total=steady([900_000])))
+    made.nodes = profiled(
+        operators=[{"op": f"Op{n}", "ep": None, "nodes": 1, "ns": 9, "share": 0.1} for n in range(12)]
+    )
+    texts = [text for _, text in Page(build_page([made], ["a"])).texts]
+    for expected in (
+        "Nodes by operator",
+        "Nodes by execution provider",
+        "Copies inside the graph",
+        "Islands on the CPU",
+        "matrices",
+        "and 2 more: 20.0 % of a run",
+    ):
+        assert expected in texts
+    assert sum(text.startswith("Nodes: 20 runs in ONNX Runtime's profiler") for text in texts) == 1
+
+
+def test_a_placement_that_is_not_known_is_said() -> None:
+    made = result_of(measured("cpu", total=steady([900_000])))
+    made.placement = {"nodes": None, "memcpy_nodes": None, "cpu_operators": {}}
+    texts = [text for _, text in Page(build_page([made], ["a"])).texts]
+    assert "This ONNX Runtime or model format does not report where nodes are placed." in texts
