@@ -225,7 +225,7 @@ def _write_trace(launched: Launched, path: str, quiet: bool) -> None:
     for words in trace["otherData"]["missing"]:
         print(f"ortbench: --trace lacks: {words}", file=sys.stderr)
     if not quiet:
-        print(f"Timeline in {path}: open it at https://ui.perfetto.dev or in chrome://tracing")
+        print(f"Timeline in {path}; open it at ui.perfetto.dev or in chrome://tracing")
 
 
 def _exit_code(launched: Launched) -> int:
