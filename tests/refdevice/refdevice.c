@@ -89,6 +89,8 @@ static Status *copy_tensor(const void *from, const void *to, const Stream *strea
     copy_release(&copy->op);
     return fail("the reference device was told to fail this %s", upload ? "upload" : "download");
   }
+  if (fails(&device_config.abort_copy, (Memory)copy->op.event.memory)) abort();
+  copy->wrong = fails(&device_config.wrong_copy, (Memory)copy->op.event.memory);
   submit_copy(copy, stream);
   return NULL;
 }

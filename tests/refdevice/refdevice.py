@@ -82,6 +82,10 @@ class Config:
     """Trigger: a run that never returns."""
     wrong_run: str = "0"
     """Trigger: a run whose first output has one wrong value, its first."""
+    abort_copy: str = "0"
+    """Trigger: a copy, whatever its direction, that calls abort()."""
+    wrong_copy: str = "0"
+    """Trigger: a copy, whatever its direction, whose first byte arrives wrong."""
     trace: Path | None = None
     """File for the trace; None keeps none."""
     trace_records: int = 1_000_000

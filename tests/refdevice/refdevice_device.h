@@ -85,7 +85,7 @@ typedef struct {
   Link upload, download, device_copy;
   double compute_ns, ha_copies, spin_ns;
   Honesty honesty;
-  Trigger fail_upload, fail_download, fail_alloc, fail_alloc_bytes, abort_run, hang_run, wrong_run;
+  Trigger fail_upload, fail_download, fail_alloc, fail_alloc_bytes, abort_run, hang_run, wrong_run, abort_copy, wrong_copy;
 } Config;
 
 typedef enum { KNOB_US, KNOB_NUMBER, KNOB_HONESTY, KNOB_TRIGGER, KNOB_TEXT } KnobType;
@@ -112,6 +112,8 @@ static const struct {
     {"abort_run", KNOB_TRIGGER, offsetof(Config, abort_run)},
     {"hang_run", KNOB_TRIGGER, offsetof(Config, hang_run)},
     {"wrong_run", KNOB_TRIGGER, offsetof(Config, wrong_run)},
+    {"abort_copy", KNOB_TRIGGER, offsetof(Config, abort_copy)},
+    {"wrong_copy", KNOB_TRIGGER, offsetof(Config, wrong_copy)},
     {"trace", KNOB_TEXT, 0},         /* environment only, read by trace_open */
     {"trace_records", KNOB_TEXT, 0}, /* environment only, read by trace_open */
 };
@@ -743,11 +745,16 @@ typedef struct {
   Op op;
   char *from, *to;
   Block *from_block, *to_block;
+  bool wrong;
 } Copy;
 
 static void copy_work(Op *op) { copy_tail(((Copy *)op)->to, ((Copy *)op)->from, op->event.bytes); }
 
-static void copy_finish(Op *op) { copy_head(((Copy *)op)->to, ((Copy *)op)->from, op->event.bytes); }
+static void copy_finish(Op *op) {
+  Copy *copy = (Copy *)op;
+  copy_head(copy->to, copy->from, op->event.bytes);
+  if (copy->wrong && op->event.bytes) copy->to[0]++; /* not undone by a copy back that is wrong too */
+}
 
 static void copy_release(Op *op) {
   Copy *copy = (Copy *)op;

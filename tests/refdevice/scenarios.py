@@ -386,6 +386,19 @@ def failures(bench: Bench) -> Findings:
 SESSION: list[Any] = [None]
 
 
+def wrong_copies(bench: Bench) -> Findings:
+    """Two round trips, up from HOST_ACCESSIBLE memory and down to the host's: how many values each brought back wrong."""
+    x = numbers(1000)
+    source, target, back = bench.empty(1000, "host_accessible"), bench.empty(1000, "default"), np.empty_like(x)
+    source.numpy()[...] = x
+    found = []
+    for _ in range(2):
+        copy(source, target)
+        copy(target, host(back))
+        found.append(int(np.count_nonzero(back != x)))
+    return {"wrong": found}
+
+
 def wrong_outputs(bench: Bench, kind: str) -> Findings:
     """Which modes see a wrong output if only the runs of one memory are wrong, from the second on."""
     x = numbers(16)

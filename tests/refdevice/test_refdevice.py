@@ -316,6 +316,21 @@ def test_outputs_are_wrong_in_one_memory_only(run: Run, memory: str) -> None:
     assert wrong == {name: [0, 1, 1] if name == memory else [0, 0, 0] for name in MEMORIES[1:]}
 
 
+@pytest.mark.parametrize(
+    ("trigger", "wrong"), [("0", [0, 0]), ("3", [0, 1]), ("2:default", [1, 0]), ("1+:host", [0, 0])]
+)
+def test_a_copy_is_wrong_when_told(run: Run, trigger: str, wrong: list[int]) -> None:
+    outcome = run("wrong_copies", wrong_copy=trigger)
+    assert outcome.found == {"wrong": wrong}
+    assert outcome.trace.failures() == ["wrong_copy"] * sum(wrong)
+
+
+def test_a_copy_aborts_when_told(run: Run) -> None:
+    outcome = run("wrong_copies", code=-signal.SIGABRT, abort_copy="4")
+    assert outcome.trace.failures() == ["abort_copy"]
+    assert len(outcome.trace.of("upload", "download")) == 3
+
+
 @pytest.mark.parametrize("honesty", ["sync", "async"])
 def test_hidden_copies_take_time_and_are_witnessed(run: Run, honesty: Honesty) -> None:
     config = Config(upload_latency_us=300, download_latency_us=400)
