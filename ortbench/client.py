@@ -14,9 +14,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ortbench.copyplan import CopyPlan
 from ortbench.environment import is_profiled
 from ortbench.errors import BAD_INPUT, BadInput, BenchmarkFailed, Unsupported, one_line
 from ortbench.plan import Plan
@@ -206,6 +208,13 @@ def open_worker(plan: Plan) -> Client:
     else:
         client = worker_for(plan)
     client.send("open", **plan.worker_request())
+    return client
+
+
+def open_copies(plan: CopyPlan) -> Client:
+    """A fresh worker that has been sent the EP whose copies it is to time."""
+    client = Client(plan.timeout_s)
+    client.send("bandwidth_open", target=asdict(plan.target), seed=plan.seed)
     return client
 
 

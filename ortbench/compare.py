@@ -49,7 +49,7 @@ def mismatches(one: Result, other: Result) -> list[str]:
         found = [f"model: {_model(one)} and {_model(other)}"]
     mine, theirs = _identity(one), _identity(other)
     return found + [
-        f"{name}: {_short(mine[name])} and {_short(theirs[name])}" for name in mine if mine[name] != theirs[name]
+        f"{name}: {short(mine[name])} and {short(theirs[name])}" for name in mine if mine[name] != theirs[name]
     ]
 
 
@@ -59,22 +59,28 @@ def _model(result: Result) -> str:
 
 def _identity(result: Result) -> dict[str, Any]:
     """What a result was measured on, besides the model."""
-    device, cpu = result.target["device"], result.environment["cpu"]
+    shapes = {tensor["name"]: tensor["shape"] for tensor in result.model["inputs"]}
+    return {"shapes": shapes, **machine(result.target, result.environment)}
+
+
+def machine(target: dict[str, Any], environment: dict[str, Any]) -> dict[str, Any]:
+    """Which EP, device and machine something was measured on, as results and bandwidth sweeps describe them."""
+    device, cpu = target["device"], environment["cpu"]
     return {
-        "shapes": {tensor["name"]: tensor["shape"] for tensor in result.model["inputs"]},
-        "EP": result.target["ep"],
+        "EP": target["ep"],
         "device": {key: device.get(key) for key in ("type", "vendor_id", "device_id")},
         "CPU": cpu["model"],
         "cores": cpu.get("usable_cores"),
-        "GPUs": [gpu.get("name") for gpu in result.environment["gpus"]],
+        "GPUs": [gpu.get("name") for gpu in environment["gpus"]],
     }
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A value that identifies something, for a message."""
     if value is None:
         return "default"
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_short(item)}" for key, item in value.items() if item is not None) or "none"
+        return ", ".join(f"{key} {short(item)}" for key, item in value.items() if item is not None) or "none"
     if isinstance(value, list):
         separator = "x" if value and isinstance(value[0], int) else ", "
         return separator.join(map(str, value)) or "none"
@@ -114,7 +120,7 @@ def changes(one: Result, other: Result) -> list[str]:
         ("OS", one.environment.get("os"), other.environment.get("os")),
     ):
         if a != b:
-            found.append(f"{name}: {_short(a)} → {_short(b)}")
+            found.append(f"{name}: {short(a)} → {short(b)}")
     return found
 
 

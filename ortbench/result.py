@@ -5,9 +5,10 @@ Schema 1. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do 
 Top level: ``schema_version``, ``tool`` (name, version), ``created`` (UTC, ISO 8601), ``command``, ``environment``,
 ``model`` (path, sha256, inputs, outputs), ``target`` (ep, device, memory, fence, ep_options, …), ``placement`` (nodes
 per EP, memcpy_nodes), ``setup`` (session_ns, seed, run_id: results of one run, whose blocks alternated, share it),
-``stopped``, ``warnings`` (code, message), ``cases``, with ``--nodes`` ``nodes`` (else null), and
-``link``, null where no bandwidth sweep of the same device was found: of ``upload`` and ``download`` the ``[bytes, ns]`` of
-each size.
+``stopped``, ``warnings`` (code, message), ``cases``, ``nodes`` (null without ``--nodes``) and ``link``, null where no
+bandwidth sweep of the same device was found: ``from``, ``created``, ``memory`` (the host's side of the copies), ``upload``
+and ``download`` (``[bytes, ns]`` of each size), ``peak`` (by direction: gbps, bytes, memory), and ``shares``: see
+`ortbench.link`.
 
 ``nodes`` is what ONNX Runtime's profile of some runs after the measurement says. Its times are the host's, profiling has
 slowed them, and on an EP that works asynchronously a node's time is that of its launch: they are shares and hints, and
@@ -34,7 +35,7 @@ import json
 import os
 import re
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -120,11 +121,16 @@ class Result:
 
 
 def to_json(result: Result) -> str:
-    """The result file's text: indented, with lists of numbers on one line each."""
+    """The result file's text."""
+    return json_text({"schema_version": result.schema_version, **vars(result)})
+
+
+def json_text(data: dict[str, Any]) -> str:
+    """Data as a file's text: indented, with lists of numbers on one line each; a dataclass is its attributes."""
     folded: list[str] = []
 
     def fold(value: Any) -> Any:
-        if isinstance(value, (Stats, Case)):
+        if is_dataclass(value):
             value = vars(value)
         if isinstance(value, dict):
             return {key: fold(item) for key, item in value.items()}
@@ -135,8 +141,7 @@ def to_json(result: Result) -> str:
             return [fold(item) for item in value]
         return value
 
-    ordered = {"schema_version": result.schema_version, **vars(result)}
-    text = json.dumps(fold(ordered), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(fold(data), indent=2, ensure_ascii=False, allow_nan=False)
     return re.sub(r'"\\u0000(\d+)"', lambda match: folded[int(match[1])], text) + "\n"
 
 

@@ -4,8 +4,9 @@ It runs as ``python -m ortbench.worker``. Requests come as JSON lines on standar
 on what was standard output; whatever libraries print there goes to standard error instead. It ends with its input.
 
 Requests (``do``): ``open``, ``save_outputs``, ``hold_outputs``, ``prepare``, ``block``, ``finish``, ``nodes``,
-``capture``, ``close_up``, ``profile``, ``devices``, ``inspect``. An answer is ``{"ok": …}`` or ``{"error": message,
-"exit_code": n}``.
+``capture``, ``close_up``, ``profile``, ``devices``, ``inspect``, and for bandwidth sweeps, which have no session,
+``bandwidth_open``, ``bandwidth_add``, ``bandwidth_prove``, ``bandwidth_block``, ``bandwidth_finish``. An answer is
+``{"ok": …}`` or ``{"error": message, "exit_code": n}``.
 
 ``stages`` in an answer, and whatever else is there for a timeline, are lists of name, start and duration, in ns of
 `time.perf_counter_ns`.
@@ -30,6 +31,7 @@ from ortbench.errors import OrtbenchError, Unsupported, ort_text
 from ortbench.schedule import TOTAL
 
 WARMUP_NS = 500_000_000
+COPY_WARMUP_NS = 20_000_000  # of one size and direction; there are dozens, and copies have no kernels to choose
 _MIN_WARMUP, _MAX_WARMUP = 2, 1000
 _ONCE_REPEATS = 5
 _PROFILED_RUNS = 3
@@ -60,6 +62,11 @@ class Worker:
             "profile": self.profile,
             "devices": self.devices,
             "inspect": self.inspect,
+            "bandwidth_open": self.bandwidth_open,
+            "bandwidth_add": self.bandwidth_add,
+            "bandwidth_prove": self.bandwidth_prove,
+            "bandwidth_block": self.bandwidth_block,
+            "bandwidth_finish": self.bandwidth_finish,
         }
         arguments = dict(request)
         try:
@@ -249,6 +256,55 @@ class Worker:
 
         _quiet_ort()
         return inspect_model(model, None if target is None else target_from(target), inputs_from(inputs))
+
+    def bandwidth_open(self, target: dict[str, Any], seed: int) -> Answer:
+        """Load the EP for copies alone."""
+        from ortbench.plan import target_from
+        from ortbench.runtime import memory, providers, session
+        from ortbench.runtime.copies import Copies
+
+        _quiet_ort()
+        wanted = target_from(target)
+        self._copies = Copies(wanted, seed)
+        provider = self._copies.provider
+        return {
+            "ep": provider.name,
+            "library": providers.library_name(wanted, provider),
+            "version": provider.version,
+            "notes": [{"code": code, "message": message} for code, message in provider.notes],
+            "device": session.device_of(provider),
+            "memory": memory.describe(provider),
+            "kinds": self._copies.kinds,
+            "runtime": _runtime(),
+        }
+
+    def bandwidth_add(self, memory: str, size: int) -> Answer:
+        """Allocate copies of a size and make the first ones: what is wrong with their data, or null."""
+        return {"differs": self._copies.add(memory, size)}
+
+    def bandwidth_prove(self, memory: str) -> Answer:
+        """Prove what ends an upload from a kind of memory; warm the copies of all its sizes up."""
+        fence = self._copies.prove(memory)
+        estimates = [
+            {"direction": direction, "bytes": size, "ns": _warm_up(call, None, COPY_WARMUP_NS)}
+            for size, pair in self._copies.pairs(memory).items()
+            for direction, call in pair.phases().items()
+        ]
+        return {"upload": fence.to_dict(), "download": self._copies.download_fence.to_dict(), "estimates": estimates}
+
+    def bandwidth_block(self, direction: str, memory: str, size: int, n: int, drop: int) -> Answer:
+        """Time one block of copies."""
+        from ortbench.runtime.measure import Ranges, time_block
+
+        pair = self._copies.pairs(memory)[size]
+        ranges = Ranges(pair)
+        start = time.perf_counter_ns()
+        samples = time_block(pair, ranges, direction, n, drop)
+        return {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
+
+    def bandwidth_finish(self, memory: str, size: int) -> Answer:
+        """After the last block: what is wrong with what the timed copies left, or null."""
+        return {"differs": self._copies.pairs(memory)[size].leftovers()}
 
 
 class _Stages:

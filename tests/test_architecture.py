@@ -15,20 +15,21 @@ PACKAGE = ROOT / "ortbench"
 # From the lowest layer up: a module may import from its own layer and those before it.
 LAYERS = [
     ["errors", "units", "bars", "streams", "stats"],
-    ["plan", "schedule", "result", "sequential"],
+    ["plan", "copyplan", "schedule", "result", "sequential"],
     ["pairs", "islands", "nodetimes", "trace"],
-    ["advice", "compare", "nodes"],
+    ["advice", "compare", "nodes", "bandwidth", "link"],
     ["gate"],
     ["table", "livegate"],
-    ["verdict", "exports", "summary", "profile", "figures", "svg"],
+    ["verdict", "exports", "summary", "profile", "figures", "svg", "rates"],
+    ["plots"],
     ["runtime"],
     ["gpus"],
     ["worker", "client", "environment"],
     ["side"],
-    ["bench"],
+    ["bench", "sweep"],
     ["console"],
     ["grid"],
-    ["reports", "terminal", "listing", "suitefile", "nsight", "plots"],
+    ["reports", "terminal", "listing", "suitefile", "nsight"],
     ["page"],
     ["launch", "suite"],
     ["gating"],
@@ -84,7 +85,16 @@ def test_imports_run_one_way(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["run", "--help"], ["suite", "--help"], ["--version"], ["run", "nowhere.onnx"]]
+    "arguments",
+    [
+        ["--help"],
+        ["run", "--help"],
+        ["suite", "--help"],
+        ["bandwidth", "--help"],
+        ["--version"],
+        ["run", "nowhere.onnx"],
+        ["bandwidth", "--min-size", "none"],
+    ],
 )
 def test_quick_commands_load_nothing_heavy(arguments: list[str]) -> None:
     heavy = {"onnxruntime", "onnx", "pandas", "rich.table", "numpy", "scipy", "matplotlib", "jinja2"}

@@ -157,6 +157,16 @@ def device_memory(provider: Provider) -> Memory | None:
     return None
 
 
+def token(memory: Memory) -> Copy | None:
+    """A readback of one small value of a memory; None in host memory, where there is nothing to wait for."""
+    if memory.kind == "host":
+        return None
+    spec = TensorSpec("token", "tensor(float)", (1,))
+    value = memory.allocate(spec, (1,))
+    memory.upload([spec], [np.zeros(1, np.float32)], [value])()
+    return memory.download([spec], [value], [np.zeros(1, np.float32)])
+
+
 def describe(provider: Provider) -> dict[str, str | None]:
     """An EP's memory for the result: ``kind`` (``none`` where there is none to bind), ``default``, ``host_accessible``."""
     memory, shared = device_memory(provider), host_accessible_memory(provider)

@@ -17,7 +17,7 @@ from ortbench.errors import BenchmarkFailed, Unsupported
 from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, RESIDENT
 from ortbench.runtime import outputs as output_arrays
 from ortbench.runtime.fence import RUN, SYNCHRONIZE, Fence, prove
-from ortbench.runtime.memory import Copy, Memory, device_memory, host_accessible_memory
+from ortbench.runtime.memory import Copy, Memory, device_memory, host_accessible_memory, token
 from ortbench.runtime.providers import Provider
 from ortbench.runtime.session import Data, Model, cpu_arrays, cpu_call
 from ortbench.runtime.tensors import Array, TensorSpec, host_value, host_view, nbytes
@@ -131,7 +131,7 @@ class BoundMode:
         self._download = _download(memory, self._outs)
         self._run = model.native.run_with_iobinding
         self._native_binding = self._binding._iobinding
-        self._token = _token(token_memory)
+        self._token = token(token_memory)
         self.upload_fence: Fence | None = None
         self._prepare()
 
@@ -358,16 +358,6 @@ def _fence_step(fence: Fence | None) -> list[Step]:
 
 def _timed(call: Copy) -> TimedCall:
     return (lambda _a, _b: call()), None, None
-
-
-def _token(memory: Memory) -> Copy | None:
-    """A readback of one small value of a memory; None in host memory, where there is nothing to wait for."""
-    if memory.kind == "host":
-        return None
-    spec = TensorSpec("token", "tensor(float)", (1,))
-    value = memory.allocate(spec, (1,))
-    memory.upload([spec], [np.zeros(1, np.float32)], [value])()
-    return memory.download([spec], [value], [np.zeros(1, np.float32)])
 
 
 def _crossing(arrays: list[Array], on_host: list[bool]) -> int:

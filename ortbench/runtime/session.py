@@ -295,12 +295,19 @@ def describe_device(model: Model) -> dict[str, Any]:
         device = devices[0].device if devices else None
     except Exception:  # a session without inputs or an older ORT
         device = None
-    if model.provider.ep_device is not None and (device is None or device.type.name == "CPU"):
-        device = model.provider.ep_device.device  # all inputs may be read on the CPU; the EP's device stays this one
-    if device is None:
-        name = NAMED_DEVICES.get(model.provider.name)
-        return {"type": "CPU" if name is None else "GPU", "name": name or "cpu", "index": model.provider.device_index}
+    if device is None or (device.type.name == "CPU" and model.provider.ep_device is not None):
+        return device_of(
+            model.provider
+        )  # all inputs may be read on the CPU; the EP's device stays the one it was given
     return hardware(device)
+
+
+def device_of(provider: Provider) -> dict[str, Any]:
+    """The hardware of an EP, by its EP device or by the name that ORT has for it."""
+    if provider.ep_device is not None:
+        return hardware(provider.ep_device.device)
+    name = NAMED_DEVICES.get(provider.name)
+    return {"type": "CPU" if name is None else "GPU", "name": name or "cpu", "index": provider.device_index}
 
 
 def hardware(device: Any) -> dict[str, Any]:

@@ -1,0 +1,76 @@
+"""What a bandwidth sweep is asked to do: frozen, plain data, and the sizes it goes through."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from ortbench.errors import BadInput
+from ortbench.plan import Target, check_library
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+_STEPS = (1, 4, 16, 64, 256)  # of each decimal unit: factors of four, so that sizes read as they are typed
+
+
+@dataclass(frozen=True)
+class CopyPlan:
+    """One sweep of one EP's copies.
+
+    Attributes:
+        target: the EP and its device; the rest of it needs a session, which a sweep has not.
+        min_bytes, max_bytes: the smallest and the largest copy.
+        duration_s: longest measurement, all sizes together.
+        iterations: measure exactly so many copies of each size instead; None measures until it knows enough.
+        seed: of the data and of the order of blocks.
+        timeout_s: longest wait for one answer of the worker.
+        command: what was typed.
+    """
+
+    target: Target = field(default_factory=Target)
+    min_bytes: int = 4_000
+    max_bytes: int = 256_000_000
+    duration_s: float = 20.0
+    iterations: int | None = None
+    seed: int = 0
+    timeout_s: float = 600.0
+    command: tuple[str, ...] = ()
+
+
+def sizes(low: int, high: int) -> tuple[int, ...]:
+    """The sizes of a sweep in bytes, ascending: both ends, and between them 1, 4, 16, 64 and 256 of B, kB, MB, GB."""
+    steps = {step * 1000**unit for unit in range(4) for step in _STEPS}
+    return tuple(sorted({low, high} | {size for size in steps if low < size < high}))
+
+
+def parse_size(text: str, option: str) -> int:
+    """A size such as ``64kB`` (1000 bytes each), ``64KiB`` (1024 bytes each) or ``4096`` in bytes.
+
+    Raises:
+        BadInput: not a size, or not a whole number of bytes above zero.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmg]i?)?b?", text.strip(), re.ASCII | re.IGNORECASE)
+    size = float(found[1]) * _UNITS[(found[2] or "").lower()] if found else 0.0
+    if size < 1 or size != int(size) or size > 2**50:
+        raise BadInput(f"{option} {text!r}: write a size such as 4kB, 1.5MB, 64KiB or 4096")
+    return int(size)
+
+
+def check(plan: CopyPlan) -> None:
+    """Refuse a sweep that cannot be carried out, before anything is started.
+
+    Raises:
+        BadInput: with the reason.
+    """
+    if plan.min_bytes > plan.max_bytes:
+        raise BadInput(f"--min-size is above --max-size: {plan.min_bytes} and {plan.max_bytes} bytes")
+    if not 0 < plan.duration_s < 1e6:
+        raise BadInput(f"--duration {plan.duration_s:g}: must be above zero seconds")
+    if plan.iterations is not None and plan.iterations < 1:
+        raise BadInput(f"--iterations {plan.iterations}: at least one copy must be measured")
+    if plan.seed < 0:
+        raise BadInput(f"--seed {plan.seed}: cannot be negative")
+    if not 0 < plan.timeout_s < 1e6:
+        raise BadInput(f"--timeout {plan.timeout_s:g}: must be above zero seconds")
+    if plan.target.device is not None and plan.target.device < 0:
+        raise BadInput(f"--device {plan.target.device}: cannot be negative")
+    check_library(plan.target.library)

@@ -1,0 +1,192 @@
+"""Copies alone: the check of their data, memory by ORT's name for a device, and which fence ends an upload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortbench.bandwidth import DOWNLOAD, ORDINARY, UPLOAD
+from ortbench.errors import Unsupported
+from ortbench.plan import Target
+from ortbench.runtime import copies
+from ortbench.runtime.copies import Copies, CopyPair
+from ortbench.runtime.fence import READBACK, RUN, Fence
+from ortbench.runtime.memory import Copy, NamedDeviceMemory
+from ortbench.runtime.providers import Provider
+from ortbench.runtime.tensors import Array, TensorSpec
+
+
+class Faulty:
+    """Memory that is an array; its copies go through `wire`, which may lose or change data."""
+
+    kind = "faulty"
+    label = "faulty memory"
+
+    def __init__(self, wire: Callable[[Array, Array, str], None]) -> None:
+        self._wire = wire
+
+    def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
+        return np.zeros(shape, spec.dtype)
+
+    def upload(self, specs: Sequence[TensorSpec], sources: Sequence[Array], targets: Sequence[Any]) -> Copy:
+        return lambda: self._wire(targets[0], sources[0], UPLOAD)
+
+    def download(self, specs: Sequence[TensorSpec], sources: Sequence[Any], targets: Sequence[Array]) -> Copy:
+        return lambda: self._wire(targets[0], sources[0], DOWNLOAD)
+
+
+def right(target: Array, source: Array, way: str) -> None:
+    target[...] = source
+
+
+def losing(lost: str) -> Callable[[Array, Array, str], None]:
+    """A wire that copies nothing one way."""
+
+    def wire(target: Array, source: Array, way: str) -> None:
+        if way != lost:
+            target[...] = source
+
+    return wire
+
+
+def cutting(target: Array, source: Array, way: str) -> None:
+    """A wire that stops before the last two bytes."""
+    target[:-2] = source[:-2]
+
+
+@pytest.mark.parametrize("size", [1, 3, 4000, 2_500_001])
+def test_right_copies_are_right(size: int) -> None:
+    pair = CopyPair(size, Faulty(right), None, seed=1)
+    assert pair.round_trip() is None
+    assert pair.leftovers() is None
+    assert (pair.bytes_in, pair.bytes_out) == (size, size)
+
+
+@pytest.mark.parametrize("lost", [UPLOAD, DOWNLOAD])
+def test_copies_that_do_nothing_are_seen(lost: str) -> None:
+    # Without an upload even the poison does not arrive: what comes back are the device's zeros.
+    wrong = CopyPair(5000, Faulty(losing(lost)), None, seed=1).round_trip()
+    assert wrong is not None
+    assert wrong.endswith("byte(s) differ after a copy up and down, first at 0")
+    assert int(wrong.split()[0]) > 4900
+
+
+def test_the_end_of_a_large_copy_is_looked_at() -> None:
+    wrong = CopyPair(2_500_000, Faulty(cutting), None, seed=1).round_trip()
+    assert wrong == "2 byte(s) differ after a copy up and down, first at 2499998"
+
+
+def test_what_the_timed_copies_left_on_the_device_is_looked_at_too() -> None:
+    broken: list[str] = []
+    pair = CopyPair(1000, Faulty(lambda to, of, way: right(to, of ^ 1 if way in broken else of, way)), None, seed=1)
+    assert pair.round_trip() is None
+    broken.append(UPLOAD)
+    pair.upload()
+    assert pair.leftovers() == "1000 byte(s) differ after a copy up and down, first at 0"
+
+
+def test_a_download_that_is_late_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    late: list[tuple[Array, Array]] = []
+
+    def wire(target: Array, source: Array, way: str) -> None:
+        if way == UPLOAD:
+            target[...] = source
+        else:
+            late.append((target, source))
+
+    def equal_then_arrive(a: Array, b: Array) -> bool:
+        was = bool((a == b).all())
+        for target, source in late:
+            target[...] = source
+        return was
+
+    pair = CopyPair(1000, Faulty(wire), None, seed=1)
+    monkeypatch.setattr("ortbench.runtime.copies.np.array_equal", equal_then_arrive)
+    assert pair.round_trip() == "a download returned before its data were there"
+
+
+# "cpu" is the one device name that works everywhere; "dml" and "cuda" take the same calls.
+@pytest.fixture
+def by_name(monkeypatch: pytest.MonkeyPatch) -> Copies:
+    """Copies of an EP whose memory ORT knows by the device's name alone."""
+    monkeypatch.setattr("ortbench.runtime.copies.providers.find", lambda target: Provider("DmlExecutionProvider"))
+    monkeypatch.setattr(copies, "device_memory", lambda provider: NamedDeviceMemory("cpu", 0))
+    made = Copies(Target(ep="dml"), seed=2)
+    for size in (4000, 64_000, 1_000_000):
+        assert made.add(ORDINARY, size) is None
+    return made
+
+
+def test_memory_by_name_has_ordinary_copies_only(by_name: Copies) -> None:
+    assert by_name.kinds == [ORDINARY]
+    assert by_name.prove(ORDINARY).kind in (RUN, READBACK)
+    for pair in by_name.pairs(ORDINARY).values():
+        assert pair.phases().keys() == {UPLOAD, DOWNLOAD}
+        for call, a, b in pair.phases().values():
+            call(a, b)
+        assert pair.leftovers() is None
+
+
+@pytest.mark.parametrize(
+    ("ep", "words"),
+    [("CPUExecutionProvider", "computes in host memory"), ("CoreMLExecutionProvider", "offers no device memory")],
+)
+def test_an_ep_without_device_memory_is_unsupported(ep: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ortbench.runtime.copies.providers.find", lambda target: Provider(ep))
+    with pytest.raises(Unsupported, match=f"^bandwidth is unsupported: {ep} {words}"):
+        Copies(Target(ep=ep), seed=0)
+
+
+BY_COPY, BY_TOKEN, BY_READING = "the copy waits", "a token waits", "only reading all back waits"
+
+
+def scripted(verdicts: Iterator[str]) -> Callable[..., Fence]:
+    """`prove` with known verdicts."""
+
+    def prove(launch: Any, candidates: Any, readback: Any, token: Any) -> Fence:
+        match next(verdicts):
+            case "the copy waits":
+                return Fence(RUN, None, 0, "")
+            case "a token waits":
+                return Fence(READBACK, token, 5, "")
+        return Fence(READBACK, readback, 9, "")
+
+    return prove
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "kind", "waits_for"),
+    [
+        ([BY_COPY, BY_COPY], RUN, None),
+        ([BY_TOKEN, BY_READING, BY_COPY, BY_COPY], RUN, None),  # noise can only make a proof doubt
+        ([BY_COPY, BY_TOKEN, BY_TOKEN, BY_TOKEN], READBACK, "token"),  # the large one needs it, so all have it
+        ([BY_TOKEN, BY_READING, BY_READING, BY_COPY], READBACK, "token"),
+        ([BY_READING, BY_READING, BY_READING, BY_COPY], READBACK, "its own download"),
+    ],
+)
+def test_one_fence_ends_all_uploads_from_a_memory(
+    verdicts: list[str], kind: str, waits_for: str | None, by_name: Copies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = iter(verdicts)
+    token: Copy = lambda: None  # noqa: E731 - told apart by identity
+    monkeypatch.setattr(copies, "token", lambda memory: token)
+    monkeypatch.setattr(copies, "prove", scripted(left))
+    assert by_name.prove(ORDINARY).kind == kind
+    assert list(left) == []
+    for pair in by_name.pairs(ORDINARY).values():
+        assert pair.upload_fence is not None
+        expected = {None: None, "token": token, "its own download": pair.download}[waits_for]
+        assert (pair.upload_fence.kind, pair.upload_fence.wait) == (kind, expected)
+
+
+def test_a_fenced_upload_waits_after_the_copy(by_name: Copies) -> None:
+    calls: list[str] = []
+    pair = by_name.pairs(ORDINARY)[4000]
+    pair.upload = lambda: calls.append("upload")
+    pair.upload_fence = Fence(READBACK, lambda: calls.append("wait"), 0, "")
+    call, a, b = pair.phases()[UPLOAD]
+    call(a, b)
+    assert calls == ["upload", "wait"]
