@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench.client import open_worker
+from ortbench.client import open_copies, open_worker
 from ortbench.errors import OrtbenchError
 
 if TYPE_CHECKING:
+    from ortbench.bandwidth import Sweep
     from ortbench.bench import Judge
+    from ortbench.copyplan import CopyPlan
     from ortbench.plan import Plan
     from ortbench.result import Result
     from ortbench.trace import Timeline
@@ -110,6 +112,43 @@ def launch(
         [(side.name, error) for side, error in bench.not_opened],
         [side.timeline for side, _ in kept if side.timeline is not None],
     )
+
+
+def launch_sweep(plan: CopyPlan, out: Path, quiet: bool = False) -> tuple[Sweep, Path, bool]:
+    """Measure a bandwidth sweep and save it in a folder of its own, also after Ctrl-C.
+
+    Args:
+        plan: checked.
+        out: where the folder is made.
+        quiet: show no progress.
+
+    Returns:
+        The sweep, its folder, and whether it was interrupted by Ctrl-C.
+
+    Raises:
+        BadInput, BenchmarkFailed, Unsupported: before anything could be measured.
+    """
+    with ExitStack() as stack:
+        client = stack.enter_context(open_copies(plan))
+
+        from ortbench.bandwidth import save
+        from ortbench.reports import discard_if_empty, new_folder, sweep_name, write_sweep
+        from ortbench.sweep import SweepBench
+
+        folder = new_folder(out, sweep_name(plan))
+        try:
+            progress = None
+            if not quiet and sys.stderr.isatty():
+                from ortbench.terminal import LiveProgress
+
+                progress = stack.enter_context(LiveProgress())
+            bench = SweepBench(plan, client, lambda sweep: save(sweep, folder), progress)
+            bench.run()
+        except BaseException:
+            discard_if_empty(folder)
+            raise
+    write_sweep(bench.sweep, folder)
+    return bench.sweep, folder, bench.interrupted
 
 
 def _import_terminal() -> None:

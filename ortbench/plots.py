@@ -1,4 +1,4 @@
-"""The pictures of a report as SVG, by Matplotlib. The only place that imports it.
+"""The pictures of a report as SVG, by Matplotlib.
 
 Every picture is drawn in CSS pixels at two widths, for a screen and for a phone, so that its text keeps its size on both.
 Matplotlib is the field's own library; its SVG needs no script, so a page opens in mail previews, in the artifact viewers

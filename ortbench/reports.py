@@ -8,7 +8,9 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from ortbench import table
+from ortbench import rates, table
+from ortbench.bandwidth import Sweep
+from ortbench.copyplan import CopyPlan
 from ortbench.errors import BadInput
 from ortbench.plan import Plan
 from ortbench.result import Result, save, write_atomically
@@ -34,21 +36,38 @@ class RunFolder:
         write_atomically(self.path / "table.csv", table.csv(result))
 
 
+def write_sweep(sweep: Sweep, path: Path) -> None:
+    """Write the tables and the plot of a finished sweep into its folder."""
+    from ortbench.sweepplot import sweep_svg  # matplotlib takes longer to import than all else
+
+    write_atomically(path / "table.md", rates.markdown(sweep))
+    write_atomically(path / "table.csv", rates.csv(sweep))
+    if sweep.measured():
+        write_atomically(path / "bandwidth.svg", sweep_svg(sweep))
+
+
 def plain_name(text: str) -> str:
     """A text as part of a file's name."""
     return re.sub(r"[^\w.-]+", "-", text).strip("-") or "unnamed"
 
 
-def target_name(plan: Plan) -> str:
+def target_name(plan: Plan | CopyPlan) -> str:
     """The EP of a plan in a word: its name, or that of its library."""
     return Path(plan.target.library).stem if plan.target.library and plan.target.ep == "auto" else plan.target.ep
 
 
 def run_name(plans: Sequence[Plan]) -> str:
     """Model, EPs and time: what the folder of a run is called."""
-    parts = [Path(plans[0].model).stem, *(target_name(plan) for plan in plans)]
-    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
-    return plain_name("-".join([*parts, stamp]))
+    return _stamped(Path(plans[0].model).stem, *(target_name(plan) for plan in plans))
+
+
+def sweep_name(plan: CopyPlan) -> str:
+    """What the folder of a bandwidth sweep is called."""
+    return _stamped("bandwidth", target_name(plan))
+
+
+def _stamped(*parts: str) -> str:
+    return plain_name("-".join([*parts, datetime.now().strftime("%Y%m%d-%H%M%S")]))
 
 
 def gate_name(plan: Plan) -> str:

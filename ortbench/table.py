@@ -21,6 +21,8 @@ from ortbench.stats import Stats
 if TYPE_CHECKING:
     import pandas
 
+    from ortbench.bandwidth import Sweep
+
 NOTHING = "–"
 DERIVED = "≈"
 # A percentile needs at least one sample beyond it, or it is only another name for the slowest one.
@@ -337,17 +339,13 @@ def table_markdown(table: Table, unit: str, timed: Sequence[str]) -> str:
 
 def heading(result: Result) -> list[str]:
     """The lines above the table: model, EP, device, versions, fence."""
-    target, environment = result.target, result.environment
+    target = result.target
     shapes = ", ".join(f"{tensor['name']} {_shape(tensor)}" for tensor in result.model["inputs"])
-    ep = f"{target['ep']} {target['ep_version'] or ''}".strip()
-    lines = [
-        f"{result.model['path']} ({shapes})",
-        f"{ep} on {device_name(result)}, ONNX Runtime {environment['onnxruntime']}",
-    ]
+    lines = [f"{result.model['path']} ({shapes})", ep_line(result)]
     if target["fence"] is not None:
         cost = f", {units.duration(target['fence']['cost_ns'])} of every run" if target["fence"]["cost_ns"] else ""
         lines.append(f"fence: {_FENCES.get(target['fence']['kind'], target['fence']['kind'])}{cost}")
-    lines[-1] += f"; memory: {_memory(result)}"
+    lines[-1] += f"; memory: {memory_name(target['memory'])}"
     if result.stopped is not None:
         lines[-1] += f"; stopped by {result.stopped}"
     return lines
@@ -362,14 +360,20 @@ def _shape(tensor: dict[str, Any]) -> str:
 _FENCES = {"run": "the run itself waits", "readback": "reading a value back"}
 
 
-def _memory(result: Result) -> str:
-    memory = result.target["memory"]
+def ep_line(result: Result | Sweep) -> str:
+    """EP, device and versions."""
+    ep = f"{result.target['ep']} {result.target['ep_version'] or ''}".strip()
+    return f"{ep} on {device_name(result)}, ONNX Runtime {result.environment['onnxruntime']}"
+
+
+def memory_name(memory: dict[str, Any]) -> str:
+    """An EP's memory in a few words."""
     kinds = {"ep-device": "EP device ", "named-device": "device by name ", "host": "", "none": "no device memory"}
     shared = f" and {memory['host_accessible']}" if memory["host_accessible"] else ""
     return f"{kinds[memory['kind']]}{memory['default'] or ''}{shared}"
 
 
-def device_name(result: Result) -> str:
+def device_name(result: Result | Sweep) -> str:
     """The device in a few words."""
     device = result.target["device"]
     if device["type"] == "CPU":

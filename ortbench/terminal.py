@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ortbench import nodes, streams
+from ortbench import nodes, rates, streams
 from ortbench.advice import sentences
+from ortbench.bandwidth import Sweep
 from ortbench.bench import Observer
 from ortbench.compare import EVERYTHING, Selection
 from ortbench.console import Screen, console, shortened, shown
@@ -150,6 +151,26 @@ def print_profile(profile: Profile, folder: str, remarks: Sequence[str]) -> None
     if profile.recording is not None:
         legend += "; range: of the NVTX ranges; copies and kernels: of one run, by the GPU's clock"
     screen.text(f"{legend}.")
+    screen.text(f"Saved in {folder}")
+
+
+def print_sweep(sweep: Sweep, folder: str) -> None:
+    """Print a bandwidth sweep to standard output."""
+    screen = Screen()
+    for line in rates.heading(sweep):
+        screen.text(line)
+    for title, table in rates.tables(sweep):
+        first, *others = table.columns
+        screen.blank()
+        screen.text(title, style="heading")
+        Grid(table, words=rates.BARS).print(screen, (first,), [others])
+    screen.blank()
+    _print_notes(screen, rates.notes(sweep))
+    for sentence in rates.sentences(sweep):
+        screen.text(sentence, label="• ")
+    for warning in sweep.warnings:
+        screen.text(f"warning: {warning['message']}", label="! ", label_style="unclear")
+    screen.text(rates.LEGEND)
     screen.text(f"Saved in {folder}")
 
 

@@ -22,6 +22,7 @@ LAYERS = [
     ["table", "livegate"],
     ["verdict", "exports", "summary", "profile", "figures", "svg", "rates"],
     ["plots"],
+    ["sweepplot"],
     ["runtime"],
     ["gpus"],
     ["worker", "client", "environment"],
@@ -44,7 +45,7 @@ HOME = {
     "pandas": {"table"},
     "scipy": {"sequential"},
     "junitparser": {"exports"},
-    "matplotlib": {"plots"},
+    "matplotlib": {"plots", "sweepplot"},
     "jinja2": {"page"},
     "onnxruntime": set[str](),
 }

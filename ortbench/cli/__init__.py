@@ -49,6 +49,7 @@ COMMANDS = {
     "gate": "ortbench.cli.gate",
     "suite": "ortbench.cli.suite",
     "merge": "ortbench.cli.suite",
+    "bandwidth": "ortbench.cli.bandwidth",
     "devices": "ortbench.cli.look",
     "inspect": "ortbench.cli.look",
 }

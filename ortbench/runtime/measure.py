@@ -19,14 +19,30 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from ortbench.result import PHASE_NAMES
-from ortbench.runtime.modes import Mode
+from ortbench.runtime.modes import TimedCall
 
 DOMAIN = "ortbench"
 # ARGB; four of Okabe and Ito's, which people who cannot tell red from green can tell apart.
 COLORS = {"upload": 0xFFE69F00, "inference": 0xFF009E73, "download": 0xFFCC79A7, "total": 0xFF0072B2}
+
+
+class Timed(Protocol):
+    """What blocks are timed of: a mode, or copies alone.
+
+    Attributes:
+        name: in ranges.
+        bytes_in, bytes_out: copied to and from the device per run.
+    """
+
+    name: str
+    bytes_in: int
+    bytes_out: int
+
+    def phases(self) -> dict[str, TimedCall]:
+        """What can be timed, each fenced at its end."""
 
 
 class Ranges:
@@ -39,7 +55,7 @@ class Ranges:
         sample: attributes of the range around a sample, by phase; its payload is set before each.
     """
 
-    def __init__(self, mode: Mode) -> None:
+    def __init__(self, mode: Timed) -> None:
         domain = _domain()
         self.listening = domain is not None
         self.push: Callable[[Any], object] = _nothing
@@ -105,7 +121,7 @@ def _nothing(*_: Any) -> None:
 
 
 def time_block(
-    mode: Mode,
+    mode: Timed,
     ranges: Ranges,
     phase: str,
     n: int,
