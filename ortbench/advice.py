@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from ortbench import nodes
-from ortbench.plan import CPU, RESIDENT
+from ortbench.plan import CPU, DEVICE, RESIDENT
 from ortbench.result import OK, Case, Result
-from ortbench.units import duration, ratio, share
+from ortbench.units import digits, duration, ratio, share, size
 
 _RUNS = 100  # the loop of the published device tensor sample, and a length people can picture
 
@@ -26,7 +27,7 @@ def _of_modes(result: Result) -> list[str]:
         return []
     if result.target["memory"]["kind"] == "host":
         return [_on_host(result), *_fastest(result)]
-    return [*_copy_share(result), *_fastest(result), *_residency(result), *_zero_copy(result)]
+    return [*_copy_share(result), *_fastest(result), *_residency(result), *_zero_copy(result), *_link(result)]
 
 
 def headline(result: Result) -> str:
@@ -144,3 +145,42 @@ def _zero_copy_of(case: Case) -> str:
     if case.zero_copy["proved"]:
         return f"{case.mode}: zero-copy is proved ({case.zero_copy['how']})."
     return f"{case.mode}: zero-copy is not proved ({case.zero_copy['how']})."
+
+
+_STALE = 1.2  # copies this much faster than a sweep's say that it no longer holds
+
+
+def _link(result: Result) -> list[str]:
+    """How near to the link's limit the copies are, where a bandwidth sweep says what that is."""
+    if result.link is None:
+        return []
+    shares = result.link["shares"]
+    said = [
+        f"{way}s of {_amount(share)} run at {_reach(share, '', number == 0)}"
+        for number, (way, share) in enumerate(shares.get(DEVICE, {}).items())
+    ]
+    if "both" in shares.get(CPU, {}):
+        said.append(f"copies inside a run with CPU tensors run at {_reach(shares[CPU]['both'], '≈', not said)}")
+    if not said:
+        return []
+    swept = f"bandwidth sweep of {result.link['created'][:10]}"
+    stale = any(share["of_sweep"] > _STALE for modes in shares.values() for share in modes.values())
+    more = ", which no longer holds: measure it again with 'ortbench bandwidth'" if stale else ""
+    text = "; ".join(said)
+    return [f"{text[0].upper()}{text[1:]} ({swept}{more})."]
+
+
+def _amount(share: dict[str, Any]) -> str:
+    """How much was copied: one tensor's bytes, or those of several."""
+    return (
+        size(share["bytes"]) if share["copies"] == 1 else f"{share['copies']} tensors, {size(share['bytes'])} in all,"
+    )
+
+
+def _reach(share: dict[str, Any], mark: str, in_full: bool) -> str:
+    """The rate of copies and its shares, explained where they come first; `mark` stands before what was derived."""
+    rate = f"{mark}{digits(share['bytes'] / share['took_ns'])} GB/s"
+    of_sweep, of_peak = f"{mark}{share['of_sweep']:.0%}", f"{mark}{share['of_peak']:.0%}"
+    if in_full:
+        return f"{rate}, {of_sweep} of what single copies of that size reach here and {of_peak} of the link's peak"
+    return f"{rate}, {of_sweep} and {of_peak}"

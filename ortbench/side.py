@@ -18,6 +18,7 @@ from ortbench.client import Client, WorkerLost, open_worker, worker_for
 from ortbench.environment import load_average
 from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.gpus import Reading, what_moved
+from ortbench.link import add_shares
 from ortbench.pairs import block_medians, shared
 from ortbench.plan import CPU, HOST_ACCESSIBLE, RESIDENT, Plan
 from ortbench.result import FAILED, OK, PHASE_NAMES, UNSUPPORTED, Case, Result
@@ -406,6 +407,7 @@ class Side:
             if mode in (RESIDENT, HOST_ACCESSIBLE):  # inference is all there is to them
                 case.phases["inference"] = case.phases["total"]
         self._compare_with_cpu()
+        add_shares(self.result)
 
     def _compare_with_cpu(self) -> None:
         """What needs two cases: the ratio to `cpu`, and the share of `cpu` that must be copies.

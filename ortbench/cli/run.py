@@ -92,6 +92,14 @@ def run(
         typer.Option("--nodes", help="Then profile some runs: time by operator and EP, copies inside the graph."),
     ] = False,
     timeout: Timeout = 600.0,
+    bandwidth: Annotated[
+        Path | None,
+        typer.Option(
+            "--bandwidth",
+            metavar="PATH",
+            help="A sweep of 'ortbench bandwidth' to hold the copies against. Default: the newest in --out that fits.",
+        ),
+    ] = None,
     out: Out = REPORTS,
     json_out: JsonOut = None,
     junit: JunitOut = None,
@@ -114,6 +122,8 @@ def run(
     if trace == "-":
         raise BadInput("--trace -: name a file")
     check_place(trace, "--trace")
+    if bandwidth is not None and not bandwidth.exists():
+        raise BadInput(f"--bandwidth: no such file or folder: {bandwidth}")
     inputs = inputs_of(input, expect, shape, dim, range_, seed, rtol, atol)
     loop = Loop(
         warmup=warmup,
@@ -127,7 +137,7 @@ def run(
         target = target_of(name, ep_library, device, own, session_config, threads, opt_level, require_placement)
         plans.append(Plan(model, target, inputs, modes_of(mode), loop, timeout, command=command_line(), nodes=nodes))
         check(plans[-1])
-    launched = _measure(plans, out, quiet, trace is not None)
+    launched = _measure(plans, bandwidth, out, quiet, trace is not None)
     _write_exports(launched.results, "ortbench run", junit, action_json)
     if len(plans) == 1:
         _show(launched, json_out, quiet or html == "-")
@@ -141,7 +151,7 @@ def run(
     raise SystemExit(_exit_code(launched))
 
 
-def _measure(plans: Sequence[Plan], out: Path, quiet: bool, traced: bool) -> Launched:
+def _measure(plans: Sequence[Plan], sweep: Path | None, out: Path, quiet: bool, traced: bool) -> Launched:
     from ortbench.launch import launch
 
     def folder() -> Path:
@@ -149,7 +159,12 @@ def _measure(plans: Sequence[Plan], out: Path, quiet: bool, traced: bool) -> Lau
 
         return new_folder(out, run_name(plans))
 
-    return launch(plans, folder, _names(plans), quiet=quiet, traced=traced)
+    def find_link(results: Sequence[Result]) -> None:
+        from ortbench.link import attach
+
+        attach(results, out, sweep)
+
+    return launch(plans, folder, _names(plans), after_open=find_link, quiet=quiet, traced=traced)
 
 
 def _names(plans: Sequence[Plan]) -> list[str] | None:
