@@ -66,7 +66,8 @@ def recorded(point: Point, found: Sweep, trace: Trace) -> Events:
     return np.concatenate(members)
 
 
-@pytest.mark.parametrize("honesty", HONESTY)
+# Both ends of the scale: honesty is about runs, and copies that are asked for outside of one are the same in all four.
+@pytest.mark.parametrize("honesty", [HONESTY[0], HONESTY[-1]])
 def test_every_median_agrees_with_the_devices_trace_and_its_definition(
     honesty: Honesty, library: Path, tmp_path: Path
 ) -> None:
