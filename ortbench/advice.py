@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from ortbench.plan import CPU, RESIDENT
+from ortbench.overlap import is_rate
+from ortbench.plan import CPU, PIPELINED, RESIDENT
 from ortbench.result import OK, Case, Result
-from ortbench.units import duration
+from ortbench.schedule import TOTAL
+from ortbench.units import duration, rate
 
 _RUNS = 100  # the loop of the published device tensor sample, and a length people can picture
 
 
+_VAGUE = 0.5  # an interval that is wider says nothing about a share
 _CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the other often differ by this much
 
 
@@ -20,7 +24,13 @@ def sentences(result: Result) -> list[str]:
         return []
     if result.target["memory"]["kind"] == "host":
         return [_on_host(result), *_fastest(result)]
-    return [*_copy_share(result), *_fastest(result), *_residency(result), *_zero_copy(result)]
+    return [
+        *_copy_share(result),
+        *_fastest(result),
+        *_residency(result),
+        *_pipeline(result),
+        *_zero_copy(result),
+    ]
 
 
 def _on_host(result: Result) -> str:
@@ -57,7 +67,9 @@ def _is_faster(case: Case) -> bool:
 
 
 def _fastest(result: Result) -> list[str]:
-    ranked = [case for case in result.cases if case.status == OK and case.vs_cpu and case.mode != CPU]
+    # How often a pipeline has an item done says nothing about how fast it does one.
+    timed = [case for case in result.cases if case.mode != CPU and not is_rate(case.mode, TOTAL)]
+    ranked = [case for case in timed if case.status == OK and case.vs_cpu]
     if not ranked:
         return []
     best = max(ranked, key=lambda case: case.vs_cpu["ratio"] if case.vs_cpu else 0)
@@ -66,6 +78,9 @@ def _fastest(result: Result) -> list[str]:
     if interval is None:
         return [f"{best.mode} is {best.vs_cpu['ratio']:.2f} times as fast as cpu; too few blocks for an interval."]
     if not _is_faster(best):
+        pipeline = result.case(PIPELINED)
+        if pipeline is not None and _is_faster(pipeline):
+            return [f"Besides {PIPELINED} no mode is measurably faster than cpu."]
         return ["No mode is measurably faster than cpu."]
     low, high = interval
     return [f"{best.mode} is fastest: {best.vs_cpu['ratio']:.2f} times as fast as cpu (95 %: {low:.2f} to {high:.2f})."]
@@ -84,6 +99,35 @@ def _residency(result: Result) -> list[str]:
         f"Keeping tensors on the device pays from run {runs} on: over {_RUNS} runs ≈{duration(saved * _RUNS)} of copies with "
         f"CPU tensors against {duration(once)} when copied in and out once."
     ]
+
+
+def _pipeline(result: Result) -> list[str]:
+    case = result.case(PIPELINED)
+    total = None if case is None else case.median(TOTAL)
+    if case is None or case.pipeline is None or not total:
+        return []
+    found = case.pipeline
+    said = f"{case.mode}: {rate(1e9 / total)} items/s with {found['depth']} in flight"
+    if found["vs_device"] is not None:
+        ratio, interval = found["vs_device"]["ratio"], found["vs_device"]["ci95"]
+        said += f", {ratio:.2f} times as fast as device"
+        said += "" if interval is None else f" (95 %: {interval[0]:.2f} to {interval[1]:.2f})"
+    said += f"{_hidden(found)}. Its total is time per item, not latency."
+    if found["distinct"] == 1:
+        said += " All items had the same inputs: others could not be made, so a mix-up of items would not show."
+    return [said]
+
+
+def _hidden(found: dict[str, Any]) -> str:
+    if found["hidden_share"] is None:
+        return ""
+    low, high = found["hidden_ci95"]
+    if high - low > _VAGUE:
+        return (
+            f"; what share of its copies ({duration(found['copies_ns'])} an item) is hidden cannot be told from noise"
+        )
+    of = f"≈{duration(found['hidden_ns'])} of {duration(found['copies_ns'])} an item"
+    return f"; ≈{found['hidden_share']:.0%} of its copies are hidden (95 %: {low:.0%} to {high:.0%}; {of})"
 
 
 def _zero_copy(result: Result) -> list[str]:

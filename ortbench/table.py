@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ortbench import units
 from ortbench.advice import sentences
 from ortbench.compare import EVERYTHING, Row, Selection, Spread, rows, word
+from ortbench.overlap import is_rate
 from ortbench.plan import CPU
 from ortbench.result import OK, Case, Result
 from ortbench.schedule import TOTAL
@@ -68,8 +69,8 @@ def _row(case: Case, scale: float) -> tuple[str, ...]:
         name,
         *_phase_cells(case, scale),
         units.digits(total.median_ns / scale),
-        _percentile(total, "p95", scale),
-        _percentile(total, "p99", scale),
+        _percentile(case, total, "p95", scale),
+        _percentile(case, total, "p99", scale),
         units.rate(1e9 / max(total.median_ns, 1)),
         *_ratio_cells(case),
         *_copy_cells(case),
@@ -90,8 +91,9 @@ def _phase_cells(case: Case, scale: float) -> tuple[str, str, str]:
     return cells[0], cells[1], cells[2]
 
 
-def _percentile(stats: Stats, name: str, scale: float) -> str:
-    if stats.n < SAMPLES_FOR[name]:
+def _percentile(case: Case, stats: Stats, name: str, scale: float) -> str:
+    # Everyone takes these columns for percentiles of latency.
+    if is_rate(case.mode, TOTAL) or stats.n < SAMPLES_FOR[name]:
         return NOTHING
     return units.digits(getattr(stats, f"{name}_ns") / scale)
 
@@ -323,6 +325,8 @@ def records(result: Result) -> list[dict[str, Any]]:
         row["vs_cpu_ci95_low"], row["vs_cpu_ci95_high"] = (case.vs_cpu and case.vs_cpu["ci95"]) or (None, None)
         row["outputs_match"] = case.outputs_match
         row["zero_copy_proved"] = case.zero_copy and case.zero_copy["proved"]
+        row["depth"] = case.pipeline and case.pipeline["depth"]
+        row["hidden_share"] = case.pipeline and case.pipeline["hidden_share"]
         found.append(row)
     return found
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ortbench.errors import OrtbenchError, Unsupported, ort_text
+from ortbench.plan import PIPELINED
 from ortbench.schedule import TOTAL
 
 WARMUP_NS = 500_000_000
@@ -120,18 +121,21 @@ class Worker:
                 return {"differs": wrong}
         return {"differs": None}
 
-    def prepare(self, mode: str, warmup: int | None) -> Answer:
+    def prepare(self, mode: str, warmup: int | None, depth: int) -> Answer:
         """Set a mode up, prove its fence, check its outputs, warm it up."""
-        from ortbench.runtime import modes
+        from ortbench.runtime import modes, pipeline
         from ortbench.runtime.measure import Ranges
 
-        made = modes.make_mode(mode, self._model, self._data)
-        modes.check_outputs(made, self._model, self._data, self._request.rtol, self._request.atol)
+        if mode == PIPELINED:
+            made: modes.Mode = pipeline.make(self._model, self._data, depth)
+        else:
+            made = modes.make_mode(mode, self._model, self._data)
+        modes.check_outputs(made, self._request.rtol, self._request.atol)
         zero_copy = self._zero_copy(made) if isinstance(made, modes.HostAccessibleMode) else None
-        estimates = {
-            phase: _warm_up(call, warmup, WARMUP_NS if phase == TOTAL else WARMUP_NS // 5)
-            for phase, call in made.phases().items()
-        }
+        estimates = {}
+        for phase, call in made.phases().items():
+            estimates[phase] = _warm_up(call, warmup, WARMUP_NS if phase == TOTAL else WARMUP_NS // 5)
+            made.rest()
         self._modes[mode] = made
         self._ranges[mode] = Ranges(mode)
         upload = made.upload_fence
@@ -140,6 +144,7 @@ class Worker:
             "bytes_out": made.bytes_out,
             "fence": {**made.fence.to_dict(), "upload": None if upload is None else upload.to_dict()},
             "zero_copy": zero_copy,
+            "pipeline": made.describe() if isinstance(made, pipeline.PipelinedMode) else None,
             "estimates_ns": estimates,
         }
 
@@ -156,11 +161,15 @@ class Worker:
         return prove_zero_copy(made, resident, on_host=False).to_dict()
 
     def block(self, mode: str, phase: str, n: int, drop: int) -> Answer:
-        """Time one block."""
+        """Time one block. Where a call of ``total`` makes several inferences, a sample is the time of one of them."""
         from ortbench.runtime.measure import time_block
 
+        made = self._modes[mode]
         start = time.perf_counter_ns()
-        samples = time_block(self._modes[mode], self._ranges[mode], phase, n, drop)
+        samples = time_block(made, self._ranges[mode], phase, n, drop)
+        made.rest()
+        if phase == TOTAL and made.per_call > 1:
+            samples = [round(ns / made.per_call) for ns in samples]
         return {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
 
     def finish(self, mode: str) -> Answer:
@@ -168,7 +177,7 @@ class Worker:
         from ortbench.runtime import modes
 
         made = self._modes[mode]
-        wrong = modes.differences(made, self._model, self._data, self._request.rtol, self._request.atol)
+        wrong = modes.differences(made, self._request.rtol, self._request.atol)
         once = None
         if isinstance(made, modes.ResidentMode):
             once = dict(zip(("upload_ns", "download_ns"), map(_median_time, made.once()), strict=True))

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "ortbench"
 LAYERS = [
     ["errors", "units", "stats"],
     ["plan", "schedule", "result", "sequential"],
-    ["pairs"],
+    ["pairs", "overlap"],
     ["advice", "compare"],
     ["gate"],
     ["table", "livegate"],

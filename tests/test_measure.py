@@ -12,7 +12,7 @@ import pytest
 
 from ortbench.runtime.fence import RUN, Fence
 from ortbench.runtime.measure import DOMAIN, Ranges, time_block
-from ortbench.runtime.modes import TimedCall
+from ortbench.runtime.modes import OneAtATime, TimedCall
 from ortbench.runtime.tensors import Array
 from ortbench.schedule import TOTAL
 
@@ -44,7 +44,7 @@ class Script:
         self._calls[what] = self._calls.get(what, 0) + 1
 
 
-class ScriptedMode:
+class ScriptedMode(OneAtATime):
     """A mode whose calls take a known time."""
 
     name = "device"
