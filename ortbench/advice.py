@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ortbench import nodes
 from ortbench.overlap import is_rate
 from ortbench.plan import CPU, PIPELINED, RESIDENT
 from ortbench.result import OK, Case, Result
 from ortbench.schedule import TOTAL
-from ortbench.units import duration, rate
+from ortbench.units import duration, rate, ratio, share
 
 _RUNS = 100  # the loop of the published device tensor sample, and a length people can picture
 
@@ -20,6 +21,10 @@ _CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the othe
 
 def sentences(result: Result) -> list[str]:
     """What the figures mean, most important first. Empty when nothing was measured."""
+    return [*_of_modes(result), *nodes.sentences(result)]
+
+
+def _of_modes(result: Result) -> list[str]:
     if all(case.median("total") is None for case in result.cases):
         return []
     if result.target["memory"]["kind"] == "host":
@@ -52,7 +57,7 @@ def _copy_share(result: Result) -> list[str]:
             "Copies are not a measurable part of a run with CPU tensors here, so keeping tensors on the device does not pay."
         ]
     return [
-        f"With CPU tensors ≈{copies / total:.0%} of a run is copies (≈{duration(copies)} of {duration(total)}: its total "
+        f"With CPU tensors ≈{share(copies / total)} of a run is copies (≈{duration(copies)} of {duration(total)}: its total "
         "less that of device-resident)."
     ]
 
@@ -76,14 +81,15 @@ def _fastest(result: Result) -> list[str]:
     assert best.vs_cpu is not None
     interval = best.vs_cpu["ci95"]
     if interval is None:
-        return [f"{best.mode} is {best.vs_cpu['ratio']:.2f} times as fast as cpu; too few blocks for an interval."]
+        return [f"{best.mode} is {ratio(best.vs_cpu['ratio'])} times as fast as cpu; too few blocks for an interval."]
     if not _is_faster(best):
         pipeline = result.case(PIPELINED)
         if pipeline is not None and _is_faster(pipeline):
             return [f"Besides {PIPELINED} no mode is measurably faster than cpu."]
         return ["No mode is measurably faster than cpu."]
-    low, high = interval
-    return [f"{best.mode} is fastest: {best.vs_cpu['ratio']:.2f} times as fast as cpu (95 %: {low:.2f} to {high:.2f})."]
+    low, high = map(ratio, interval)
+    times = f"{ratio(best.vs_cpu['ratio'])} times as fast as cpu"
+    return [f"{best.mode} is fastest: {times} (95 %: {low} to {high})."]
 
 
 def _residency(result: Result) -> list[str]:
@@ -109,9 +115,9 @@ def _pipeline(result: Result) -> list[str]:
     found = case.pipeline
     said = f"{case.mode}: {rate(1e9 / total)} items/s with {found['depth']} in flight"
     if found["vs_device"] is not None:
-        ratio, interval = found["vs_device"]["ratio"], found["vs_device"]["ci95"]
-        said += f", {ratio:.2f} times as fast as device"
-        said += "" if interval is None else f" (95 %: {interval[0]:.2f} to {interval[1]:.2f})"
+        times, interval = found["vs_device"]["ratio"], found["vs_device"]["ci95"]
+        said += f", {ratio(times)} times as fast as device"
+        said += "" if interval is None else f" (95 %: {ratio(interval[0])} to {ratio(interval[1])})"
     said += f"{_hidden(found)}. Its total is time per item, not latency."
     if found["distinct"] == 1:
         said += " All items had the same inputs: others could not be made, so a mix-up of items would not show."
@@ -127,7 +133,7 @@ def _hidden(found: dict[str, Any]) -> str:
             f"; what share of its copies ({duration(found['copies_ns'])} an item) is hidden cannot be told from noise"
         )
     of = f"≈{duration(found['hidden_ns'])} of {duration(found['copies_ns'])} an item"
-    return f"; ≈{found['hidden_share']:.0%} of its copies are hidden (95 %: {low:.0%} to {high:.0%}; {of})"
+    return f"; ≈{share(found['hidden_share'])} of its copies are hidden (95 %: {share(low)} to {share(high)}; {of})"
 
 
 def _zero_copy(result: Result) -> list[str]:

@@ -15,7 +15,7 @@ from ortbench.environment import environment
 from ortbench.errors import BenchmarkFailed, OrtbenchError
 from ortbench.gpus import Watch
 from ortbench.result import Result
-from ortbench.schedule import Schedule, StopRule
+from ortbench.schedule import InOrder, Schedule, StopRule
 from ortbench.side import Side
 
 # All cases grow together, block by block; how much of them a crash of this very process could cost.
@@ -86,20 +86,33 @@ class Bench:
         Raises:
             BadInput, BenchmarkFailed: before anything could be measured.
         """
+        why: str | None = "interrupted"
         try:
             self._open()
             with closing(Watch()) as watch:
                 why = self._measure(watch)
+            self._look_closer()
         except KeyboardInterrupt:
             if not all(side.is_open for side in self._sides):
                 raise
-            self.interrupted, why = True, "interrupted"
+            self.interrupted = True
         finally:
             for side in self._sides:
                 side.close()
         for side in self._sides:
             side.end(why)
+        self._profile()
         return [side.result for side in self._sides]
+
+    def _profile(self) -> None:
+        """Have the nodes of the sides profiled that want it; Ctrl-C gives that up and leaves the results as they are."""
+        try:
+            for side in self._sides if not self.interrupted else []:
+                if side.plan.nodes:
+                    self._observer.stage(f"profiling nodes ({side.plan.target.ep})")
+                    side.profile_nodes()
+        except KeyboardInterrupt:
+            self.interrupted = True
 
     @contextmanager
     def _awake(self, side: Side) -> Iterator[None]:
@@ -176,24 +189,10 @@ class Bench:
         if not lanes:
             return "no mode left to measure"
         schedule = self._schedule(lanes)
-        watch.look(now=True)
-        while (block := schedule.next_block()) is not None:
-            self._observer.progress(schedule.progress)
-            side = self._sides[block.lane.side]
-            with self._awake(side):
-                answer = side.block(block.lane.mode, block)
-            if answer is None:
-                for lane in lanes.keys() - self._lanes():
-                    schedule.remove(lane)
-                self._keep()
-                continue
-            schedule.add(block, answer["samples"], answer["spent_ns"])
-            if self._judge is not None:
-                self._judge.add(*block.lane, block.phase, block.round, answer["samples"])
-            watch.look()
-            if time.monotonic() - self._kept_at > _KEEP_EVERY_S:
-                self._keep()
-        watch.look(now=True)
+        with self._captured():
+            watch.look(now=True)
+            self._time_blocks(schedule, set(lanes), watch)
+            watch.look(now=True)
         for side in self._sides:
             side.describe_gpus(watch.readings)
         self._observer.stage("checking outputs")
@@ -203,6 +202,43 @@ class Bench:
                     side.finish(mode)
         return "verdict: every contest is decided" if self._all_decided else schedule.stopped
 
+    def _look_closer(self) -> None:
+        """What only a timeline shows, once everything is measured."""
+        traced = [side for side in self._sides if side.timeline is not None]
+        if traced:
+            self._keep()
+        for side in traced:
+            with self._awake(side):
+                side.look_closer(self._observer.stage)
+
+    @contextmanager
+    def _captured(self) -> Iterator[None]:
+        """What a profiler is to record: the blocks of an ordered session, without loading and warm-up."""
+        sides = [side for side in self._sides if side.plan.loop.in_order]
+        for side in sides:
+            side.capture(True)
+        yield
+        for side in sides:
+            side.capture(False)
+
+    def _time_blocks(self, schedule: Schedule[Lane] | InOrder[Lane], lanes: set[Lane], watch: Watch) -> None:
+        while (block := schedule.next_block()) is not None:
+            self._observer.progress(schedule.progress)
+            side = self._sides[block.lane.side]
+            with self._awake(side):
+                answer = side.block(block.lane.mode, block)
+            if answer is None:
+                for lane in lanes.difference(self._lanes()):
+                    schedule.remove(lane)
+                self._keep()
+                continue
+            schedule.add(block, answer["samples"], answer["spent_ns"])
+            if self._judge is not None:
+                self._judge.add(*block.lane, block.phase, block.round, answer["samples"])
+            watch.look()
+            if time.monotonic() - self._kept_at > _KEEP_EVERY_S:
+                self._keep()
+
     def _lanes(self) -> list[Lane]:
         """What can be measured; where there is a judge, the modes that all sides have."""
         lanes = [Lane(number, mode) for number, side in enumerate(self._sides) for mode in side.modes]
@@ -210,8 +246,10 @@ class Bench:
             return lanes
         return [lane for lane in lanes if all(lane.mode in side.modes for side in self._sides)]
 
-    def _schedule(self, lanes: dict[Lane, dict[str, float]]) -> Schedule[Lane]:
+    def _schedule(self, lanes: dict[Lane, dict[str, float]]) -> Schedule[Lane] | InOrder[Lane]:
         plan = self._sides[0].plan
+        if plan.loop.in_order:
+            return InOrder(lanes, plan.loop.iterations)
         rule = StopRule(round(plan.loop.duration_s * 1e9), plan.loop.precision, plan.loop.iterations)
         if self._judge is None:
             return Schedule(lanes, rule, plan.inputs.seed)

@@ -12,14 +12,17 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ortbench.environment import is_profiled
 from ortbench.errors import BAD_INPUT, BadInput, BenchmarkFailed, Unsupported, one_line
 from ortbench.plan import Plan
 
 _LAST_WORDS = 200  # characters of a dead worker's stderr that fit a one-line message
+_FLUSH_S = 30.0  # how long a profiler may take to save what it recorded in a worker
 
 
 class WorkerLost(BenchmarkFailed):
@@ -32,10 +35,14 @@ class Client:
     Args:
         timeout_s: the longest wait for one answer.
         python: the interpreter to run it with.
+
+    Attributes:
+        started_ns: when the process was started, on the clock of `time.perf_counter_ns`.
     """
 
     def __init__(self, timeout_s: float, python: Sequence[str] = (sys.executable,)) -> None:
         self.timeout_s = timeout_s
+        self.started_ns = time.perf_counter_ns()
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the client
         environment = dict(os.environ)
         # The worker finds this very ortbench, also from a source tree or under another interpreter.
@@ -164,6 +171,10 @@ class Client:
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):  # it died with a request unread
                 self._process.stdin.close()
+        if is_profiled():
+            self.resume()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_FLUSH_S)
         self._kill()
         self._reader.join(timeout=5)  # longer only if something the EP started keeps the pipe
         self._stderr.close()
@@ -182,13 +193,18 @@ def start_early() -> None:
     atexit.register(client.close)
 
 
+def worker_for(plan: Plan) -> Client:
+    """A fresh worker."""
+    return Client(plan.timeout_s, (plan.python or sys.executable,))
+
+
 def open_worker(plan: Plan) -> Client:
     """A fresh worker that has been sent what it is to open."""
     if plan.python is None and _started_early:
         client = _started_early.pop()
         client.timeout_s = plan.timeout_s
     else:
-        client = Client(plan.timeout_s, (plan.python or sys.executable,))
+        client = worker_for(plan)
     client.send("open", **plan.worker_request())
     return client
 

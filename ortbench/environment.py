@@ -54,3 +54,9 @@ def git_commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return run.stdout.strip() or None
+
+
+def is_profiled() -> bool:
+    """Whether a profiler, such as Nsight Systems, is attached to this process and those that it starts."""
+    # How NVTX and CUDA are told to load a tool.
+    return any(os.environ.get(name) for name in ("NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH"))

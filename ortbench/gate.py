@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ortbench import units
 from ortbench.compare import STATISTICS, Spread, stored_ratio
 from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.pairs import blocks, timed_phase
@@ -19,7 +20,6 @@ from ortbench.plan import CPU, MODES, PHASES, RESIDENT
 from ortbench.result import OK, PHASE_NAMES, Result
 from ortbench.schedule import TOTAL
 from ortbench.sequential import Interval, median_ratio
-from ortbench.units import duration
 
 PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
 CODES = {PASSED: DONE, FAILED: REGRESSION, UNCLEAR: CANNOT_TELL}
@@ -187,8 +187,8 @@ class Contest:
         bound = f"must be {'at most' if self.at_most else 'at least'} ×{self.limit:.4g}"
         where = "too few rounds for an interval"
         if found.low is not None and found.high is not None:
-            where = f"{found.low:.3f} to {found.high:.3f}"
-        text = f"{self.what}: ×{found.ratio:.3f} ({where}, {found.rounds} rounds), {bound}"
+            where = f"{units.ratio(found.low, 3)} to {units.ratio(found.high, 3)}"
+        text = f"{self.what}: ×{units.ratio(found.ratio, 3)} ({where}, {found.rounds} rounds), {bound}"
         return Check(self.name, verdict, text, found.ratio, found.low, found.high, self.limit, found.rounds)
 
 
@@ -366,12 +366,13 @@ def _as_share(check: Check) -> Check:
     assert check.limit is not None
     most = 1 - check.limit
     if check.ratio is None:
-        text = f"copies in a run with CPU tensors: was not measured, at most {most:.1%}"
+        text = f"copies in a run with CPU tensors: was not measured, at most {units.share(most, 1)}"
         return Check(check.name, UNCLEAR, text)
-    share = f"≈{max(0.0, 1 - check.ratio):.1%}"
+    share = f"≈{units.share(max(0.0, 1 - check.ratio), 1)}"
     if check.low is not None and check.high is not None:
-        share += f" ({max(0.0, 1 - check.high):.1%} to {max(0.0, 1 - check.low):.1%}, {check.rounds} rounds)"
-    text = f"copies in a run with CPU tensors: {share}, at most {most:.1%}"
+        low, high = (units.share(max(0.0, 1 - end), 1) for end in (check.high, check.low))
+        share += f" ({low} to {high}, {check.rounds} rounds)"
+    text = f"copies in a run with CPU tensors: {share}, at most {units.share(most, 1)}"
     return Check(check.name, check.verdict, text, check.ratio, check.low, check.high, check.limit, check.rounds)
 
 
@@ -415,7 +416,7 @@ def _check_ratio(name: str, found: Spread, most: float) -> Check:
     verdict, where = UNCLEAR, "too few blocks to know the noise"
     if found.low is not None and found.high is not None:
         verdict = FAILED if found.low > most else PASSED if found.high < most else UNCLEAR
-        where = f"{found.low:.3f} to {found.high:.3f} with the noise of both runs"
-    figures = f"{duration(found.value_ns)} against {duration(found.base_ns)}"
-    text = f"{name}: {figures}, ×{found.ratio:.3f} ({where}), must be at most ×{most:.4g}"
+        where = f"{units.ratio(found.low, 3)} to {units.ratio(found.high, 3)} with the noise of both runs"
+    figures = f"{units.duration(found.value_ns)} against {units.duration(found.base_ns)}"
+    text = f"{name}: {figures}, ×{units.ratio(found.ratio, 3)} ({where}), must be at most ×{most:.4g}"
     return Check(name, verdict, text, found.ratio, found.low, found.high, most)

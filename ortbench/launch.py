@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ortbench.bench import Judge
     from ortbench.plan import Plan
     from ortbench.result import Result
+    from ortbench.trace import Timeline
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,14 @@ class Launched:
         folders: where each was saved.
         interrupted: by Ctrl-C.
         not_opened: name and error of each side that did not open.
+        timelines: of the results, where they were asked for.
     """
 
     results: list[Result]
     folders: list[Path]
     interrupted: bool
     not_opened: list[tuple[str, OrtbenchError]]
+    timelines: list[Timeline]
 
 
 def launch(
@@ -45,6 +48,7 @@ def launch(
     judge: Judge | None = None,
     after_open: Callable[[Sequence[Result]], None] | None = None,
     quiet: bool = False,
+    traced: bool = False,
 ) -> Launched:
     """Measure plans side by side and save what comes of them, also after Ctrl-C.
 
@@ -54,6 +58,7 @@ def launch(
         names: of the sides, in messages and as folders; needed for several.
         judge, after_open: see `ortbench.bench.Bench`.
         quiet: show no progress.
+        traced: keep a timeline of every side.
 
     Raises:
         BadInput, BenchmarkFailed, NotComparable: before anything could be measured.
@@ -64,6 +69,7 @@ def launch(
         from ortbench.bench import Bench
         from ortbench.reports import RunFolder, discard_if_empty
         from ortbench.side import Side
+        from ortbench.trace import Timeline
 
         parent = folder()
         try:
@@ -72,7 +78,13 @@ def launch(
                 place.mkdir(exist_ok=True)
             folders = [RunFolder(place) for place in places]
             sides = [
-                Side(plan, client if number == 0 else None, folders[number].keep, names[number] if names else None)
+                Side(
+                    plan,
+                    client if number == 0 else None,
+                    folders[number].keep,
+                    names[number] if names else None,
+                    Timeline() if traced else None,
+                )
                 for number, plan in enumerate(plans)
             ]
             progress, while_loading = None, _import_terminal
@@ -96,6 +108,7 @@ def launch(
         [it.path for _, it in kept],
         bench.interrupted,
         [(side.name, error) for side, error in bench.not_opened],
+        [side.timeline for side, _ in kept if side.timeline is not None],
     )
 
 

@@ -2,102 +2,104 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-from rich.console import Console
-from rich.text import Text
+from ortbench import nodes, units
+from ortbench.console import Screen, padded
+from ortbench.grid import longest_name, print_section
 
-from ortbench import units
+_WIDEST = 24  # of what is flush in a list; longer ones are not waited for
 
 
 def print_devices(found: dict[str, Any]) -> None:
     """Print what `ortbench.runtime.devices.list_devices` found, an EP a paragraph."""
-    console = _console()
+    screen = Screen()
     runtime = found["runtime"]
-    console.print(Text(f"ONNX Runtime {runtime['onnxruntime']}, Python {runtime['python']}"))
+    screen.text(f"ONNX Runtime {runtime['onnxruntime']}, Python {runtime['python']}")
     for ep in found["eps"]:
-        console.print()
+        screen.blank()
         package = f" from {ep['package']}" if ep["package"] else ""
-        console.print(Text(f"{ep['name']} {ep['version'] or ''}{package}".rstrip(), style="bold"))
+        screen.text(f"{ep['name']} {ep['version'] or ''}{package}".rstrip(), style="heading")
         if ep["library"]:
-            console.print(Text(f"  library  {ep['library']}"))
+            screen.text(ep["library"], label="  library  ")
         if ep["problem"]:
-            console.print(Text(f"  does not load: {ep['problem']}", style="red"))
+            screen.text(ep["problem"], label="  does not load: ", label_style="bad")
         elif not ep["devices"]:
-            console.print(Text("  finds no device it can use on this machine", style="yellow"))
+            screen.text("finds no device it can use on this machine", label="  ", style="unclear")
         for index, device in enumerate(ep["devices"]):
-            _print_device(console, index, device)
+            _print_device(screen, index, device)
 
 
-def _print_device(console: Console, index: int, device: dict[str, Any]) -> None:
+def _print_device(screen: Screen, index: int, device: dict[str, Any]) -> None:
     hardware, memory, streams = device["hardware"], device["memory"], device["streams"]
     vendor = hardware["vendor"] or "vendor"
     ids = f"{vendor} 0x{hardware['vendor_id']:04x}, device 0x{hardware['device_id']:04x}"
     details = "".join(f", {key}={value}" for key, value in hardware["metadata"].items())
-    console.print(Text(f"  device {index}  {hardware['type']} {ids}{details}"))
-    if memory["kind"] == "host":
-        console.print(Text(f"    memory   {memory['default']}"))
-    else:
-        default, shared = memory["default"] or "no DEFAULT", memory["host_accessible"] or "no HOST_ACCESSIBLE"
-        console.print(Text(f"    memory   {default}; {shared}"))
-    console.print(Text(f"    streams  {'yes' if streams['offered'] else 'no: ' + streams['why']}"))
+    screen.text(f"{hardware['type']} {ids}{details}", label=f"  device {index}  ")
+    default, shared = memory["default"] or "no DEFAULT", memory["host_accessible"] or "no HOST_ACCESSIBLE"
+    screen.text(default if memory["kind"] == "host" else f"{default}; {shared}", label="    memory   ")
+    screen.text("yes" if streams["offered"] else f"no: {streams['why']}", label="    streams  ")
     can = [mode for mode, why in device["modes"].items() if why is None]
     cannot = [f"{mode}: {why}" for mode, why in device["modes"].items() if why is not None]
-    console.print(Text(f"    modes    {', '.join(can)}" + (f" (not {'; '.join(cannot)})" if cannot else "")))
+    screen.text(", ".join(can) + (f" (not {'; '.join(cannot)})" if cannot else ""), label="    modes    ")
 
 
 def print_model(found: dict[str, Any]) -> None:
     """Print what `ortbench.runtime.inspection.inspect_model` found."""
-    console = _console()
-    console.print(Text(found["path"], style="bold"))
+    screen = Screen()
+    screen.text(found["path"], style="heading")
+    tensors = [*found["inputs"], *found["outputs"]]
+    widths = [min(_WIDEST, max((len(tensor[key]) for tensor in tensors), default=0)) for key in ("name", "type")]
     for kind in ("inputs", "outputs"):
         for number, tensor in enumerate(found[kind]):
-            console.print(Text(f"  {kind[:-1] if number == 0 else '':7} {_tensor(tensor)}"))
-    total = [found["bytes_in"], found["bytes_out"]]
-    sizes = ["unknown" if size is None else units.size(size) for size in total]
-    console.print(Text(f"  bytes   {sizes[0]} in, {sizes[1]} out per inference"))
+            screen.text(_tensor(tensor, *widths), label=f"  {kind[:-1] if number == 0 else '':8}")
+    sizes = ["unknown" if size is None else units.size(size) for size in (found["bytes_in"], found["bytes_out"])]
+    screen.text(f"{sizes[0]} in, {sizes[1]} out per inference", label="  bytes   ")
+    if found["not_run"] is not None:
+        why = f"not possible, so what only a run tells is not known: {found['not_run']}"
+        screen.text(why, label="  run     ", style="unclear")
     if found["guessed_dims"]:
-        console.print(
-            Text(f"          with {', '.join(found['guessed_dims'])} set to 1 (--dim, --shape)", style="yellow")
-        )
+        guessed = ", ".join(found["guessed_dims"])
+        screen.text(f"with {guessed} set to 1 (--dim, --shape)", label=" " * 10, style="unclear")
     if found["operators"] is not None:
         count = sum(found["operators"].values())
-        listed = ", ".join(_counted(name, number) for name, number in found["operators"].items())
+        screen.text(f"{count}: {_counted(found['operators'])}", label="  nodes   ")
         opsets = ", ".join(f"{domain} {version}" for domain, version in found["opsets"].items())
-        console.print(Text(f"  nodes   {count}: {listed}"))
-        console.print(Text(f"  opset   {opsets}"))
-        console.print(Text(f"  weights {units.size(found['parameters_bytes'])}"))
+        screen.text(opsets, label="  opset   ")
+        screen.text(units.size(found["parameters_bytes"]), label="  weights ")
     if "placement" in found:
-        _print_placement(console, found)
+        _print_placement(screen, found)
 
 
-def _print_placement(console: Console, found: dict[str, Any]) -> None:
+def _print_placement(screen: Screen, found: dict[str, Any]) -> None:
     where = found["placement"]
-    console.print(Text(f"\non {found['ep']}, after graph optimisation", style="bold"))
+    screen.blank()
+    screen.text(f"on {found['ep']}, after graph optimisation", style="heading")
     if where["nodes"] is None:
-        console.print(Text("  placement is not known: this ONNX Runtime or model format does not report it"))
+        screen.text("placement is not known: this ONNX Runtime or model format does not report it", label="  ")
         return
     for name, count in where["nodes"].items():
-        console.print(Text(f"  {count:5} node(s) on {name}"))
+        screen.text(f"node(s) on {name}", label=f"  {count:5} ")
     if where["cpu_operators"]:
-        listed = ", ".join(_counted(name, number) for name, number in where["cpu_operators"].items())
-        console.print(Text(f"        on the CPU: {listed}", style="yellow"))
+        screen.text(_counted(where["cpu_operators"]), label="        on the CPU: ", label_style="unclear")
     memcpy = where["memcpy_nodes"]
-    console.print(Text(f"  {'?' if memcpy is None else memcpy:>5} Memcpy node(s) between them"))
+    screen.text("Memcpy node(s) between them", label=f"  {'?' if memcpy is None else memcpy:>5} ")
+    for section in nodes.outline(found["copies"], longest_name(screen)):
+        print_section(screen, section)
+    for sentence in nodes.outlook(found["copies"]):
+        screen.blank()
+        screen.text(sentence)
 
 
-def _tensor(tensor: dict[str, Any]) -> str:
-    model = "x".join("?" if dim is None else str(dim) for dim in tensor["model_shape"]) or "scalar"
+def _tensor(tensor: dict[str, Any], name_width: int, type_width: int) -> str:
+    dims = ["?" if dim is None else str(dim) for dim in tensor["model_shape"]]
+    fixed = all(dim.isdigit() for dim in dims)
+    model = ("x".join(dims) if fixed else f"[{', '.join(dims)}]") or "scalar"
     shape = None if tensor["shape"] is None else "x".join(map(str, tensor["shape"])) or "scalar"
     with_sizes = f" as {shape}" if shape is not None and shape != model else ""
     size = f", {units.size(tensor['bytes'])}" if tensor["bytes"] is not None else ""
-    return f"{tensor['name']}  {tensor['type']}  {model}{with_sizes}{size}"
+    return f"{padded(tensor['name'], name_width)}  {padded(tensor['type'], type_width)}  {model}{with_sizes}{size}"
 
 
-def _counted(name: str, count: int) -> str:
-    return name if count == 1 else f"{name} ({count})"
-
-
-def _console() -> Console:
-    return Console(file=sys.stdout, highlight=False)
+def _counted(operators: dict[str, int]) -> str:
+    return ", ".join(name if count == 1 else f"{name} ({count})" for name, count in operators.items())

@@ -16,6 +16,11 @@ def is_rate(mode: str, phase: str) -> bool:
     return mode == PIPELINED and phase == TOTAL
 
 
+def inferences(case: Case, phase: str) -> int:
+    """How many inferences one timed call of a phase makes, whose time was divided by so many for a sample."""
+    return case.pipeline["depth"] if is_rate(case.mode, phase) and case.pipeline is not None else 1
+
+
 def hidden(case: Case) -> dict[str, Any]:
     """What the copies of an item cost on their own, and how much of that a pipeline does not have to wait for.
 

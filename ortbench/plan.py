@@ -26,6 +26,7 @@ PHASES = {
 }
 
 MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
+CPU_EP = "CPUExecutionProvider"
 
 OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
 
@@ -87,6 +88,8 @@ class Loop:
         warmup: runs of each mode before; None means half a second, at least two runs.
         phases: which phases to time; None means all that a mode has.
         depth: how many inferences mode `pipelined` has in flight.
+        in_order: for a timeline: one block a phase, mode after mode, inside an NVTX capture range; see
+            `ortbench.schedule.InOrder`. Duration and precision do not matter then.
     """
 
     warmup: int | None = None
@@ -95,11 +98,15 @@ class Loop:
     precision: float | None = 0.01
     phases: tuple[str, ...] | None = None
     depth: int = 3
+    in_order: bool = False
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of one model on one EP; `python` is the interpreter of the worker, None this one."""
+    """One run of one model on one EP; `python` is the interpreter of the worker, None this one.
+
+    With `nodes`, some runs are profiled when the measurement is over.
+    """
 
     model: str
     target: Target = field(default_factory=Target)
@@ -109,6 +116,7 @@ class Plan:
     timeout_s: float = 600.0
     python: str | None = None
     command: tuple[str, ...] = ()
+    nodes: bool = False
 
     def worker_request(self) -> dict[str, Any]:
         """What the worker needs to open the model, as JSON-ready data."""

@@ -56,6 +56,11 @@ def gate_name(plan: Plan) -> str:
     return f"gate-{run_name([plan])}"
 
 
+def profile_name(plan: Plan) -> str:
+    """What the folder of a profiled session is called."""
+    return f"profile-{run_name([plan])}"
+
+
 def new_folder(out: Path, name: str) -> Path:
     """Make a folder of its own for a run.
 

@@ -5,7 +5,23 @@ Schema 1. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do 
 Top level: ``schema_version``, ``tool`` (name, version), ``created`` (UTC, ISO 8601), ``command``, ``environment``,
 ``model`` (path, sha256, inputs, outputs), ``target`` (ep, device, memory, fence, ep_options, …), ``placement`` (nodes
 per EP, memcpy_nodes), ``setup`` (session_ns, seed, run_id: results of one run, whose blocks alternated, share it),
-``stopped``, ``warnings`` (code, message), ``cases``.
+``stopped``, ``warnings`` (code, message), ``cases``, and with ``--nodes`` ``nodes`` (else null).
+
+``nodes`` is what ONNX Runtime's profile of some runs after the measurement says. Its times are the host's, profiling has
+slowed them, and on an EP that works asynchronously a node's time is that of its launch: they are shares and hints, and
+nothing of them is in any case. Medians over the runs: ``ns`` in a run, ``share`` of a run.
+
+- ``runs``: how many; ``run_ns``: one of them; ``outside_ns``: what of a run is in no node.
+- ``operators``: ``op``, ``ep``, ``nodes`` (how many), ``ns``, ``share``; ``compiled graph`` is the op of what an EP compiled.
+- ``eps``: ``ep``, ``nodes``, ``ns``, ``share``. The ep is null for Memcpy nodes, which are between EPs.
+- ``memcpy``: the Memcpy nodes: ``name``, ``direction`` (``to host``, ``from host``), ``tensor``, ``type`` (such as
+  ``float[8,4]``), ``bytes``, ``ns``, ``forced_by`` (a list of ``name``, ``op``, ``ep``), ``island`` (an index); null is not
+  known.
+- ``islands``: nodes on the CPU that hang together: ``nodes`` (``name``, ``op``, ``reads``, ``ns``), ``position``
+  (``start``, ``end``, ``middle``, ``apart``; see `ortbench.islands.position`), ``node_ns``, ``to_host`` and ``from_host``
+  (Memcpy nodes that it forces), ``bytes`` and ``memcpy_ns`` of these, ``ns`` of both, ``share``. Where an EP compiles, a
+  node that ONNX Runtime made of several on the CPU may be in no island, only in ``operators``.
+- ``problem``: why tensors, ``forced_by`` and islands are not known, else null.
 
 A case is one mode: see `Case`. Durations are integer nanoseconds, sizes bytes.
 """
@@ -92,6 +108,7 @@ class Result:
     stopped: str | None = None
     warnings: list[dict[str, str]] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
+    nodes: dict[str, Any] | None = None
     schema_version: int = SCHEMA_VERSION
 
     def case(self, mode: str) -> Case | None:
@@ -135,16 +152,16 @@ def save(result: Result, path: Path) -> None:
     write_atomically(path, to_json(result))
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a UTF-8 text file by renaming a finished one into place.
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file, text as UTF-8, by renaming a finished one into place.
 
     Raises:
         OSError: the folder cannot be written.
     """
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
         os.chmod(temporary, 0o644)  # mkstemp's 0600 would hide a CI artefact from the step that uploads it
         os.replace(temporary, path)
     except BaseException:
@@ -167,6 +184,8 @@ def load(path: Path) -> Result:
         raise BadInput(f"{path} is not a result file: it is not JSON") from None
     if not isinstance(data, dict) or "schema_version" not in data:
         raise BadInput(f"{path} is not a result file of ortbench: it has no schema_version")
+    if data.get("kind") == "profile":
+        raise BadInput(f"{path} is a profiled session: its times are for a timeline, not for comparisons")
     if data["schema_version"] != SCHEMA_VERSION:
         raise NotComparable(f"{path} has schema {data['schema_version']}; this ortbench reads schema {SCHEMA_VERSION}")
     try:

@@ -172,6 +172,50 @@ class Schedule(Generic[LaneT]):
         return None
 
 
+class InOrder(Generic[LaneT]):
+    """One block of each phase of each lane, lane after lane: what is read as a timeline must not be shuffled.
+
+    Args:
+        estimates_ns: as for `Schedule`, lanes in the order in which they are wanted.
+        iterations: of each phase; None takes as many as fit into `IN_ORDER_NS`, 3 to 20.
+    """
+
+    IN_ORDER_NS = 1_000_000_000
+    FEWEST, MOST = 3, 20
+
+    def __init__(self, estimates_ns: Mapping[LaneT, Mapping[str, float]], iterations: int | None) -> None:
+        self._blocks = [
+            Block(0, lane, phase, iterations or self._fitting(ns), drop=1)
+            for lane, phases in estimates_ns.items()
+            for phase, ns in sorted(phases.items(), key=lambda it: it[0] == TOTAL)  # the whole after its parts
+        ]
+        self._asked = 0
+        self.stopped = "the end of the session"
+
+    def _fitting(self, sample_ns: float) -> int:
+        return min(self.MOST, max(self.FEWEST, round(self.IN_ORDER_NS / max(sample_ns, 1.0))))
+
+    def next_block(self) -> Block[LaneT] | None:
+        """The next block, or None when there are no more."""
+        if self._asked == len(self._blocks):
+            return None
+        self._asked += 1
+        return self._blocks[self._asked - 1]
+
+    def add(self, block: Block[LaneT], samples: Sequence[int], spent_ns: int) -> None:
+        """Nothing is learned from samples: the blocks are fixed."""
+
+    def remove(self, lane: LaneT) -> None:
+        """Leave out what is still to come of a lane that failed."""
+        rest = [block for block in self._blocks[self._asked :] if block.lane != lane]
+        self._blocks[self._asked :] = rest
+
+    @property
+    def progress(self) -> float:
+        """The share of the blocks that were asked for, 0 to 1."""
+        return self._asked / max(1, len(self._blocks))
+
+
 def is_precise(samples: Sequence[int], block_sizes: Iterable[int], precision: float) -> bool:
     """Whether the 95 % interval of the median is within ± `precision` of the median."""
     low, high = median_interval(samples, list(block_sizes))

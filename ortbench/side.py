@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ortbench import __version__
-from ortbench.client import Client, WorkerLost, open_worker
+from ortbench.client import Client, WorkerLost, open_worker, worker_for
 from ortbench.environment import load_average
 from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.gpus import Reading, what_moved
@@ -21,6 +24,11 @@ from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, PIPELINED, RESIDENT, Pla
 from ortbench.result import FAILED, OK, PHASE_NAMES, UNSUPPORTED, Case, Result
 from ortbench.schedule import TOTAL, Block
 from ortbench.stats import paired_ratio, summarise
+from ortbench.trace import Failure, Node, Span, TimedBlock, Timeline
+
+# Enough profiled runs for a median, and not much more than a second of them.
+_PROFILED_NS = 1_000_000_000
+_PROFILED_RUNS = (3, 20)
 
 
 @dataclass
@@ -47,6 +55,7 @@ class Side:
         client: the worker, if it is there already and has been sent the plan's `worker_request`.
         keep: saves the result so far; called whenever more is known.
         name: what messages call it; by default its EP.
+        timeline: where to write down what happens when; None where nobody wants to know.
     """
 
     def __init__(
@@ -55,9 +64,11 @@ class Side:
         client: Client | None = None,
         keep: Callable[[Result], None] = _nowhere,
         name: str | None = None,
+        timeline: Timeline | None = None,
     ) -> None:
         self.plan = plan
         self.name = name or plan.target.ep
+        self.timeline = timeline
         self._client = client
         self._keep = keep
         self._cases = {mode: Case(mode) for mode in plan.modes}
@@ -96,7 +107,16 @@ class Side:
         model = Path(self.plan.model)
         self.result.environment = environment
         self.result.model = {"path": str(model), "sha256": sha256(model)}
-        self._describe(self._worker.receive(), run_id)
+        self._describe(self._receive_opened("loading"), run_id)
+
+    def _receive_opened(self, stage: str) -> dict[str, Any]:
+        """What the worker says of the model that it was sent when it was started."""
+        started = self._worker.started_ns
+        with self._stage(stage, started) as parts:
+            opened: dict[str, Any] = self._worker.receive()
+            parts.append(("starting the worker", started, opened["stages"][0][1] - started))
+            parts += opened["stages"]
+        return opened
 
     @property
     def _worker(self) -> Client:
@@ -117,6 +137,18 @@ class Side:
         """End the worker."""
         if self._client is not None:
             self._client.close()
+
+    @contextmanager
+    def _stage(self, name: str, begun: int | None = None) -> Iterator[list[tuple[str, int, int]]]:
+        """A stage of the timeline, however it ends; takes its parts: name, start and duration."""
+        begun = time.perf_counter_ns() if begun is None else begun
+        parts: list[tuple[str, int, int]] = []
+        try:
+            yield parts
+        finally:
+            if self.timeline is not None:
+                whole = Span(name, begun, time.perf_counter_ns() - begun)
+                self.timeline.stages += [whole, *(Span(*part) for part in parts)]
 
     def ask(self, do: str, **arguments: Any) -> Any:
         """Ask the worker; see `ortbench.client.Client.ask`."""
@@ -175,7 +207,7 @@ class Side:
         self.close()
         self._client = open_worker(self.plan)
         try:
-            self._client.receive()
+            self._receive_opened("loading again")
         except OrtbenchError as error:
             for mode in list(self._prepared):
                 self.fail(mode, f"after the worker was lost the model could not be opened again: {error}")
@@ -194,7 +226,10 @@ class Side:
         case = self._cases[mode]
         self._prepared.pop(mode, None)
         try:
-            answer = self.ask("prepare", mode=mode, warmup=self.plan.loop.warmup, depth=self.plan.loop.depth)
+            with self._stage(f"preparing {mode}") as parts:
+                loop = self.plan.loop
+                answer = self.ask("prepare", mode=mode, warmup=loop.warmup, depth=loop.depth)
+                parts += answer["stages"]
         except Unsupported as error:
             case.status, case.reason = UNSUPPORTED, str(error)
         except WorkerLost as error:
@@ -221,6 +256,8 @@ class Side:
         case = self._cases[mode]
         case.status, case.reason = FAILED, reason
         self._prepared.pop(mode, None)
+        if self.timeline is not None:
+            self.timeline.failures.append(Failure(mode, time.perf_counter_ns(), reason))
 
     def estimates_ns(self, mode: str) -> dict[str, float]:
         """About how long one iteration of each phase that is to be timed takes, by the warm-up."""
@@ -230,23 +267,50 @@ class Side:
 
     def block(self, mode: str, block: Block[Any]) -> dict[str, Any] | None:
         """Time one block and keep its samples; None if the mode failed in it, and the worker is up again for others."""
+        more = {} if self.timeline is None else {"timeline": True}
         try:
-            answer: dict[str, Any] = self.ask("block", mode=mode, phase=block.phase, n=block.n, drop=block.drop)
+            answer: dict[str, Any] = self.ask("block", mode=mode, phase=block.phase, n=block.n, drop=block.drop, **more)
         except WorkerLost as error:
             self.fail(mode, str(error))
             self._restart()
         except BenchmarkFailed as error:
             self.fail(mode, str(error))
         else:
+            if self.timeline is not None:
+                self.timeline.blocks.append(self._timed(mode, block, answer))
             self._samples[mode].add(block, answer)
             return answer
         return None
+
+    def _timed(self, mode: str, block: Block[Any], answer: dict[str, Any]) -> TimedBlock:
+        return TimedBlock(
+            mode=mode,
+            phase=block.phase,
+            round=block.round,
+            dropped=block.drop,
+            first=len(self._samples[mode].by_phase[block.phase]),
+            n=block.n,
+            start_ns=answer["start_ns"],
+            duration_ns=answer["spent_ns"],
+            starts_ns=answer["starts_ns"],
+            samples_ns=answer["calls_ns"],
+        )
+
+    def capture(self, on: bool) -> None:
+        """Tell a profiler that what it is to record begins, or has ended; see `ortbench.runtime.measure.Capture`."""
+        try:
+            answer = self.ask("capture", on=on)
+        except BenchmarkFailed as error:
+            self.result.warn("not-captured", f"the profiler was not told what to record: {error}")
+            return
+        self.result.setup["profiler_listens"] = answer["listening"]
 
     def finish(self, mode: str) -> None:
         """The outputs that the timed runs left, and what is measured only once."""
         case = self._cases[mode]
         try:
-            answer = self.ask("finish", mode=mode)
+            with self._stage(f"checking {mode}"):
+                answer = self.ask("finish", mode=mode)
         except BenchmarkFailed as error:
             self.fail(mode, str(error))
             if isinstance(error, WorkerLost):
@@ -256,6 +320,38 @@ class Side:
         if answer["differs"] is not None:
             case.outputs_match = False
             self.fail(mode, f"after the timed runs: {answer['differs']}")
+
+    def look_closer(self, tell: Callable[[str], None]) -> None:
+        """After the measurement, for the timeline only: a close-up of every mode, and ONNX Runtime's own profile.
+
+        What goes wrong costs the result nothing; the timeline says what it lacks.
+
+        Args:
+            tell: what is going on, in words.
+        """
+        assert self.timeline is not None
+        if not self.modes:
+            self.timeline.missing.append("close-ups and profiled runs: no mode is left to look at")
+            return
+        passes = [(f"close-up of {mode}", partial(self._close_up, self.timeline, mode)) for mode in self.modes]
+        for name, go in [*passes, ("profiled runs", partial(self._profile, self.timeline))]:
+            tell(f"{name} ({self.plan.target.ep})")
+            try:
+                with self._stage(name):
+                    go()
+            except OrtbenchError as error:
+                self.timeline.missing.append(f"{name}: {error}")
+                if isinstance(error, WorkerLost):
+                    return
+
+    def _close_up(self, timeline: Timeline, mode: str) -> None:
+        inferences = self.ask("close_up", mode=mode)["inferences"]
+        timeline.close_ups[mode] = [[Span(*step) for step in steps] for steps in inferences]
+
+    def _profile(self, timeline: Timeline) -> None:
+        answer = self.ask("profile")
+        timeline.profiled_runs = [Span(f"profiled run {number}", *run) for number, run in enumerate(answer["runs"], 1)]
+        timeline.nodes = [Node.of(event) for event in answer["nodes"]]
 
     def describe_fence(self) -> None:
         """The fence of the target is that of device-resident runs, or of the first mode that is there."""
@@ -279,6 +375,19 @@ class Side:
         for case in self._cases.values():
             if case.status == OK and not self._samples[case.mode].by_phase:
                 case.status, case.reason = FAILED, "the run ended before it was measured"
+        self.keep()
+
+    def profile_nodes(self) -> None:
+        """Profile some runs, in a worker of their own and when all figures are there: nothing of them may enter one."""
+        medians = [median for case in self.result.cases if (median := case.median(TOTAL))]
+        slowest = max(medians, default=self.result.setup["first_run_ns"])
+        least, most = _PROFILED_RUNS
+        runs = max(least, min(most, _PROFILED_NS // max(slowest, 1)))
+        try:
+            with worker_for(self.plan) as client:
+                self.result.nodes = client.ask("nodes", **self.plan.worker_request(), runs=runs)
+        except OrtbenchError as error:
+            self.result.warn("nodes-failed", f"--nodes gave nothing: {error}")
         self.keep()
 
     # The figures

@@ -15,7 +15,7 @@ from ortbench.plan import CPU
 from ortbench.result import Result
 from ortbench.schedule import TOTAL
 from ortbench.table import NOTHING, Table, table_markdown
-from ortbench.units import duration
+from ortbench.units import duration, ratio
 
 SKIPPED, MISSING = "skipped", "missing"
 BROKEN, INCOMPARABLE = "benchmark failed", "not comparable"
@@ -71,8 +71,8 @@ class Record:
         """The case in a line, as it is told when it ends or turns out to be done."""
         parts = [self.outcome]
         if self.fastest is not None:
-            ratio = "" if self.vs_cpu is None or self.fastest == CPU else f" {self.vs_cpu:.2f}× cpu"
-            parts.append(f"{self.fastest}{ratio}")
+            speed = "" if self.vs_cpu is None or self.fastest == CPU else f" {ratio(self.vs_cpu)}× cpu"
+            parts.append(f"{self.fastest}{speed}")
         if was_done or self.seconds:
             parts.append("done before" if was_done else duration(self.seconds * 1e9))
         return f"{self.id}: {', '.join(parts)}" + (f": {self.reason}" if self.reason else "")
@@ -125,7 +125,7 @@ def build(records: Sequence[Record]) -> Table:
             NOTHING if record.cpu_ns is None else duration(record.cpu_ns),
             record.fastest or NOTHING,
             NOTHING if record.fastest_ns is None else duration(record.fastest_ns),
-            NOTHING if record.vs_cpu is None else f"{record.vs_cpu:.2f}",
+            NOTHING if record.vs_cpu is None else ratio(record.vs_cpu),
             record.outcome,
         )
         for record in records

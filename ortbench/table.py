@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from csv import DictWriter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ortbench import units
+from ortbench import nodes, units
 from ortbench.advice import sentences
+from ortbench.bars import COPIES, FILLS, WHOLE
 from ortbench.compare import EVERYTHING, Row, Selection, Spread, rows, word
 from ortbench.overlap import is_rate
+from ortbench.pairs import timed_phase
 from ortbench.plan import CPU
 from ortbench.result import OK, Case, Result
 from ortbench.schedule import TOTAL
@@ -46,33 +48,42 @@ class Table:
         return Table(columns, tuple(tuple(row[index] for index in at) for row in self.rows), ())
 
 
-TIME_COLUMNS = ("upload", "inference", "download", "total", "p95", "p99")
+TIME_COLUMNS = ("total", "p95", "p99", "upload", "inference", "download")
+SPLIT = "split"  # the column of bars, which the terminal adds
+# The columns in the order of their weight; those of a group stay together where the terminal is narrow.
+RUN_COLUMNS = (
+    ("total",),
+    ("vs cpu", "95 %"),
+    ("p95", "p99"),
+    ("upload", "inference", "download"),
+    ("runs/s", "copied/run", "copy rate"),
+)
 STEP_COLUMNS = ("mode", "result", "median", "vs first", "95 %", "verdict")  # of three results and more
 PREVIOUS_COLUMNS = ("vs previous", "step")
-RATE_COLUMNS = ("runs/s", "vs cpu", "95 %", "copied/run", "GB/s")
 
 
 def build(result: Result) -> tuple[Table, str]:
     """The table of a result, and the unit of its times."""
-    medians = [case.median("total") for case in result.cases]
-    unit, scale = units.time_unit(min([median for median in medians if median], default=1))
-    lines = tuple(_row(case, scale) for case in result.cases if case.phases["total"] is not None)
+    medians = [median for case in result.cases if (median := case.median(TOTAL))] or [1]
+    unit, scale = units.time_unit(min(medians), max(medians))
+    lines = tuple(_row(case, scale) for case in result.cases if case.phases[TOTAL] is not None)
     notes = tuple(f"{case.mode}: {case.status}: {case.reason}" for case in result.cases if case.status != OK)
-    return Table(("mode", *TIME_COLUMNS, *RATE_COLUMNS), lines, notes), unit
+    columns = [name for group in RUN_COLUMNS for name in group]
+    return Table(("mode", *columns), lines, notes), unit
 
 
 def _row(case: Case, scale: float) -> tuple[str, ...]:
-    total = case.phases["total"]
+    total = case.phases[TOTAL]
     assert total is not None
     name = case.mode if case.status == OK else f"{case.mode} (failed)"
     return (
         name,
-        *_phase_cells(case, scale),
-        units.digits(total.median_ns / scale),
+        units.time(total.median_ns, scale),
+        *_ratio_cells(case),
         _percentile(case, total, "p95", scale),
         _percentile(case, total, "p99", scale),
+        *_phase_cells(case, scale),
         units.rate(1e9 / max(total.median_ns, 1)),
-        *_ratio_cells(case),
         *_copy_cells(case),
     )
 
@@ -81,13 +92,13 @@ def _phase_cells(case: Case, scale: float) -> tuple[str, str, str]:
     if case.mode == CPU:
         if case.derived is None:
             return NOTHING, NOTHING, NOTHING
-        copies, inference = (case.derived[key] / scale for key in ("copies_ns", "inference_ns"))
+        copies, inference = (units.time(case.derived[key], scale) for key in ("copies_ns", "inference_ns"))
         # What a run with CPU tensors copies is known only in sum, so the sum stands for both directions.
-        return f"{DERIVED}{units.digits(max(copies, 0))}", f"{DERIVED}{units.digits(inference)}", "(both)"
+        return f"{DERIVED}{copies if case.derived['copies_ns'] > 0 else 0}", f"{DERIVED}{inference}", "(both)"
     cells = []
-    for phase in ("upload", "inference", "download"):
+    for phase in FILLS:
         median = case.median(phase)
-        cells.append(NOTHING if median is None else units.digits(median / scale))
+        cells.append(NOTHING if median is None else units.time(median, scale))
     return cells[0], cells[1], cells[2]
 
 
@@ -95,7 +106,7 @@ def _percentile(case: Case, stats: Stats, name: str, scale: float) -> str:
     # Everyone takes these columns for percentiles of latency.
     if is_rate(case.mode, TOTAL) or stats.n < SAMPLES_FOR[name]:
         return NOTHING
-    return units.digits(getattr(stats, f"{name}_ns") / scale)
+    return units.time(getattr(stats, f"{name}_ns"), scale)
 
 
 def _ratio_cells(case: Case) -> tuple[str, str]:
@@ -104,7 +115,9 @@ def _ratio_cells(case: Case) -> tuple[str, str]:
     if case.mode == CPU:
         return "1.00×", NOTHING
     interval = case.vs_cpu["ci95"]
-    return f"{case.vs_cpu['ratio']:.2f}×", NOTHING if interval is None else f"{interval[0]:.2f}–{interval[1]:.2f}"
+    return f"{units.ratio(case.vs_cpu['ratio'])}×", NOTHING if interval is None else "–".join(
+        map(units.ratio, interval)
+    )
 
 
 def _copy_cells(case: Case) -> tuple[str, str]:
@@ -115,10 +128,92 @@ def _copy_cells(case: Case) -> tuple[str, str]:
         return "0", NOTHING
     if case.mode == CPU:
         took = case.derived["copies_ns"] if case.derived else 0
-        return f"{DERIVED}{units.size(copied)}", f"{DERIVED}{units.digits(copied / took)}" if took > 0 else NOTHING
+        return f"{DERIVED}{units.size(copied)}", f"{DERIVED}{_per_second(copied, took)}" if took > 0 else NOTHING
     upload, download = case.median("upload"), case.median("download")
     took = (upload or 0) + (download or 0)
-    return units.size(copied), units.digits(copied / took) if took else NOTHING
+    return units.size(copied), _per_second(copied, took) if took else NOTHING
+
+
+def _per_second(count: int, ns: int) -> str:
+    return f"{units.size(count / ns * 1e9)}/s"
+
+
+# The bars
+
+
+def splits(result: Result) -> list[list[tuple[str, float]]]:
+    """The bar of each row of `build`: fills and sizes in ns (`ortbench.bars.bar`), which add up to the row's total.
+
+    Phases are timed apart from `total` and need not add up to it, so they share it out in proportion to their medians.
+    Of a pipeline's copies there is what is not hidden.
+    """
+    return [_split(case, total) for case in result.cases if (total := case.median(TOTAL)) is not None]
+
+
+def _split(case: Case, total: int) -> list[tuple[str, float]]:
+    if is_rate(case.mode, TOTAL):
+        return _left_over(case, total)
+    phases = FILLS.keys() if timed_phase(case.mode, "inference") != TOTAL else ("inference",)
+    medians = {phase: median for phase in phases if (median := case.median(phase)) is not None}
+    parts: list[tuple[str, float]] = []
+    if len(medians) == len(phases):
+        parts = [(FILLS[phase], median) for phase, median in medians.items()]
+    elif case.derived is not None:
+        parts = [(COPIES, max(case.derived["copies_ns"], 0)), (FILLS["inference"], case.derived["inference_ns"])]
+    whole = sum(size for _, size in parts)
+    return [(fill, size / whole * total) for fill, size in parts] if whole else [(WHOLE, total)]
+
+
+def _left_over(case: Case, total: int) -> list[tuple[str, float]]:
+    """What a pipeline still waits for: the copies that are not hidden, and inference."""
+    if case.pipeline is None or case.pipeline["copies_ns"] is None:
+        return [(WHOLE, total)]
+    copies = case.pipeline["copies_ns"] - case.pipeline["hidden_ns"]
+    return [(COPIES, copies), (FILLS["inference"], max(total - copies, 0))]
+
+
+_FILLED = {**{fill: phase for phase, fill in FILLS.items()}, COPIES: "copies both ways", WHOLE: "not split"}
+
+
+def split_legend(parts: Sequence[Sequence[tuple[str, float]]]) -> str:
+    """What bars mean."""
+    used = {fill for row in parts for fill, size in row if size > 0}
+    fills = " ".join(f"{fill} {phase}" for fill, phase in _FILLED.items() if fill in used)
+    return f"{SPLIT}: {fills}, scaled to total"
+
+
+# Tables in a terminal's width
+
+
+def stacked(
+    key: Sequence[str], groups: Sequence[Sequence[str]], widths: Mapping[str, int], width: int, gap: int = 2
+) -> list[tuple[str, ...]]:
+    """The columns of tables to print one below the other, each within a width.
+
+    Args:
+        key: the columns that every table begins with.
+        groups: columns that stay together, unless even a table of their own is too wide for them.
+        widths: of each column, in cells.
+        width: that a table may have. A single column that is too wide stands alone all the same.
+        gap: between columns.
+
+    Returns:
+        The columns of each table, those of `groups` in their order and each once.
+    """
+
+    def fits(columns: Sequence[str]) -> bool:
+        return sum(widths[name] for name in (*key, *columns)) + gap * (len(key) + len(columns) - 1) <= width
+
+    stack: list[list[str]] = [[]]
+    for group in groups:
+        for piece in [group] if fits(group) else [[name] for name in group]:
+            if stack[-1] and not fits([*stack[-1], *piece]):
+                stack.append([])
+            stack[-1] += piece
+    return [(*key, *columns) for columns in stack]
+
+
+# Results side by side
 
 
 def comparison(
@@ -141,7 +236,7 @@ def comparison(
         only = Selection(only.modes, (TOTAL,))
     found = rows(results, only)
     medians = [median for row in found for median in row.medians_ns if median]
-    unit, scale = units.time_unit(min(medians, default=1))
+    unit, scale = units.time_unit(min(medians, default=1), max(medians, default=1))
     if len(results) == 2:
         pairs = tuple(_pair_row(row, scale, same) for row in found)
         words = () if same is None else ("verdict",)
@@ -151,8 +246,16 @@ def comparison(
     return Table(tuple(columns), steps, _only(results, names)), unit
 
 
+def comparison_columns(table: Table) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The columns of a comparison: those that say what a row is of, and groups of the others; see `stacked`."""
+    if table.columns[:2] != STEP_COLUMNS[:2]:
+        return table.columns[:2], [table.columns[2:4], table.columns[4:]]
+    last = [PREVIOUS_COLUMNS] if PREVIOUS_COLUMNS[0] in table.columns else []
+    return STEP_COLUMNS[:2], [STEP_COLUMNS[2:3], STEP_COLUMNS[3:], *last]
+
+
 def _pair_row(row: Row, scale: float, same: float | None) -> tuple[str, ...]:
-    cells = (NOTHING if median is None else units.digits(median / scale) for median in row.medians_ns)
+    cells = (NOTHING if median is None else units.time(median, scale) for median in row.medians_ns)
     return (row.mode, row.phase, *cells, *_spread_cells(row.since_first[1], same))
 
 
@@ -162,7 +265,7 @@ def _step_rows(
     lines = []
     for number, (name, median) in enumerate(zip(names, row.medians_ns, strict=True)):
         cells = [row.mode if row.phase == TOTAL else f"{row.mode} {row.phase}"] if number == 0 else [""]
-        cells += [name, NOTHING if median is None else units.digits(median / scale)]
+        cells += [name, NOTHING if median is None else units.time(median, scale)]
         cells += _spread_cells(row.since_first[number], same)
         if in_order:
             ratio, _, *words = _spread_cells(row.since_last[number], same)
@@ -175,9 +278,10 @@ def _spread_cells(spread: Spread | None, same: float | None) -> list[str]:
     """Ratio of times, its interval, and the word for it."""
     if spread is None:
         return [NOTHING] * (2 if same is None else 3)
-    known = spread.low is not None and spread.high is not None
-    interval = f"{spread.low:.3f}–{spread.high:.3f}" if known else NOTHING
-    return [f"×{spread.ratio:.3f}", interval] + ([] if same is None else [word(spread, same)])
+    interval = NOTHING
+    if spread.low is not None and spread.high is not None:
+        interval = f"{units.ratio(spread.low, 3)}–{units.ratio(spread.high, 3)}"
+    return [f"×{units.ratio(spread.ratio, 3)}", interval] + ([] if same is None else [word(spread, same)])
 
 
 def _only(results: Sequence[Result], names: Sequence[str]) -> tuple[str, ...]:
@@ -298,12 +402,25 @@ def markdown(result: Result) -> str:
     lines = [f"# ortbench: {result.model['path']}", "", *(f"{line}  " for line in heading(result)), ""]
     if table.rows:
         lines += [table_markdown(table, unit, TIME_COLUMNS), ""]
+    lines += _nodes_markdown(result)
     lines += [f"- {note}" for note in table.notes]
     lines += [f"- {sentence}" for sentence in sentences(result)]
     lines += [f"- warning: {warning['message']}" for warning in result.warnings]
     lines += ["", f"Times are medians. {DERIVED} marks what was derived, not measured.", ""]
     lines += [f"`{' '.join(result.command)}`"] if result.command else []
     return "\n".join(lines) + "\n"
+
+
+def _nodes_markdown(result: Result) -> list[str]:
+    """The tables of `ortbench.nodes` as Markdown, where nodes were profiled."""
+    if result.nodes is None:
+        return []
+    lines = [nodes.heading(result), ""]
+    for section in nodes.sections(result.nodes):
+        rule = ["---" if name in section.left else "---:" for name in section.columns]
+        lines += [_line(section.columns), _line(rule), *map(_line, section.rows)]
+        lines += ["", *([section.rest, ""] if section.rest else [])]
+    return lines
 
 
 def _line(cells: tuple[str, ...] | list[str]) -> str:

@@ -3,40 +3,46 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 import time
 from collections.abc import Sequence
 
-from rich.console import Console
+from rich.cells import cell_len
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table as RichTable
-from rich.text import Text
 
+from ortbench import nodes, streams
 from ortbench.advice import sentences
 from ortbench.bench import Observer
 from ortbench.compare import EVERYTHING, Selection
+from ortbench.console import Screen, console, shortened, shown
 from ortbench.gate import FAILED as CHECK_FAILED
 from ortbench.gate import PASSED, UNCLEAR, overall
+from ortbench.grid import FILL_STYLES, Grid, longest_name, print_section
+from ortbench.profile import GPU_COLUMNS, RANGE_COLUMNS, Profile
+from ortbench.profile import build as build_profile
+from ortbench.profile import sentences as profile_sentences
 from ortbench.result import FAILED, Result
+from ortbench.summary import COLUMNS as SUMMARY_COLUMNS
 from ortbench.summary import Record, headline
 from ortbench.summary import build as build_summary
 from ortbench.table import (
-    PREVIOUS_COLUMNS,
-    RATE_COLUMNS,
-    STEP_COLUMNS,
+    DERIVED,
+    RUN_COLUMNS,
+    SPLIT,
     TIME_COLUMNS,
     Table,
     build,
     comparison,
+    comparison_columns,
     comparison_legend,
     heading,
     side_heading,
+    split_legend,
+    splits,
 )
 from ortbench.verdict import MARKS, Verdict
 
-_WIDE = 118  # columns that the whole table needs
-_STYLES = {PASSED: "green", CHECK_FAILED: "red", UNCLEAR: "yellow"}
-_UNLIMITED = 10_000  # a pipe or a file has no edge to wrap at
+_PROGRESS_WIDTH = 20  # cells
+_STYLES = {PASSED: "good", CHECK_FAILED: "bad", UNCLEAR: "unclear"}
 
 
 class LiveProgress(Observer):
@@ -45,19 +51,19 @@ class LiveProgress(Observer):
     _EVERY_S = 0.2
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
+        self._console = console(sys.stderr)
         columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=_PROGRESS_WIDTH),
             TextColumn("{task.percentage:>3.0f} %"),
             TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False),
         )
         self._progress = Progress(*columns, console=self._console, transient=True, auto_refresh=False)
         self._task = self._progress.add_task("starting", total=1.0)
         self._drawn = 0.0
 
     def __enter__(self) -> LiveProgress:
-        if self._console.is_terminal:
+        if self._console.is_interactive:
             self._progress.start()
         return self
 
@@ -66,7 +72,8 @@ class LiveProgress(Observer):
             self._progress.stop()
 
     def stage(self, text: str) -> None:
-        self._draw(description=text)
+        beside = _PROGRESS_WIDTH + len("  100 % 0:00:00  ")
+        self._draw(description=shortened(streams.shown(text, sys.stderr), self._console.width - beside))
 
     def progress(self, share: float) -> None:
         if time.monotonic() - self._drawn > self._EVERY_S:
@@ -80,46 +87,70 @@ class LiveProgress(Observer):
 
 def print_result(result: Result, folder: str) -> None:
     """Print a run's report to standard output."""
-    console = _console()
+    screen = Screen()
     for line in heading(result):
-        console.print(Text(line))
+        screen.text(line)
     table, unit = build(result)
     if table.rows:
-        console.print()
-        if console.width >= _WIDE:
-            console.print(_rich(table, unit, TIME_COLUMNS))
-        else:
-            console.print(_rich(table.select(("mode", *TIME_COLUMNS)), unit, TIME_COLUMNS))
-            console.print(_rich(table.select(("mode", *RATE_COLUMNS)), unit, TIME_COLUMNS))
-    console.print()
-    for note in table.notes:
-        style = "red" if FAILED in note else "yellow"
-        console.print(_paragraph("✗", note, style, console.width))
+        _print_figures(screen, result, table, unit)
+    if result.nodes is not None:
+        screen.blank()
+        screen.text(nodes.heading(result))
+        for section in nodes.sections(result.nodes, longest_name(screen)):
+            print_section(screen, section)
+    screen.blank()
+    _print_notes(screen, table.notes)
     for advice in sentences(result):
-        console.print(_paragraph("•", advice, "", console.width))
+        screen.text(advice, label="• ")
+    _print_warnings(screen, result)
+    screen.text(f"Saved in {folder}")
+
+
+def _print_figures(screen: Screen, result: Result, table: Table, unit: str) -> None:
+    bars = splits(result)
+    first, *others = RUN_COLUMNS
+    screen.blank()
+    Grid(table, unit, TIME_COLUMNS, bars).print(screen, ("mode",), [(SPLIT, *first), *others])
+    screen.blank()
+    screen.text(split_legend(bars), signs=FILL_STYLES)
+    derived = any(cell.startswith(DERIVED) for row in table.rows for cell in row)
+    screen.text(f"Times are medians, in {unit}" + (f"; {DERIVED} derived, not measured." if derived else "."))
+
+
+def _print_notes(screen: Screen, notes: Sequence[str]) -> None:
+    for note in notes:
+        screen.text(note, label="✗ ", label_style="bad" if FAILED in note else "unclear")
+
+
+def _print_warnings(screen: Screen, result: Result) -> None:
     for warning in result.warnings:
-        console.print(_paragraph("!", f"warning: {warning['message']}", "yellow", console.width))
-    console.print(
-        Text(f"Medians of end-to-end runs in {unit}; ≈ derived, not measured. Saved in {folder}", style="dim")
-    )
+        screen.text(f"warning: {warning['message']}", label="! ", label_style="unclear")
 
 
-def _rich(table: Table, unit: str, timed: Sequence[str]) -> RichTable:
-    rich = RichTable(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
-    has_times = any(name in timed for name in table.columns)
-    for index, name in enumerate(table.columns):
-        below = unit if name in timed else ""
-        title = f"{name}\n{below}" if has_times else name
-        rich.add_column(title, justify="right" if index else "left", no_wrap=True)
-    for row in table.rows:
-        rich.add_row(*map(Text, row))
-    return rich
-
-
-def _paragraph(mark: str, text: str, style: str, width: int) -> Text:
-    """One remark with a hanging indent."""
-    lines = textwrap.wrap(text, max(width - 2, 20), break_long_words=False, break_on_hyphens=False)
-    return Text("\n".join(f"{'  ' if number else mark + ' '}{line}" for number, line in enumerate(lines)), style=style)
+def print_profile(profile: Profile, folder: str, remarks: Sequence[str]) -> None:
+    """Print a profiled session to standard output, with what Nsight Systems recorded where it did."""
+    screen = Screen()
+    for line in heading(profile.session):
+        screen.text(line)
+    table, unit = build_profile(profile)
+    if table.rows:
+        parts = [[name for name in names if name in table.columns] for names in (RANGE_COLUMNS[1:], GPU_COLUMNS)]
+        screen.blank()
+        Grid(table, unit, ("ortbench", "range", *GPU_COLUMNS)).print(
+            screen, ("phase",), [part for part in parts if part]
+        )
+    screen.blank()
+    _print_notes(screen, table.notes)
+    for sentence in profile_sentences(profile):
+        screen.text(sentence, label="• ")
+    _print_warnings(screen, profile.session)
+    for remark in remarks:
+        screen.text(remark, label="! ", label_style="unclear")
+    legend = "Medians of a profiled session, for the timeline and not for comparisons"
+    if profile.recording is not None:
+        legend += "; range: of the NVTX ranges; copies and kernels: of one run, by the GPU's clock"
+    screen.text(f"{legend}.")
+    screen.text(f"Saved in {folder}")
 
 
 def print_comparison(
@@ -131,78 +162,81 @@ def print_comparison(
     remarks: Sequence[str] = (),
 ) -> None:
     """Print results side by side to standard output; see `ortbench.table.comparison`."""
-    console = _console()
-    _print_headings(console, results, names)
-    _print_comparison_table(console, results, names, same, in_order, only)
+    screen = Screen()
+    _print_sides(screen, results, names, same, in_order, only)
     for remark in remarks:
-        console.print(_paragraph("!", remark, "yellow", console.width))
-    console.print(Text(comparison_legend(results, same), style="dim"))
+        screen.text(remark, label="! ", label_style="unclear")
+    screen.text(comparison_legend(results, same))
 
 
-def _print_comparison_table(
-    console: Console,
+def _print_sides(
+    screen: Screen,
     results: Sequence[Result],
     names: Sequence[str],
     same: float | None,
     in_order: bool,
     only: Selection = EVERYTHING,
 ) -> None:
+    """Print what several results are of, and the table that holds them side by side.
+
+    Where their names leave no room for the figures, the table calls them #1, #2 …
+    """
+    labels = names
     table, unit = comparison(results, names, same, in_order, only)
-    parts = [table]
-    if PREVIOUS_COLUMNS[0] in table.columns and console.width < _WIDE:
-        parts = [table.select(STEP_COLUMNS), table.select(("mode", "result", *PREVIOUS_COLUMNS))]
-    for part in parts if table.rows else []:
-        console.print(_rich(part, unit, (*names, "median")))
-        console.print()
-    for note in table.notes:
-        console.print(_paragraph("✗", note, "red" if FAILED in note else "yellow", console.width))
+    notes, grid = table.notes, Grid(table, unit, (*names, "median"))
+    key, groups = comparison_columns(table)
+    mistakable = len(set(table.columns)) < len(table.columns)  # a result that is called as a column is
+    if mistakable or grid.width([*key, *groups[0], *groups[1]]) > screen.width:
+        labels = [f"#{number}" for number in range(1, len(names) + 1)]
+        table, _ = comparison(results, labels, same, in_order, only)
+        grid = Grid(table, unit, (*labels, "median"))
+        key, groups = comparison_columns(table)
+    _print_headings(screen, results, names, labels)
+    if table.rows:
+        grid.print(screen, key, groups)
+        screen.blank()
+    _print_notes(screen, notes)
+
+
+def _print_headings(screen: Screen, results: Sequence[Result], names: Sequence[str], labels: Sequence[str]) -> None:
+    """What each result is of, after what the table calls it."""
+    indent = max(map(cell_len, map(shown, labels))) + 2
+    for name, label, result in zip(names, labels, results, strict=True):
+        lines = side_heading(result) if name == label else [name, *side_heading(result)]
+        for number, line in enumerate(lines):
+            screen.text(line, label=("" if number else label).ljust(indent))
+    screen.blank()
 
 
 def print_verdict(verdict: Verdict) -> None:
     """Print a gate's verdict to standard output."""
-    console = _console()
-    _print_headings(console, verdict.results, verdict.names)
-    if len(verdict.results) > 1:
-        _print_comparison_table(console, verdict.results[::-1], verdict.names[::-1], None, in_order=False)
+    screen = Screen()
+    results, names = verdict.results[::-1], verdict.names[::-1]
+    if len(results) > 1:
+        _print_sides(screen, results, names, None, in_order=False)
+    else:
+        _print_headings(screen, results, names, names)
     for check in verdict.checks:
-        console.print(_paragraph(MARKS[check.verdict], check.text, _STYLES[check.verdict], console.width))
+        screen.text(check.text, label=f"{MARKS[check.verdict]} ", label_style=_STYLES[check.verdict])
     for remark in verdict.remarks:
-        console.print(_paragraph("•", remark, "", console.width))
+        screen.text(remark, label="• ")
     for result in verdict.results:
-        for warning in result.warnings:
-            console.print(_paragraph("!", f"warning: {warning['message']}", "yellow", console.width))
-    style = "red bold" if verdict.failed else f"{_STYLES[overall(verdict.checks)]} bold"
-    console.print(Text(f"gate: {verdict.sentence}", style=style))
+        _print_warnings(screen, result)
+    style = "bad" if verdict.failed else _STYLES[overall(verdict.checks)]
+    screen.text(verdict.sentence, label="gate: ", style=style, label_style=style)
     if verdict.folder is not None:
-        console.print(Text(f"Saved in {verdict.folder}", style="dim"))
-
-
-def _print_headings(console: Console, results: Sequence[Result], names: Sequence[str]) -> None:
-    width = max(map(len, names))
-    for name, result in zip(names, results, strict=True):
-        for number, line in enumerate(side_heading(result)):
-            console.print(Text(f"{name if number == 0 else '':<{width}}  {line}"))
-    console.print()
-
-
-def _console() -> Console:
-    console = Console(file=sys.stdout, highlight=False)
-    if not console.is_terminal:
-        console.width = _UNLIMITED
-    return console
+        screen.text(f"Saved in {verdict.folder}")
 
 
 def print_summary(name: str, records: Sequence[Record], folder: str) -> None:
     """Print what a suite came to, to standard output."""
-    console = _console()
+    screen = Screen()
     table = build_summary(records)
     if table.rows:
-        rich = _rich(table, "", ())
-        rich.columns[0].no_wrap, rich.columns[0].overflow = False, "fold"  # a case's whole name is what others go by
-        console.print(rich)
-        console.print()
+        Grid(table).print(screen, SUMMARY_COLUMNS[:1], [SUMMARY_COLUMNS[1:]])
+        screen.blank()
     for record, note in zip([record for record in records if record.reason], table.notes, strict=True):
-        mark, style = ("✗", "red") if record.exit_code else ("•", "yellow")
-        console.print(_paragraph(mark, note, style, console.width))
-    console.print(Text(f"suite {name}: {headline(records)}", style="bold"))
-    console.print(Text(f"Saved in {folder}", style="dim"))
+        mark, style = ("✗", "bad") if record.exit_code else ("•", "")
+        screen.text(note, label=f"{mark} ", label_style=style)
+    screen.text(f"suite {name}: {headline(records)}", style="heading")
+    screen.text(f"Saved in {folder}")

@@ -2,35 +2,63 @@
 
 from __future__ import annotations
 
-_TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
+_TIME_UNITS = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)]
 _SIZE_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
-def time_unit(ns: float) -> tuple[str, float]:
-    """The unit in which a duration reads best, and how many ns it has."""
+def time_unit(least: float, most: float | None = None) -> tuple[str, float]:
+    """The unit in which durations from `least` to `most` ns read best, and how many ns it has.
+
+    It is the unit that fits the least, or the next larger ones while the most has more than five digits.
+    """
     # A hair below a unit already rounds up to it: 999.96 µs reads 1.00 ms.
-    return next(((name, size) for name, size in _TIME_UNITS if abs(ns) >= size * 0.9995), _TIME_UNITS[-1])
+    fits = next((place for place, (_, size) in enumerate(_TIME_UNITS) if abs(least) >= size * 0.9995), -1)
+    unit = _TIME_UNITS[fits]
+    larger = _TIME_UNITS[:fits]
+    while most is not None and most / unit[1] >= 99_999.5 and larger:
+        *larger, unit = larger
+    return unit
 
 
-def digits(value: float) -> str:
-    """A number with three significant digits, or three decimals, and no exponent: 0.012, 1.23, 12.3, 123, 1234."""
-    magnitude = abs(value)
-    if magnitude < 0.0005:
-        return "0" if value == 0 else "<0.001"
-    decimals = 0 if magnitude >= 99.95 else 1 if magnitude >= 9.995 else 2 if magnitude >= 0.9995 else 3
-    return f"{value:.{decimals}f}"
+def digits(value: float, most: int = 12) -> str:
+    """A number with three significant digits, and whole beyond: 0.00412, 0.123, 1.23, 12.3, 123, 1234.
+
+    Args:
+        value: the number.
+        most: decimals at most.
+    """
+    if value == 0:
+        return "0"
+    exponent = int(f"{value:.2e}".partition("e")[2])  # of the rounded number: 9.996 is 10.0
+    return f"{value:.{min(max(0, 2 - exponent), most)}f}"
+
+
+def time(ns: float, unit: float) -> str:
+    """A duration in a unit of so many ns, to three digits or the nanosecond."""
+    return digits(ns / unit, most=len(f"{unit:.0f}") - 1)
 
 
 def duration(ns: float) -> str:
     """A duration, for example ``4.21 ms``."""
     name, size = time_unit(ns)
-    return f"{digits(ns / size)} {name}"
+    return f"{time(ns, size)} {name}"
+
+
+def ratio(value: float, decimals: int = 2) -> str:
+    """A ratio with so many decimals: ``1.23``. Far from 1 it has three digits: ``0.0123``, ``123``."""
+    return f"{value:.{decimals}f}" if value == 0 or 10 ** (1 - decimals) <= abs(value) < 99.95 else digits(value)
+
+
+def share(value: float, decimals: int = 0) -> str:
+    """A part of 1 in percent with so many decimals: ``58%``. A small one has three digits: ``4.20%``."""
+    percent = value * 100
+    return f"{percent:.{decimals}f}%" if value == 0 or percent >= 10 ** (1 - decimals) else f"{digits(percent)}%"
 
 
 def size(count: float) -> str:
     """Bytes in decimal units, for example ``24.9 MB``."""
     for name, unit in _SIZE_UNITS:
-        if count >= unit:
+        if count >= unit * 0.9995:
             return f"{digits(count / unit)} {name}"
     return f"{count:.0f} B"
 

@@ -3,9 +3,12 @@
 It runs as ``python -m ortbench.worker``. Requests come as JSON lines on standard input, one answer line each goes out
 on what was standard output; whatever libraries print there goes to standard error instead. It ends with its input.
 
-Requests (``do``): ``open``, ``save_outputs``, ``hold_outputs``, ``prepare``, ``block``, ``finish``, ``devices``,
-``inspect``. An answer is ``{"ok": …}``
-or ``{"error": message, "exit_code": n}``.
+Requests (``do``): ``open``, ``save_outputs``, ``hold_outputs``, ``prepare``, ``block``, ``finish``, ``nodes``,
+``capture``, ``close_up``, ``profile``, ``devices``, ``inspect``. An answer is ``{"ok": …}`` or ``{"error": message,
+"exit_code": n}``.
+
+``stages`` in an answer, and whatever else is there for a timeline, are lists of name, start and duration, in ns of
+`time.perf_counter_ns`.
 """
 
 from __future__ import annotations
@@ -17,17 +20,20 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
 
+from ortbench.environment import is_profiled
 from ortbench.errors import OrtbenchError, Unsupported, ort_text
-from ortbench.plan import PIPELINED
+from ortbench.plan import PIPELINED, Loop
 from ortbench.schedule import TOTAL
 
 WARMUP_NS = 500_000_000
 _MIN_WARMUP, _MAX_WARMUP = 2, 1000
 _ONCE_REPEATS = 5
+_PROFILED_RUNS = 3
 
 Answer = dict[str, Any]
 
@@ -38,6 +44,7 @@ class Worker:
     def __init__(self) -> None:
         self._modes: dict[str, Any] = {}
         self._ranges: dict[str, Any] = {}
+        self._capture: Any = None
 
     def answer(self, request: dict[str, Any]) -> Answer:
         """Carry one request out; every error becomes an answer."""
@@ -48,6 +55,10 @@ class Worker:
             "prepare": self.prepare,
             "block": self.block,
             "finish": self.finish,
+            "nodes": self.nodes,
+            "capture": self.capture,
+            "close_up": self.close_up,
+            "profile": self.profile,
             "devices": self.devices,
             "inspect": self.inspect,
         }
@@ -63,14 +74,18 @@ class Worker:
 
     def open(self, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> Answer:
         """Load the EP, create the session, make inputs and reference outputs."""
+        stages = _Stages()
         from ortbench.plan import inputs_from, target_from
-        from ortbench.runtime import memory, providers, session
+        from ortbench.runtime import memory, nodes, providers, session
 
         _quiet_ort()
         self._request = inputs_from(inputs)
         wanted = target_from(target)
         provider = providers.find(wanted)
+        stages.done("loading ONNX Runtime and the EP")
         self._model = session.open_model(model, wanted, provider)
+        self._opened = model, wanted
+        stages.done("creating the session")
         where = session.placement(self._model)
         unsupported = None
         try:
@@ -78,8 +93,10 @@ class Worker:
         except Unsupported as error:
             unsupported = str(error)
             self._data = session.Data({}, [], [], {}, 0, False)
+        stages.done("inputs and first run")
         if unsupported is None and where["memcpy_nodes"] is None and where["nodes"] is not None:
-            where["memcpy_nodes"] = session.memcpy_nodes(model, wanted, provider, self._data.arrays)
+            where["memcpy_nodes"] = nodes.count_copies(model, wanted, provider, self._data.arrays)
+            stages.done("counting Memcpy nodes in a profiled session")
         return {
             "ep": provider.name,
             "library": providers.library_name(wanted, provider),
@@ -98,6 +115,7 @@ class Worker:
             "expected": self._data.expected,
             "session_ns": self._model.session_ns,
             "first_run_ns": self._data.first_run_ns,
+            "stages": stages.spans,
             "runtime": _runtime(),
         }
 
@@ -121,23 +139,29 @@ class Worker:
                 return {"differs": wrong}
         return {"differs": None}
 
-    def prepare(self, mode: str, warmup: int | None, depth: int) -> Answer:
+    def prepare(self, mode: str, warmup: int | None, depth: int = Loop.depth) -> Answer:
         """Set a mode up, prove its fence, check its outputs, warm it up."""
         from ortbench.runtime import modes, pipeline
         from ortbench.runtime.measure import Ranges
 
+        stages = _Stages()
         if mode == PIPELINED:
             made: modes.Mode = pipeline.make(self._model, self._data, depth)
         else:
             made = modes.make_mode(mode, self._model, self._data)
+        stages.done("binding, proving the fence")
         modes.check_outputs(made, self._request.rtol, self._request.atol)
+        stages.done("comparing outputs")
         zero_copy = self._zero_copy(made) if isinstance(made, modes.HostAccessibleMode) else None
+        if zero_copy is not None:
+            stages.done("proving zero-copy")
         estimates = {}
         for phase, call in made.phases().items():
             estimates[phase] = _warm_up(call, warmup, WARMUP_NS if phase == TOTAL else WARMUP_NS // 5)
             made.rest()
+        stages.done("warming up")
         self._modes[mode] = made
-        self._ranges[mode] = Ranges(mode)
+        self._ranges[mode] = Ranges(made)
         upload = made.upload_fence
         return {
             "bytes_in": made.bytes_in,
@@ -146,6 +170,7 @@ class Worker:
             "zero_copy": zero_copy,
             "pipeline": made.describe() if isinstance(made, pipeline.PipelinedMode) else None,
             "estimates_ns": estimates,
+            "stages": stages.spans,
         }
 
     def _zero_copy(self, made: Any) -> Answer:
@@ -160,17 +185,22 @@ class Worker:
         assert isinstance(resident, modes.ResidentMode)
         return prove_zero_copy(made, resident, on_host=False).to_dict()
 
-    def block(self, mode: str, phase: str, n: int, drop: int) -> Answer:
-        """Time one block. Where a call of ``total`` makes several inferences, a sample is the time of one of them."""
+    def block(self, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> Answer:
+        """Time one block; for a timeline also say when each sample began, and how long its call took.
+
+        Where a call of ``total`` makes several inferences, a sample is the time of one of them.
+        """
         from ortbench.runtime.measure import time_block
 
         made = self._modes[mode]
+        starts: list[int] | None = [] if timeline else None
         start = time.perf_counter_ns()
-        samples = time_block(made, self._ranges[mode], phase, n, drop)
+        calls = time_block(made, self._ranges[mode], phase, n, drop, starts=starts)
         made.rest()
-        if phase == TOTAL and made.per_call > 1:
-            samples = [round(ns / made.per_call) for ns in samples]
-        return {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
+        several = made.per_call if phase == TOTAL else 1
+        samples = calls if several == 1 else [round(ns / several) for ns in calls]
+        answer: Answer = {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
+        return answer if starts is None else {**answer, "starts_ns": starts, "calls_ns": calls}
 
     def finish(self, mode: str) -> Answer:
         """After the last block: the outputs as the timed runs left them, and the copies that are made only once."""
@@ -182,6 +212,40 @@ class Worker:
         if isinstance(made, modes.ResidentMode):
             once = dict(zip(("upload_ns", "download_ns"), map(_median_time, made.once()), strict=True))
         return {"differs": wrong, "once": once}
+
+    def nodes(self, model: str, target: dict[str, Any], inputs: dict[str, Any], runs: int) -> Answer:
+        """Profile some runs in a session of their own; see `ortbench.runtime.nodes`."""
+        from ortbench.plan import inputs_from, target_from
+        from ortbench.runtime import nodes
+
+        _quiet_ort()
+        return nodes.profile_nodes(model, target_from(target), inputs_from(inputs), runs)
+
+    def capture(self, on: bool) -> Answer:
+        """Begin or end what a profiler is to record."""
+        from ortbench.runtime.measure import Capture
+
+        if self._capture is None:
+            self._capture = Capture()
+        if on:
+            self._capture.begin()
+        else:
+            self._capture.end()
+        return {"listening": self._capture.listening}
+
+    def close_up(self, mode: str) -> Answer:
+        """Some inferences of a mode, each as its steps."""
+        from ortbench.runtime.closeup import close_up
+
+        return {"inferences": close_up(self._modes[mode])}
+
+    def profile(self) -> Answer:
+        """Some runs in a session with ONNX Runtime's profiler, and what it recorded of their nodes."""
+        from ortbench.runtime.profiling import profile_runs
+
+        path, target = self._opened
+        profile = profile_runs(path, target, self._model.provider, self._data.arrays, _PROFILED_RUNS)
+        return {"runs": profile.runs, "nodes": [asdict(event) for event in profile.events]}
 
     def devices(self, library: str | None = None) -> Answer:
         """Every EP and its devices, those of a library that is not a package included."""
@@ -197,6 +261,20 @@ class Worker:
 
         _quiet_ort()
         return inspect_model(model, None if target is None else target_from(target), inputs_from(inputs))
+
+
+class _Stages:
+    """The parts of a request, one after the other."""
+
+    def __init__(self) -> None:
+        self.spans: list[tuple[str, int, int]] = []
+        self._begun = time.perf_counter_ns()
+
+    def done(self, name: str) -> None:
+        """A part has ended, and the next begins."""
+        now = time.perf_counter_ns()
+        self.spans.append((name, self._begun, now - self._begun))
+        self._begun = now
 
 
 def _warm_up(call: tuple[Callable[[Any, Any], object], Any, Any], count: int | None, budget_ns: int) -> float:
@@ -287,8 +365,9 @@ def main() -> None:
             from ortbench.runtime import modes  # noqa: F401
         serve(sys.stdin, answers)
         answers.flush()
-        # Some EPs abort while they unload; nothing is left to do that an orderly exit would be needed for.
-        os._exit(0)
+        # Some EPs abort while they unload, so only what needs an orderly exit gets one: a profiler takes its data then.
+        if not is_profiled():
+            os._exit(0)
 
 
 if __name__ == "__main__":

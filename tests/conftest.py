@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tests.refdevice import BuildError, build
+from tests.compiling import BuildError
+from tests.refdevice import build
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "models"
@@ -43,14 +44,21 @@ def command(*arguments: object, prefix: Sequence[str] = ()) -> list[str]:
     return [*prefix, sys.executable, "-m", "ortbench", *map(str, arguments)]
 
 
-def ortbench(*arguments: object, prefix: Sequence[str] = (), cwd: Path = ROOT, **environment: str) -> Ran:
-    """Run `ortbench` to its end."""
+def ortbench(
+    *arguments: object,
+    prefix: Sequence[str] = (),
+    cwd: Path = ROOT,
+    text_encoding: str | None = None,
+    **environment: str,
+) -> Ran:
+    """Run `ortbench` to its end; what it prints is in `text_encoding`, else in the system's."""
     done = subprocess.run(
         command(*arguments, prefix=prefix),
         cwd=cwd,
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
+        encoding=text_encoding,
         timeout=300,
     )
     return Ran(done.returncode, done.stdout, done.stderr)

@@ -14,19 +14,22 @@ from tests.conftest import ROOT
 PACKAGE = ROOT / "ortbench"
 # From the lowest layer up: a module may import from its own layer and those before it.
 LAYERS = [
-    ["errors", "units", "stats"],
+    ["errors", "units", "bars", "streams", "stats"],
     ["plan", "schedule", "result", "sequential"],
     ["pairs", "overlap"],
-    ["advice", "compare"],
+    ["islands", "nodetimes", "trace"],
+    ["advice", "compare", "nodes"],
     ["gate"],
     ["table", "livegate"],
-    ["verdict", "exports", "summary"],
+    ["verdict", "exports", "summary", "profile"],
     ["runtime"],
     ["gpus"],
     ["worker", "client", "environment"],
     ["side"],
     ["bench"],
-    ["reports", "terminal", "listing", "suitefile"],
+    ["console"],
+    ["grid"],
+    ["reports", "terminal", "listing", "suitefile", "nsight"],
     ["launch", "suite"],
     ["gating"],
     ["suiterun"],
@@ -36,7 +39,7 @@ LAYERS = [
 PURE = {name for layer in LAYERS[: LAYERS.index(["runtime"])] for name in layer}
 HOME = {
     "typer": {"cli"},
-    "rich": {"terminal", "listing"},
+    "rich": {"console", "grid", "terminal"},
     "pandas": {"table"},
     "scipy": {"sequential"},
     "junitparser": {"exports"},

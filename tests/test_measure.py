@@ -1,4 +1,7 @@
-"""Timing a block: exact samples by a scripted clock, and the NVTX ranges around the same calls."""
+"""Timing a block: exact samples by a scripted clock, and the NVTX ranges around the same calls.
+
+What a tool gets of these ranges is in test_nvtx.py.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from ortbench.result import PHASE_NAMES
 from ortbench.runtime.fence import RUN, Fence
-from ortbench.runtime.measure import DOMAIN, Ranges, time_block
-from ortbench.runtime.modes import OneAtATime, TimedCall
+from ortbench.runtime.measure import COLORS, DOMAIN, Ranges, time_block
+from ortbench.runtime.modes import OneAtATime, Step, TimedCall
 from ortbench.runtime.tensors import Array
 from ortbench.schedule import TOTAL
 
@@ -59,6 +63,9 @@ class ScriptedMode(OneAtATime):
     def phases(self) -> dict[str, TimedCall]:
         return {phase: (self._call(phase, ns), BINDING, OPTIONS) for phase, ns in TIMES_NS.items()}
 
+    def steps(self) -> list[Step]:
+        raise AssertionError("not asked for")
+
     def _call(self, phase: str, ns: int) -> Callable[[Any, Any], object]:
         def call(binding: Any, options: Any) -> None:
             self.arguments.append((binding, options))
@@ -73,21 +80,23 @@ class ScriptedMode(OneAtATime):
         raise AssertionError("not asked for")
 
 
-class ScriptedRanges(Ranges):
-    """Ranges that are written to the script, and take time that no sample may hold."""
+class ScriptedDomain:
+    """What nvtx gives for a domain's name while a tool listens; its ranges take time that no sample may hold."""
 
-    def __init__(self, script: Script, mode: str) -> None:
+    def __init__(self, script: Script, name: str) -> None:
+        assert name == DOMAIN == "ortbench"
         self._script = script
-        self.push = self._push
-        self.pop = self._pop
-        self.block = mode
-        self.phase = {phase: f"{mode}/{phase}" for phase in ("upload", "inference", "download", "total")}
+        self.pushed: list[SimpleNamespace] = []
 
-    def _push(self, name: str) -> None:
-        self._script.log.append(f"push {name}")
+    def get_event_attributes(self, **attributes: Any) -> SimpleNamespace:
+        return SimpleNamespace(**attributes)
+
+    def push_range(self, attributes: SimpleNamespace) -> None:
+        self.pushed.append(SimpleNamespace(**vars(attributes)))
+        self._script.log.append(f"push {attributes.message}")
         self._script.now += RANGE_NS
 
-    def _pop(self) -> None:
+    def pop_range(self) -> None:
         self._script.log.append("pop")
         self._script.now += RANGE_NS
 
@@ -97,8 +106,25 @@ def script() -> Script:
     return Script()
 
 
+@pytest.fixture
+def domain(script: Script) -> ScriptedDomain:
+    return ScriptedDomain(script, DOMAIN)
+
+
+@pytest.fixture(autouse=True)
+def _listening(domain: ScriptedDomain, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, domain)
+
+
+def use(monkeypatch: pytest.MonkeyPatch, domain: object, enabled: bool = True) -> None:
+    """Have nvtx give this domain."""
+    scripted = SimpleNamespace(Domain=ScriptedDomain, get_domain=lambda name: domain, enabled=lambda: enabled)
+    monkeypatch.setitem(sys.modules, "nvtx", scripted)
+
+
 def block(script: Script, phase: str, n: int, drop: int) -> list[int]:
-    return time_block(ScriptedMode(script), ScriptedRanges(script, "device"), phase, n, drop, script.clock)
+    mode = ScriptedMode(script)
+    return time_block(mode, Ranges(mode), phase, n, drop, script.clock)
 
 
 def test_samples_of_whole_inferences(script: Script) -> None:
@@ -141,7 +167,8 @@ def test_what_a_run_returns_is_freed_outside_the_clock(script: Script) -> None:
 
             return {"total": (call, None, None)}
 
-    samples = time_block(Returning(script), ScriptedRanges(script, "device"), TOTAL, 2, 0, script.clock)
+    mode = Returning(script)
+    samples = time_block(mode, Ranges(mode), TOTAL, 2, 0, script.clock)
     assert samples == [10_000, 10_001]
     sample = ["push device/total", "clock", "total", "clock", "pop", "freed"]
     assert script.log == ["push device", *sample, *sample, "pop"]
@@ -161,7 +188,7 @@ def test_ranges_are_balanced_and_nest_two_deep(script: Script, phase: str) -> No
 
 def test_the_timed_call_gets_its_two_arguments(script: Script) -> None:
     mode = ScriptedMode(script)
-    time_block(mode, ScriptedRanges(script, "device"), TOTAL, 2, 1, script.clock)
+    time_block(mode, Ranges(mode), TOTAL, 2, 1, script.clock)
     assert mode.arguments == [(BINDING, OPTIONS)] * 3
 
 
@@ -181,71 +208,71 @@ def test_no_garbage_is_collected_inside(script: Script, phase: str, collecting: 
     assert gc.isenabled() is collecting
 
 
-def test_garbage_is_collected_again_after_an_error(script: Script, collecting: bool) -> None:
-    class Broken(ScriptedMode):
-        def phases(self) -> dict[str, TimedCall]:
-            def call(binding: Any, options: Any) -> None:
+class Broken(ScriptedMode):
+    """A mode whose third call fails."""
+
+    def phases(self) -> dict[str, TimedCall]:
+        def call(binding: Any, options: Any) -> None:
+            self.arguments.append((binding, options))
+            if len(self.arguments) == 3:
                 raise RuntimeError("the EP failed")
 
-            return {"total": (call, None, None)}
+        return {"total": (call, None, None)}
 
+
+def test_garbage_is_collected_again_after_an_error(script: Script, collecting: bool) -> None:
+    mode = Broken(script)
     with pytest.raises(RuntimeError, match="the EP failed"):
-        time_block(Broken(script), ScriptedRanges(script, "device"), TOTAL, 1, 1, script.clock)
+        time_block(mode, Ranges(mode), TOTAL, 5, 1, script.clock)
     assert gc.isenabled() is collecting
 
 
-class RecordedDomain:
-    """What nvtx gives for a domain's name while Nsight Systems listens."""
-
-    def __init__(self, log: list[str]) -> None:
-        self._log = log
-
-    def get_event_attributes(self, message: str, category: str | None = None) -> str:
-        return message
-
-    def push_range(self, attributes: str) -> None:
-        self._log.append(f"push {attributes}")
-
-    def pop_range(self) -> None:
-        self._log.append("pop")
-
-
 def test_an_error_leaves_no_range_open(script: Script) -> None:
-    class Broken(ScriptedMode):
-        def phases(self) -> dict[str, TimedCall]:
-            def call(binding: Any, options: Any) -> None:
-                raise RuntimeError("the EP failed")
-
-            return {"total": (call, None, None)}
-
+    mode = Broken(script)
     with pytest.raises(RuntimeError):
-        time_block(Broken(script), ScriptedRanges(script, "device"), TOTAL, 1, 0, script.clock)
-    assert script.log == ["push device", "push device/total", "clock", "pop", "pop"]
+        time_block(mode, Ranges(mode), TOTAL, 5, 1, script.clock)
+    whole, failed = ["push device/total", "clock", "clock", "pop"], ["push device/total", "clock", "pop"]
+    assert script.log == ["push device", *whole, *failed, "pop"]
 
 
-def test_names_for_nsight(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    log: list[str] = []
-
-    def get_domain(name: str) -> RecordedDomain:
-        asked.append(name)
-        return RecordedDomain(log)
-
-    monkeypatch.setitem(sys.modules, "nvtx", SimpleNamespace(get_domain=get_domain))
-    mode, ranges = ScriptedMode(script), Ranges("device-resident")
-    time_block(mode, ranges, TOTAL, 1, 1, script.clock)
-    time_block(mode, ranges, "upload", 2, 1, script.clock)
-    assert asked == [DOMAIN] == ["ortbench"]
-    total, upload = ["push device-resident/total", "pop"], ["push device-resident/upload", "pop"]
-    assert log == ["push device-resident", *total, "pop", "push device-resident", *upload, *upload, "pop"]
+def test_an_error_before_the_block_has_no_range(script: Script) -> None:
+    mode = Broken(script)
+    with pytest.raises(RuntimeError):
+        time_block(mode, Ranges(mode), TOTAL, 5, 3, script.clock)
+    assert script.log == []
 
 
-def test_the_real_ranges_change_no_sample(script: Script) -> None:
-    samples = time_block(ScriptedMode(script), Ranges("device"), TOTAL, 2, 0, script.clock)
-    assert samples == [10_000, 10_001]
+@pytest.mark.parametrize(("phase", "moved"), [("upload", 1000), ("inference", 0), ("download", 20), (TOTAL, 1020)])
+def test_what_ranges_say(script: Script, domain: ScriptedDomain, phase: str, moved: int) -> None:
+    mode = ScriptedMode(script)
+    mode.bytes_in, mode.bytes_out = 1000, 20
+    ranges = Ranges(mode)
+    for _ in range(2):  # a second block numbers its samples from 0 too
+        time_block(mode, ranges, phase, 3, 1, script.clock)
+    look = {"category": phase, "color": COLORS[phase]}
+    outer = {"message": "device", "payload": moved, **look}
+    inner = [{"message": f"device/{phase}", "payload": number, **look} for number in range(3)]
+    assert [vars(attributes) for attributes in domain.pushed] == [outer, *inner] * 2
 
 
-def test_without_nvtx_ranges_do_nothing(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "nvtx", None)
-    samples = time_block(ScriptedMode(script), Ranges("device"), "download", 1, 0, script.clock)
-    assert samples == [1_000]
+def test_phases_have_colours_of_their_own() -> None:
+    assert set(COLORS) == set(PHASE_NAMES)
+    assert len(set(COLORS.values())) == len(COLORS)
+    assert all(color >> 24 == 0xFF for color in COLORS.values())  # opaque
+
+
+class DummyDomain:
+    """What nvtx gives where no tool listens to a domain: attributes are None."""
+
+
+@pytest.mark.parametrize("why", ["no tool listens", "NVTX_DISABLE", "no nvtx"])
+def test_samples_are_the_same_without_ranges(script: Script, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if why == "no tool listens":
+        use(monkeypatch, DummyDomain())
+    elif why == "NVTX_DISABLE":
+        use(monkeypatch, ScriptedDomain(script, DOMAIN), enabled=False)
+    else:
+        monkeypatch.setitem(sys.modules, "nvtx", None)
+    assert not Ranges(ScriptedMode(script)).listening
+    assert block(script, TOTAL, n=2, drop=1) == [10_001, 10_002]
+    assert script.log == ["total", "clock", "total", "clock", "clock", "total", "clock"]

@@ -13,12 +13,12 @@ from ortbench import units
 from ortbench.advice import sentences
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.stats import Stats
-from ortbench.table import NOTHING, RATE_COLUMNS, TIME_COLUMNS, build, csv, frame, heading, markdown
+from ortbench.table import NOTHING, RUN_COLUMNS, build, csv, frame, heading, markdown, split_legend, splits, stacked
 
 US, MS = 1_000, 1_000_000
 MB = 1_000_000
 
-COLUMNS = ("mode", *TIME_COLUMNS, *RATE_COLUMNS)
+COLUMNS = ("mode", *(name for group in RUN_COLUMNS for name in group))
 
 
 def stats(median: int, n: int = 200) -> Stats:
@@ -102,15 +102,21 @@ def test_table_of_four_modes() -> None:
     assert unit == "ms"
     assert table.columns == COLUMNS
     assert COLUMNS == (
-        "mode", "upload", "inference", "download", "total", "p95", "p99",
-        "runs/s", "vs cpu", "95 %", "copied/run", "GB/s",
+        "mode", "total", "vs cpu", "95 %", "p95", "p99", "upload", "inference", "download",
+        "runs/s", "copied/run", "copy rate",
     )  # fmt: skip
     assert table.rows == (
-        ("cpu", "≈4.20", "≈3.00", "(both)", "7.20", "7.92", "8.64", "139", "1.00×", "–", "≈50.0 MB", "≈11.9"),
-        ("device", "2.10", "3.10", "2.10", "8.00", "8.80", "9.60", "125", "0.90×", "0.88–0.92", "50.0 MB", "11.9"),
-        ("device-resident", "–", "3.00", "–", "3.00", "3.30", "3.60", "333", "2.40×", "2.30–2.50", "0", "–"),
-        ("host-accessible", "–", "4.00", "–", "4.00", "4.40", "4.80", "250", "1.80×", "1.75–1.85", "0", "–"),
-    )
+        (
+            "cpu", "7.20", "1.00×", "–", "7.92", "8.64", "≈4.20", "≈3.00", "(both)",
+            "139", "≈50.0 MB", "≈11.9 GB/s",
+        ),
+        (
+            "device", "8.00", "0.90×", "0.88–0.92", "8.80", "9.60", "2.10", "3.10", "2.10",
+            "125", "50.0 MB", "11.9 GB/s",
+        ),
+        ("device-resident", "3.00", "2.40×", "2.30–2.50", "3.30", "3.60", "–", "3.00", "–", "333", "0", "–"),
+        ("host-accessible", "4.00", "1.80×", "1.75–1.85", "4.40", "4.80", "–", "4.00", "–", "250", "0", "–"),
+    )  # fmt: skip
     assert table.notes == ()
 
 
@@ -135,13 +141,13 @@ def test_markdown_of_four_modes() -> None:
         "fence: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; "
         "stopped by precision: ±1 %  \n"
         "\n"
-        "| mode | upload (ms) | inference (ms) | download (ms) | total (ms) | p95 (ms) | p99 (ms) "
-        "| runs/s | vs cpu | 95 % | copied/run | GB/s |\n"
+        "| mode | total (ms) | vs cpu | 95 % | p95 (ms) | p99 (ms) | upload (ms) | inference (ms) | download (ms) "
+        "| runs/s | copied/run | copy rate |\n"
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
-        "| cpu | ≈4.20 | ≈3.00 | (both) | 7.20 | 7.92 | 8.64 | 139 | 1.00× | – | ≈50.0 MB | ≈11.9 |\n"
-        "| device | 2.10 | 3.10 | 2.10 | 8.00 | 8.80 | 9.60 | 125 | 0.90× | 0.88–0.92 | 50.0 MB | 11.9 |\n"
-        "| device-resident | – | 3.00 | – | 3.00 | 3.30 | 3.60 | 333 | 2.40× | 2.30–2.50 | 0 | – |\n"
-        "| host-accessible | – | 4.00 | – | 4.00 | 4.40 | 4.80 | 250 | 1.80× | 1.75–1.85 | 0 | – |\n"
+        "| cpu | 7.20 | 1.00× | – | 7.92 | 8.64 | ≈4.20 | ≈3.00 | (both) | 139 | ≈50.0 MB | ≈11.9 GB/s |\n"
+        "| device | 8.00 | 0.90× | 0.88–0.92 | 8.80 | 9.60 | 2.10 | 3.10 | 2.10 | 125 | 50.0 MB | 11.9 GB/s |\n"
+        "| device-resident | 3.00 | 2.40× | 2.30–2.50 | 3.30 | 3.60 | – | 3.00 | – | 333 | 0 | – |\n"
+        "| host-accessible | 4.00 | 1.80× | 1.75–1.85 | 4.40 | 4.80 | – | 4.00 | – | 250 | 0 | – |\n"
         "\n"
         "- With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its total less that of device-resident).\n"
         "- device-resident is fastest: 2.40 times as fast as cpu (95 %: 2.30 to 2.50).\n"
@@ -185,11 +191,14 @@ def test_table_on_host_memory() -> None:
     table, unit = build(on_host())
     assert unit == "µs"
     assert table.rows == (
-        ("cpu", "–", "–", "–", "20.0", "22.0", "24.0", "50000", "1.00×", "–", "0", "–"),
-        ("device", "1.00", "19.0", "1.50", "21.0", "23.1", "25.2", "47619", "0.95×", "0.90–1.10", "8.10 kB", "3.24"),
-        ("device-resident", "–", "18.0", "–", "18.0", "19.8", "21.6", "55556", "1.11×", "1.08–1.13", "0", "–"),
-        ("host-accessible", "–", "18.0", "–", "18.0", "19.8", "21.6", "55556", "1.10×", "1.05–1.12", "0", "–"),
-    )
+        ("cpu", "20.0", "1.00×", "–", "22.0", "24.0", "–", "–", "–", "50000", "0", "–"),
+        (
+            "device", "21.0", "0.95×", "0.90–1.10", "23.1", "25.2", "1.00", "19.0", "1.50",
+            "47619", "8.10 kB", "3.24 GB/s",
+        ),
+        ("device-resident", "18.0", "1.11×", "1.08–1.13", "19.8", "21.6", "–", "18.0", "–", "55556", "0", "–"),
+        ("host-accessible", "18.0", "1.10×", "1.05–1.12", "19.8", "21.6", "–", "18.0", "–", "55556", "0", "–"),
+    )  # fmt: skip
 
 
 def test_sentences_on_host_memory_claim_no_transfer() -> None:
@@ -227,8 +236,8 @@ def with_failures() -> Result:
 def test_modes_without_figures_are_notes() -> None:
     table, _ = build(with_failures())
     assert table.rows == (
-        ("cpu", "–", "–", "–", "3.00", "3.30", "3.60", "333", "1.00×", "–", "0", "–"),
-        ("device (failed)", "1.00", "1.00", "1.00", "2.00", "2.20", "2.40", "500", "–", "–", "0", "–"),
+        ("cpu", "3.00", "1.00×", "–", "3.30", "3.60", "–", "–", "–", "333", "0", "–"),
+        ("device (failed)", "2.00", "–", "–", "2.20", "2.40", "1.00", "1.00", "1.00", "500", "0", "–"),
     )
     assert table.notes == (
         "device: failed: after the timed runs: output y: 1 of 2 values differ",
@@ -281,7 +290,7 @@ def test_nothing_was_measured() -> None:
 )
 def test_percentiles_need_samples_beyond_them(n: int, p95: str, p99: str) -> None:
     (row,) = rows(result(case("cpu", n=n, total=2 * MS)))
-    assert row[COLUMNS.index("total") :][:3] == ("2.00", p95, p99)
+    assert [row[COLUMNS.index(name)] for name in ("total", "p95", "p99")] == ["2.00", p95, p99]
 
 
 # What cannot be told apart
@@ -328,7 +337,7 @@ def test_copies_that_seem_to_take_less_than_nothing() -> None:
     cpu.derived = {"copies_ns": -100 * US, "inference_ns": 7_300 * US}
     made.cases = [cpu, made.cases[2]]
     assert rows(made)[0] == (
-        "cpu", "≈0", "≈7.30", "(both)", "7.20", "7.92", "8.64", "139", "1.00×", "–", "≈50.0 MB", "–",
+        "cpu", "7.20", "1.00×", "–", "7.92", "8.64", "≈0", "≈7.30", "(both)", "139", "≈50.0 MB", "–",
     )  # fmt: skip
     assert sentences(made)[0].startswith("Copies are not a measurable part")
 
@@ -490,6 +499,9 @@ def test_a_frame_of_several_results() -> None:
     ("value", "text"),
     [
         (0, "0"),
+        (0.00000412, "0.00000412"),
+        (0.0009996, "0.00100"),
+        (0.0412, "0.0412"),
         (0.123, "0.123"),
         (0.9994, "0.999"),
         (0.9995, "1.00"),
@@ -502,6 +514,7 @@ def test_a_frame_of_several_results() -> None:
         (123.4, "123"),
         (1234.0, "1234"),
         (-4.2, "-4.20"),
+        (-0.0042, "-0.00420"),
     ],
 )
 def test_digits(value: float, text: str) -> None:
@@ -512,7 +525,8 @@ def test_digits(value: float, text: str) -> None:
     ("ns", "text"),
     [
         (0, "0 ns"),
-        (7, "7.00 ns"),
+        (7, "7 ns"),
+        (0.4, "0 ns"),
         (999, "999 ns"),
         (1_000, "1.00 µs"),
         (1_000_000, "1.00 ms"),
@@ -530,7 +544,16 @@ def test_durations(ns: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(0, "0 B"), (64, "64 B"), (999, "999 B"), (1_000, "1.00 kB"), (24_883_200, "24.9 MB"), (3_200_000_000, "3.20 GB")],
+    [
+        (0, "0 B"),
+        (64, "64 B"),
+        (999, "999 B"),
+        (1_000, "1.00 kB"),
+        (999_900, "1.00 MB"),
+        (24_883_200, "24.9 MB"),
+        (3_200_000_000, "3.20 GB"),
+        (4_800_000_000_000, "4800 GB"),
+    ],
 )
 def test_sizes(count: float, text: str) -> None:
     assert units.size(count) == text
@@ -548,3 +571,112 @@ def test_the_unit_is_that_of_the_fastest_mode() -> None:
     made = result(case("cpu", total=2 * MS), case("device-resident", total=900 * US))
     assert build(made)[1] == "µs"
     assert [row[COLUMNS.index("total")] for row in rows(made)] == ["2000", "900"]
+
+
+def test_a_small_phase_keeps_its_digits_beside_long_ones() -> None:
+    device = case("device", upload=4_120, inference=90 * MS, download=87, total=90 * MS)
+    device.bytes_in, device.bytes_out = 64, 64
+    (row,) = rows(result(device))
+    assert row[COLUMNS.index("upload") :][:3] == ("0.00412", "90.0", "0.000087")
+    assert row[COLUMNS.index("copy rate")] == "30.4 MB/s"
+
+
+@pytest.mark.parametrize(
+    ("fastest", "slowest", "unit", "totals"),
+    [
+        (5 * US, 99 * MS, "µs", ["5.00", "99000"]),
+        (5 * US, 100 * MS, "ms", ["0.00500", "100"]),
+        (5 * US, 200_000 * MS, "s", ["0.00000500", "200"]),
+        (7, 90_000_000 * US, "ms", ["0.000007", "90000"]),
+        (3_000 * MS, 4_000 * MS, "s", ["3.00", "4.00"]),
+    ],
+)
+def test_one_unit_for_fast_and_slow(fastest: int, slowest: int, unit: str, totals: list[str]) -> None:
+    made = result(case("cpu", total=slowest), case("device-resident", total=fastest))
+    assert build(made)[1] == unit
+    assert [row[COLUMNS.index("total")] for row in rows(made)] == totals[::-1]
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "text"),
+    [
+        (2.4, 2, "2.40"), (0.1, 2, "0.10"), (0.0994, 2, "0.0994"), (0.00123, 2, "0.00123"), (1234.5, 2, "1234"), (99.94, 2, "99.94"), (99.96, 3, "100"),
+        (0, 2, "0.00"), (1.0134, 3, "1.013"), (0.0123, 3, "0.012"), (0.00987, 3, "0.00987"),
+    ],
+)  # fmt: skip
+def test_ratios(value: float, decimals: int, text: str) -> None:
+    assert units.ratio(value, decimals) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "text"),
+    [(0.58, 0, "58%"), (1, 0, "100%"), (0.042, 0, "4.20%"), (0.00033, 0, "0.0330%"), (0, 0, "0%"), (0.25, 1, "25.0%")],
+)
+def test_shares(value: float, decimals: int, text: str) -> None:
+    assert units.share(value, decimals) == text
+
+
+# Bars
+
+
+def test_bars_share_totals_out_like_the_phases() -> None:
+    assert splits(published()) == [
+        [("≈", 4_200 * US), ("█", 3_000 * US)],
+        [("░", 8 * MS * 21 / 73), ("█", 8 * MS * 31 / 73), ("▒", 8 * MS * 21 / 73)],
+        [("█", 3 * MS)],
+        [("█", 4 * MS)],
+    ]
+    assert split_legend(splits(published())) == (
+        "split: ░ upload █ inference ▒ download ≈ copies both ways, scaled to total"
+    )
+
+
+def test_bars_on_host_memory_do_not_split_what_is_not_known() -> None:
+    cpu, device, *others = splits(on_host())
+    assert cpu == [("━", 20 * US)]
+    assert [fill for fill, _ in device] == ["░", "█", "▒"]
+    assert sum(size for _, size in device) == pytest.approx(21 * US)
+    assert others == [[("█", 18 * US)]] * 2
+    assert split_legend(splits(on_host())).endswith("▒ download ━ not split, scaled to total")
+
+
+def test_a_bar_per_row_and_none_for_modes_without_figures() -> None:
+    assert len(splits(with_failures())) == len(rows(with_failures())) == 2
+
+
+def test_bars_of_odd_results() -> None:
+    slower = case("cpu", total=7_200 * US)
+    slower.derived = {"copies_ns": -100 * US, "inference_ns": 7_300 * US}
+    half = case("device", inference=3 * MS, total=4 * MS)  # interrupted before its copies were timed
+    nothing = case("device-resident", inference=0, total=0)
+    profiled = case("cpu", upload=1 * MS, inference=2 * MS, download=1 * MS, total=4 * MS)
+    profiled.derived = {"copies_ns": 3 * MS, "inference_ns": 1 * MS}
+    assert splits(result(slower, half, nothing, profiled)) == [
+        [("≈", 0), ("█", 7_200 * US)],
+        [("━", 4 * MS)],
+        [("━", 0)],
+        [("░", 1 * MS), ("█", 2 * MS), ("▒", 1 * MS)],
+    ]
+    assert split_legend(splits(result(slower))) == "split: █ inference, scaled to total"
+
+
+# Tables in a terminal's width
+
+WIDTHS = {"key": 10, "a": 5, "b": 5, "c": 5, "d": 30}
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (63, [("key", "a", "b", "c", "d")]),
+        (62, [("key", "a", "b", "c"), ("key", "d")]),
+        (42, [("key", "a", "b", "c"), ("key", "d")]),
+        (31, [("key", "a", "b", "c"), ("key", "d")]),  # d is too wide, and stands alone
+        (30, [("key", "a", "b"), ("key", "c"), ("key", "d")]),  # a and b stay together
+        (24, [("key", "a", "b"), ("key", "c"), ("key", "d")]),
+        (23, [("key", "a"), ("key", "b"), ("key", "c"), ("key", "d")]),
+        (1, [("key", "a"), ("key", "b"), ("key", "c"), ("key", "d")]),
+    ],
+)
+def test_a_wide_table_is_stacked(width: int, expected: list[tuple[str, ...]]) -> None:
+    assert stacked(("key",), [("a", "b"), ("c",), ("d",)], WIDTHS, width) == expected

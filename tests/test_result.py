@@ -42,6 +42,7 @@ class ScriptedWorker(Client):
     """A worker whose answers are known: a GPU without HOST_ACCESSIBLE memory."""
 
     def __init__(self) -> None:  # no process
+        self.started_ns = 1
         self._request: dict[str, Any] = {}
 
     def send(self, do: str, **arguments: Any) -> None:
@@ -72,6 +73,7 @@ class ScriptedWorker(Client):
             "expected": False,
             "session_ns": 1_000,
             "first_run_ns": 2_000,
+            "stages": [["creating the session", 2, 1_000]],
             "runtime": {"onnxruntime": "1.28.0"},
         }
 
@@ -85,6 +87,7 @@ class ScriptedWorker(Client):
             "zero_copy": None,
             "pipeline": {"depth": depth} if mode == "pipelined" else None,
             "estimates_ns": dict.fromkeys(PHASE_NAMES if mode in PHASE_TIMES else ["total"], float(TIMES[mode])),
+            "stages": [["warming up", 3_000, 1_000]],
         }
 
     def block(self, mode: str, phase: str, n: int, drop: int) -> dict[str, Any]:

@@ -36,13 +36,13 @@ def test_thresholds(extra: float, copies: float, noise: float, proved: bool) -> 
 
 def test_what_is_said_of_a_proof() -> None:
     assert verdict(-1_234.0, 150_000.0, 2_000.0) == ZeroCopy(
-        True, "bound addresses are used; a run takes -1.2 µs against device-resident, copying takes 150.0 µs"
+        True, "bound addresses are used; a run takes -1.23 µs against device-resident, copying takes 150 µs"
     )
 
 
 def test_what_is_said_of_a_copy_inside_the_run() -> None:
     assert verdict(140_000.0, 150_000.0, 2_000.0) == ZeroCopy(
-        False, "bound addresses are used, but a run takes +140.0 µs against device-resident, copying takes 150.0 µs"
+        False, "bound addresses are used, but a run takes +140 µs against device-resident, copying takes 150 µs"
     )
 
 
@@ -50,7 +50,7 @@ def test_what_is_said_when_noise_hides_a_copy() -> None:
     assert verdict(100.0, 3_000.0, 2_000.0) == ZeroCopy(
         False,
         "bound addresses are used, but a copy would not show in the noise: "
-        "a run takes +0.1 µs against device-resident, copying takes 3.0 µs",
+        "a run takes +100 ns against device-resident, copying takes 3.00 µs",
     )
 
 
@@ -122,7 +122,7 @@ def prove(shared: tuple[int, ...], resident: tuple[int, ...] = (100 * US,)) -> Z
 
 def test_runs_as_fast_as_device_resident_prove_it() -> None:
     assert prove((100 * US,)) == ZeroCopy(
-        True, "bound addresses are used; a run takes +0.0 µs against device-resident, copying takes 50.0 µs"
+        True, "bound addresses are used; a run takes +0 ns against device-resident, copying takes 50.0 µs"
     )
 
 
@@ -145,7 +145,7 @@ def test_noise_of_either_mode_is_doubt(noisy: str) -> None:
     times = {"shared": (100 * US,), "resident": (100 * US,), noisy: bursts}
     found = prove(times["shared"], times["resident"])
     assert not found.proved
-    assert "would not show in the noise: a run takes +0.0 µs" in found.how
+    assert "would not show in the noise: a run takes +0 ns" in found.how
 
 
 def test_other_addresses_are_no_zero_copy() -> None:

@@ -5,7 +5,6 @@ Nothing here imports onnxruntime, rich, scipy or pandas at start-up: `ortbench -
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib import import_module
 from typing import Annotated, NoReturn
@@ -14,9 +13,11 @@ import typer
 
 from ortbench import __version__
 from ortbench.errors import BAD_INPUT, DONE, INTERRUPTED, OrtbenchError, one_line
+from ortbench.streams import accept_all_characters, flush
 
 app = typer.Typer(
     help="What ONNX Runtime's copies cost: a model in several I/O modes, side by side, on any execution provider.",
+    epilog="Begin with: ortbench run MODEL.onnx",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -42,6 +43,7 @@ def _options(
 # Each command's function has the command's name.
 COMMANDS = {
     "run": "ortbench.cli.run",
+    "profile": "ortbench.cli.profile",
     "compare": "ortbench.cli.compare",
     "gate": "ortbench.cli.gate",
     "suite": "ortbench.cli.suite",
@@ -62,6 +64,7 @@ def _offer(typed: list[str]) -> None:
 
 def main() -> NoReturn:
     """The program: a user's error is one line on stderr and its exit code, never a traceback."""
+    accept_all_characters()
     typed = sys.argv[1:] or ["--help"]
     _offer(typed)
     try:
@@ -75,13 +78,11 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         print("ortbench: interrupted before anything was measured", file=sys.stderr)
         raise SystemExit(INTERRUPTED) from None
-    except BrokenPipeError:
-        # The reader of a pipe (head, less) has gone; closing stdout here keeps Python from saying so at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(DONE) from None
     except Exception as error:
         # Typer keeps the class of its usage errors to itself; what they share is this method.
         if not hasattr(error, "format_message"):
             raise
         print(f"ortbench: {one_line(error.format_message())} (see --help)", file=sys.stderr)
         raise SystemExit(BAD_INPUT) from None
+    finally:
+        flush()

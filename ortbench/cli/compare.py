@@ -15,18 +15,23 @@ from ortbench.plan import MODES, parse_share
 
 def compare(
     results: Annotated[
-        list[Path], typer.Argument(metavar="A.json B.json …", help="Result files, or folders that hold one.")
+        list[Path], typer.Argument(metavar="RESULT.json", help="Two or more result files, or folders that hold one.")
     ],
     mode: Mode = [],  # noqa: B006
-    phase: Annotated[list[str], typer.Option("--phase", help="Only this phase; repeatable.")] = [],  # noqa: B006
-    same: Annotated[str, typer.Option("--same", help="Up to which difference two are called the same.")] = SAME,
+    phase: Annotated[
+        list[str],
+        typer.Option("--phase", metavar="NAME", help="upload, inference, download, total; repeatable. Default: all."),
+    ] = [],  # noqa: B006
+    same: Annotated[
+        str, typer.Option("--same", metavar="P", help="Up to which difference two are called the same.")
+    ] = SAME,
     force: Force = False,
     markdown: Annotated[
         str | None, typer.Option("--markdown", metavar="PATH", help="Write it as Markdown; '-' is standard output.")
     ] = None,
     json_out: JsonOut = None,
 ) -> None:
-    """Hold results against each other: ratio, 95 % interval, and whether the difference is real."""
+    """Hold results against each other: which differences are real."""
     from ortbench import compare as comparing
     from ortbench import table
     from ortbench.result import PHASE_NAMES, load

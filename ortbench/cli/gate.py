@@ -57,7 +57,10 @@ if TYPE_CHECKING:
 def gate(
     context: typer.Context,
     result: Annotated[
-        Path | None, typer.Argument(metavar="[RESULT.json]", help="A result file, or a folder that holds one.")
+        Path | None,
+        typer.Argument(
+            metavar="RESULT.json", help="A result file, or a folder that holds one; without it the gate is live."
+        ),
     ] = None,
     baseline: Annotated[
         Path | None, typer.Option("--baseline", metavar="BASE.json", help="The stored result it is held against.")
@@ -89,7 +92,7 @@ def gate(
     baseline_model: Annotated[
         str | None, typer.Option("--baseline-model", metavar="MODEL", help="Live: the model it is held against.")
     ] = None,
-    baseline_ep: Annotated[str | None, typer.Option("--baseline-ep", help="Live: another EP.")] = None,
+    baseline_ep: Annotated[str | None, typer.Option("--baseline-ep", metavar="NAME", help="Live: another EP.")] = None,
     baseline_ep_library: Annotated[
         str | None, typer.Option("--baseline-ep-library", metavar="PATH", help="Live: another plugin EP library.")
     ] = None,
@@ -135,7 +138,11 @@ def gate(
     junit: JunitOut = None,
     quiet: Quiet = False,
 ) -> None:
-    """Pass, fail, or say that it cannot be told: a stored result, or live with --model, candidate and baseline in turns."""
+    """Pass or fail, for CI: a model, live, or a stored result.
+
+    Against limits and a baseline. Live, with --model, candidate and baseline are measured in turns until the verdict
+    is clear.
+    """
     other = Baseline(
         baseline_model, baseline_ep, baseline_ep_library, tuple(baseline_ep_option), tuple(baseline_session_config),
         baseline_python,

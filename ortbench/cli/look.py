@@ -23,7 +23,10 @@ from ortbench.plan import Inputs, Plan, Target, check, check_library, parse_dims
 
 
 def devices(ep_library: EpLibrary = None, json_out: JsonOut = None) -> None:
-    """List every installed execution provider, its hardware, memory, streams, and the modes it can do."""
+    """List the installed execution providers and their devices.
+
+    Of each its memory, its streams and the modes it can do, or why it does not load.
+    """
     check_library(ep_library)
     found = _ask_worker("devices", 120.0, library=ep_library)
     if write_json(found, json_out):
@@ -35,7 +38,7 @@ def devices(ep_library: EpLibrary = None, json_out: JsonOut = None) -> None:
 
 def inspect(
     model: Model,
-    ep: Annotated[str | None, typer.Option("--ep", help="Also place the model on this EP.")] = None,
+    ep: Annotated[str | None, typer.Option("--ep", metavar="NAME", help="Also place the model on this EP.")] = None,
     ep_library: EpLibrary = None,
     ep_option: EpOption = [],  # noqa: B006
     device: Device = None,
@@ -45,7 +48,10 @@ def inspect(
     opt_level: OptLevel = "all",
     json_out: JsonOut = None,
 ) -> None:
-    """Say what a model takes, gives and consists of, and with --ep where its nodes would run."""
+    """Say what a model takes, gives and consists of.
+
+    With --ep also where its nodes would run.
+    """
     from dataclasses import asdict
 
     placed = ep is not None or ep_library is not None

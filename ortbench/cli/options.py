@@ -40,15 +40,18 @@ EP_HELP = (
 )
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file.")]
-Ep = Annotated[str, typer.Option("--ep", help=f"Execution provider: {EP_HELP}.")]
-EpLibrary = Annotated[str | None, typer.Option("--ep-library", metavar="PATH", help="A plugin EP's library.")]
-EpOption = Annotated[list[str], typer.Option("--ep-option", metavar="K=V", help="EP option; repeatable.")]
+Ep = Annotated[str, typer.Option("--ep", metavar="NAME", help=f"Execution provider: {EP_HELP}.")]
+EpLibrary = Annotated[
+    str | None, typer.Option("--ep-library", metavar="PATH", help="A plugin EP's library, where it is no package.")
+]
+EpOption = Annotated[list[str], typer.Option("--ep-option", metavar="K=V", help="An option of the EP; repeatable.")]
 Device = Annotated[
     int | None,
     typer.Option("--device", metavar="N", help="Which of the EP's devices ('ortbench devices' lists them)."),
 ]
 Mode = Annotated[
-    list[str], typer.Option("--mode", help=f"{', '.join(MODES)}; repeatable. Default: all but {PIPELINED}.")
+    list[str],
+    typer.Option("--mode", metavar="NAME", help=f"{', '.join(MODES)}; repeatable. Default: all but {PIPELINED}."),
 ]
 Depth = Annotated[
     int | None,
@@ -56,35 +59,47 @@ Depth = Annotated[
 ]
 Input = Annotated[
     str | None,
-    typer.Option("--input", metavar="PATH", help="Inputs: an .npz (keys are names) or a folder of input_0.pb …"),
+    typer.Option("--input", metavar="PATH", help="Inputs: an .npz (keys are names) or a folder of input_0.pb, ..."),
 ]
 Expect = Annotated[
     str | None,
-    typer.Option("--expect", metavar="PATH", help="Expected outputs: an .npz or a folder of output_0.pb …"),
+    typer.Option("--expect", metavar="PATH", help="Expected outputs: an .npz or a folder of output_0.pb, ..."),
 ]
 Shape = Annotated[list[str], typer.Option("--shape", metavar="NAME:1x3x4", help="An input's shape; repeatable.")]
 Dim = Annotated[
     list[str], typer.Option("--dim", metavar="NAME=N", help="A symbolic dimension's size, else 1; repeatable.")
 ]
 Range = Annotated[list[str], typer.Option("--range", metavar="NAME:LO,HI", help="Range of a random input; repeatable.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of random inputs and of the order of blocks.")]
-Rtol = Annotated[float | None, typer.Option("--rtol", help="Relative tolerance of the output comparison.")]
-Atol = Annotated[float | None, typer.Option("--atol", help="Absolute tolerance of the output comparison.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of random inputs and of the order of blocks.")]
+Rtol = Annotated[
+    float | None,
+    typer.Option("--rtol", metavar="X", help="Relative tolerance when outputs are compared. Default: by dtype."),
+]
+Atol = Annotated[
+    float | None,
+    typer.Option("--atol", metavar="X", help="Absolute tolerance when outputs are compared. Default: by dtype."),
+]
 Warmup = Annotated[
     int | None, typer.Option("--warmup", metavar="N", help="Runs of each mode before measuring. Default: 0.5 s.")
 ]
 SessionConfig = Annotated[
-    list[str], typer.Option("--session-config", metavar="K=V", help="Session configuration entry; repeatable.")
+    list[str],
+    typer.Option("--session-config", metavar="K=V", help="An entry of the session's configuration; repeatable."),
 ]
-Threads = Annotated[int | None, typer.Option("--threads", metavar="N", help="Intra-op threads.")]
-OptLevel = Annotated[str, typer.Option("--opt-level", help=f"Graph optimisation: {', '.join(OPT_LEVELS)}.")]
+Threads = Annotated[
+    int | None, typer.Option("--threads", metavar="N", help="Threads within an operator. Default: ONNX Runtime's.")
+]
+OptLevel = Annotated[
+    str, typer.Option("--opt-level", metavar="LEVEL", help=f"Graph optimisation: {', '.join(OPT_LEVELS)}.")
+]
 RequirePlacement = Annotated[bool, typer.Option("--require-placement", help="Fail if nodes stay on the CPU.")]
 Timeout = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", help="Longest wait for one answer of the worker.")
 ]
-Out = Annotated[Path, typer.Option("--out", help="Where this run's own folder is made.")]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where this run's own folder is made.")]
 JsonOut = Annotated[
-    str | None, typer.Option("--json", metavar="PATH", help="Write it as JSON to a file; '-' is standard output.")
+    str | None,
+    typer.Option("--json", metavar="PATH", help="Write it as JSON to a file; '-' is standard output."),
 ]
 JunitOut = Annotated[
     str | None, typer.Option("--junit", metavar="PATH", help="Write JUnit XML, as CI systems read it.")
@@ -93,6 +108,12 @@ ActionOut = Annotated[
     str | None,
     typer.Option(
         "--action-json", metavar="PATH", help="Write what github-action-benchmark reads (customSmallerIsBetter)."
+    ),
+]
+Trace = Annotated[
+    str | None,
+    typer.Option(
+        "--trace", metavar="PATH", help="Write a timeline for Perfetto and chrome://tracing (.gz: compressed)."
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors; files are written.")]

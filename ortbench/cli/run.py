@@ -37,6 +37,7 @@ from ortbench.cli.options import (
     Shape,
     Threads,
     Timeout,
+    Trace,
     Warmup,
     command_line,
     depth_of,
@@ -45,7 +46,7 @@ from ortbench.cli.options import (
     options_for,
     target_of,
 )
-from ortbench.cli.writing import summarise_job, write
+from ortbench.cli.writing import check_writable, summarise_job, write, write_compressible
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
 from ortbench.plan import Loop, Plan, check, parse_share
 
@@ -57,7 +58,8 @@ if TYPE_CHECKING:
 def run(
     model: Model,
     ep: Annotated[
-        list[str], typer.Option("--ep", help=f"Execution provider: {EP_HELP}. Repeatable: EPs side by side.")
+        list[str],
+        typer.Option("--ep", metavar="NAME", help=f"Execution provider: {EP_HELP}. Repeatable: EPs side by side."),
     ] = ["auto"],  # noqa: B006 - typer reads the default and never keeps it
     ep_library: EpLibrary = None,
     ep_option: EpOption = [],  # noqa: B006
@@ -81,20 +83,25 @@ def run(
     ] = None,
     precision: Annotated[
         str | None,
-        typer.Option("--precision", help="Stop when the 95 % interval of each median is within ± this. Default: 1%."),
+        typer.Option("--precision", metavar="P", help="Stop when each median is known this well (95 %). Default: 1%."),
     ] = None,
     session_config: SessionConfig = [],  # noqa: B006
     threads: Threads = None,
     opt_level: OptLevel = "all",
     require_placement: RequirePlacement = False,
+    nodes: Annotated[
+        bool,
+        typer.Option("--nodes", help="Then profile some runs: time by operator and EP, copies inside the graph."),
+    ] = False,
     timeout: Timeout = 600.0,
     out: Out = REPORTS,
     json_out: JsonOut = None,
     junit: JunitOut = None,
     action_json: ActionOut = None,
+    trace: Trace = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run a model in several I/O modes and say what copies and inference cost."""
+    """Measure a model in its I/O modes: what copies and inference cost."""
     eps = list(dict.fromkeys(ep))
     if iterations is not None and (duration is not None or precision is not None):
         raise BadInput("--iterations fixes how much is measured: leave --duration and --precision out")
@@ -102,6 +109,8 @@ def run(
         raise BadInput("with several --ep give a library as an --ep of its own, and no --device")
     if len(eps) > 1 and json_out is not None:
         raise BadInput("--json is for one --ep: every EP has a result.json in a folder of its own")
+    if trace is not None:
+        check_writable(trace, "--trace")
     inputs = inputs_of(input, expect, shape, dim, range_, seed, rtol, atol)
     loop = Loop(
         warmup=warmup,
@@ -114,18 +123,21 @@ def run(
     for name in eps:
         own = options_for(name, eps, ep_option) if len(eps) > 1 else ep_option
         target = target_of(name, ep_library, device, own, session_config, threads, opt_level, require_placement)
-        plans.append(Plan(model, target, inputs, modes_of(mode, depth), loop, timeout, command=command_line()))
+        modes = modes_of(mode, depth)
+        plans.append(Plan(model, target, inputs, modes, loop, timeout, command=command_line(), nodes=nodes))
         check(plans[-1])
-    launched = _measure(plans, out, quiet)
+    launched = _measure(plans, out, quiet, trace is not None)
     _write_exports(launched.results, "ortbench run", junit, action_json)
     if len(plans) == 1:
         _show(launched, json_out, quiet)
     else:
         _show_side_by_side(launched, quiet)
+    if trace is not None:
+        _write_trace(launched, trace, quiet or json_out == "-")
     raise SystemExit(_exit_code(launched))
 
 
-def _measure(plans: Sequence[Plan], out: Path, quiet: bool) -> Launched:
+def _measure(plans: Sequence[Plan], out: Path, quiet: bool, traced: bool) -> Launched:
     from ortbench.launch import launch
 
     def folder() -> Path:
@@ -133,7 +145,7 @@ def _measure(plans: Sequence[Plan], out: Path, quiet: bool) -> Launched:
 
         return new_folder(out, run_name(plans))
 
-    return launch(plans, folder, _names(plans), quiet=quiet)
+    return launch(plans, folder, _names(plans), quiet=quiet, traced=traced)
 
 
 def _names(plans: Sequence[Plan]) -> list[str] | None:
@@ -198,6 +210,18 @@ def _write_exports(results: Sequence[Result], name: str, junit: str | None, acti
         write(junit, exports.junit(name, outcomes), "--junit")
     if action_json is not None:
         write(action_json, exports.action_json(results), "--action-json")
+
+
+def _write_trace(launched: Launched, path: str, quiet: bool) -> None:
+    """The timeline; what it lacks is said in a line each."""
+    from ortbench.trace import chrome_trace, to_json
+
+    trace = chrome_trace(launched.results, launched.timelines)
+    write_compressible(path, to_json(trace), "--trace")
+    for words in trace["otherData"]["missing"]:
+        print(f"ortbench: --trace lacks: {words}", file=sys.stderr)
+    if not quiet:
+        print(f"Timeline in {path}: open it at https://ui.perfetto.dev or in chrome://tracing")
 
 
 def _exit_code(launched: Launched) -> int:

@@ -24,7 +24,9 @@ def suite(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The suite, a TOML file.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="The suite's folder, taken up where it is there. Default: reports/NAME."),
+        typer.Option(
+            "--out", metavar="DIR", help="The suite's folder, taken up where it is there. Default: reports/NAME."
+        ),
     ] = None,
     shard: Annotated[
         str | None,
@@ -40,7 +42,10 @@ def suite(
     action_json: ActionOut = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run models × EPs × shapes as a TOML file says, with gates; what is done is not run again."""
+    """Run models, EPs and shapes as a TOML file says.
+
+    With gates; what is done is not run again.
+    """
     from ortbench import suite as suites
     from ortbench import suiterun
     from ortbench.cli.cases import jobs_of
@@ -84,14 +89,14 @@ def suite(
 
 
 def merge(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="The folders of the shards.")],
-    out: Annotated[Path, typer.Option("--out", help="The folder of the whole.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="The folders of the shards.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the whole.")],
     json_out: JsonOut = None,
     junit: JunitOut = None,
     action_json: ActionOut = None,
     quiet: Quiet = False,
 ) -> None:
-    """Put the shards of a suite together, with one summary and one verdict."""
+    """Put the shards of a suite together: one summary, one verdict."""
     from ortbench import suiterun
     from ortbench.summary import MISSING
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ortbench import streams
 from ortbench.errors import BadInput
 
 
@@ -19,14 +21,43 @@ def summarise_job(markdown: str) -> None:
 
 
 def write(path: str, text: str, option: str) -> None:
-    """Write a text to a file, or with ``-`` to standard output."""
+    """Write a text for other programs to a file or, with ``-``, to standard output: in UTF-8 in either case."""
+    if path == "-":
+        streams.flush()
+        with suppress(BrokenPipeError):  # comes again when the rest is flushed
+            sys.stdout.buffer.write(text.encode())
+        streams.flush()
+        return
+    _write_file(path, text, option)
+
+
+def write_compressible(path: str, text: str, option: str) -> None:
+    """Write a text to a file, compressed by gzip if its name ends in ``.gz``."""
+    import gzip
+
+    _write_file(path, gzip.compress(text.encode(), mtime=0) if path.endswith(".gz") else text, option)
+
+
+def check_writable(path: str, option: str) -> None:
+    """Refuse a file that cannot be written at the end, before anything is measured.
+
+    Raises:
+        BadInput: why.
+    """
+    file = Path(path)
+    if file.is_dir() or path == "-":
+        raise BadInput(f"{option} {path}: name a file")
+    if not file.parent.is_dir():
+        raise BadInput(f"{option} {path}: there is no folder {file.parent}")
+    if not os.access(file.parent, os.W_OK):
+        raise BadInput(f"{option} {path}: the folder {file.parent} cannot be written")
+
+
+def _write_file(path: str, content: str | bytes, option: str) -> None:
     from ortbench.result import write_atomically
 
-    if path == "-":
-        sys.stdout.write(text)
-        return
     try:
-        write_atomically(Path(path), text)
+        write_atomically(Path(path), content)
     except OSError as error:
         raise BadInput(f"{option} {path}: {error.strerror}") from None
 

@@ -7,11 +7,10 @@ from typing import Any
 import onnxruntime as ort
 
 from ortbench.errors import BenchmarkFailed, one_line
-from ortbench.plan import MODES
+from ortbench.plan import CPU_EP, MODES
 from ortbench.runtime.memory import describe
 from ortbench.runtime.modes import unsupported_reason
 from ortbench.runtime.providers import (
-    CPU_EP,
     Plugin,
     Provider,
     bundled_library,

@@ -9,9 +9,9 @@ from typing import Any
 
 from ortbench.errors import BadInput, OrtbenchError, Unsupported, one_line
 from ortbench.plan import Inputs, Target
-from ortbench.runtime import providers, session
+from ortbench.runtime import graphs, nodes, profiling, providers, session
 from ortbench.runtime.inputs import resolve_shapes
-from ortbench.runtime.tensors import TensorSpec
+from ortbench.runtime.tensors import Array, TensorSpec
 
 
 def inspect_model(path: str, target: Target | None, request: Inputs) -> dict[str, Any]:
@@ -25,33 +25,75 @@ def inspect_model(path: str, target: Target | None, request: Inputs) -> dict[str
     Returns:
         ``inputs`` and ``outputs`` (name, type, model_shape, shape, bytes; null where they depend on the data),
         ``bytes_in``, ``bytes_out`` per inference, ``guessed_dims``, ``operators`` (name → count), ``opsets``,
-        ``parameters_bytes`` and, with a target, ``placement`` as in a result.
+        ``parameters_bytes``, ``not_run`` (why the model could not be run where that would have told more, else null) and,
+        with a target, ``ep``, ``device``, ``placement`` as in a result and ``copies``: the ``memcpy``, ``islands`` and
+        ``problem`` of a result's ``nodes``, without times, or null where the placement is not known.
 
     Raises:
         BadInput: not a model, or shapes that do not fit.
         BenchmarkFailed: the EP does not load.
     """
-    provider = providers.find(target or Target(ep="cpu"))
-    model = session.open_model(path, target or Target(ep="cpu", opt_level="disable"), provider)
+    if target is None:
+        plain = Target(ep="cpu", opt_level="disable")
+        return _describe(path, session.open_model(path, plain, providers.find(plain)), request, needs_run=False)[0]
+    provider = providers.find(target)
+    content = graphs.with_names(path)
+    with profiling.recording(path, target, provider, content) as recorder:
+        where = session.placement(recorder.model)
+        several = where["memcpy_nodes"] is None and where["nodes"] is not None
+        found, arrays = _describe(path, recorder.model, request, needs_run=several)
+        profile = _profile(recorder, arrays) if several and arrays is not None else None
+    copies = nodes.outline(path, target, recorder.model, content, profile) if where["nodes"] is not None else None
+    if copies is not None and (copies["problem"] is None or profile is not None):
+        where["memcpy_nodes"] = len(copies["memcpy"])
+    device = session.describe_device(recorder.model)
+    return {**found, "ep": provider.name, "device": device, "placement": where, "copies": copies}
+
+
+def _profile(recorder: profiling.Recorder, arrays: dict[str, Array]) -> profiling.Profile | None:
+    try:
+        return recorder.take(arrays, 1, warmup=0)
+    except OrtbenchError:  # what the placement says is said without it
+        return None
+
+
+def _describe(
+    path: str, model: session.Model, request: Inputs, needs_run: bool
+) -> tuple[dict[str, Any], dict[str, Array] | None]:
+    """What there is to say of an open model, and the inputs of its run, if it was run."""
     shapes, guessed = resolve_shapes(model.inputs, request.shapes, request.dims)
+    data, why = None, None
+    if needs_run or not all(map(_is_static, model.outputs)):
+        try:
+            data = session.make_data(path, model, request)
+        except OrtbenchError as error:  # made-up inputs need not be valid: then some things stay unknown
+            why = str(error)
     inputs = [_tensor(spec, shapes[spec.name]) for spec in model.inputs]
-    outputs = _outputs(path, model, request)
-    found: dict[str, Any] = {
+    outputs = [_tensor(spec, _shape(spec, index, data)) for index, spec in enumerate(model.outputs)]
+    found = {
         "path": path,
         "inputs": inputs,
         "outputs": outputs,
         "bytes_in": _sum(inputs),
         "bytes_out": _sum(outputs),
         "guessed_dims": guessed,
+        "not_run": why,
         **_graph(path),
     }
-    if target is not None:
-        where = session.placement(model)
-        if where["memcpy_nodes"] is None and where["nodes"] is not None:
-            data = session.make_data(path, model, request)
-            where["memcpy_nodes"] = session.memcpy_nodes(path, target, provider, data.arrays)
-        found["ep"], found["device"], found["placement"] = provider.name, session.describe_device(model), where
-    return found
+    return found, None if data is None else data.arrays
+
+
+def _is_static(spec: TensorSpec) -> bool:
+    """Whether the model states the whole shape."""
+    # ORT gives scalars and tensors of unknown rank the same empty shape, so that only a run tells them apart.
+    return bool(spec.shape) and all(isinstance(dim, int) for dim in spec.shape)
+
+
+def _shape(spec: TensorSpec, index: int, data: session.Data | None) -> tuple[int, ...] | None:
+    """The shape of an output: that of a run, or else what the model states."""
+    if data is not None:
+        return data.reference[index].shape
+    return tuple(dim for dim in spec.shape if isinstance(dim, int)) if _is_static(spec) else None
 
 
 def _tensor(spec: TensorSpec, shape: tuple[int, ...] | None) -> dict[str, Any]:
@@ -66,18 +108,6 @@ def _tensor(spec: TensorSpec, shape: tuple[int, ...] | None) -> dict[str, Any]:
         "shape": None if shape is None else list(shape),
         "bytes": size,
     }
-
-
-def _outputs(path: str, model: session.Model, request: Inputs) -> list[dict[str, Any]]:
-    """Outputs with the shapes the model states, or else with those of one run."""
-    # ORT gives scalars and tensors of unknown rank the same empty shape, so that only a run tells them apart.
-    if all(spec.shape and all(isinstance(dim, int) for dim in spec.shape) for spec in model.outputs):
-        return [_tensor(spec, tuple(dim for dim in spec.shape if isinstance(dim, int))) for spec in model.outputs]
-    try:
-        reference = session.make_data(path, model, request).reference
-    except OrtbenchError:  # made-up inputs need not be valid: then the shapes stay unknown
-        return [_tensor(spec, None) for spec in model.outputs]
-    return [_tensor(spec, array.shape) for spec, array in zip(model.outputs, reference, strict=True)]
 
 
 def _sum(tensors: list[dict[str, Any]]) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +27,7 @@ from ortbench.schedule import TOTAL
 # A timed call takes two arguments, which it may ignore: ORT's own bound run takes two, and any wrapper around it would
 # cost several percent of a 2 µs run.
 TimedCall = tuple[Callable[[Any, Any], object], Any, Any]
+Step = tuple[str, Callable[[], object]]
 
 
 class Mode(Protocol):
@@ -53,6 +55,9 @@ class Mode(Protocol):
 
     def rest(self) -> None:
         """Wait for whatever the last call left in flight, before another mode is measured."""
+
+    def steps(self) -> list[Step]:
+        """What one inference consists of, in order, for a look at each on its own; where a fence waits, it is one."""
 
     def poison(self) -> None:
         """Overwrite the outputs, so that what is read next is what the next run wrote."""
@@ -97,6 +102,10 @@ class CpuMode(OneAtATime):
 
     def phases(self) -> dict[str, TimedCall]:
         return {TOTAL: self._call}  # ORT copies inside the run
+
+    def steps(self) -> list[Step]:
+        call, feeds, options = self._call
+        return [("run", partial(call, feeds, options))]
 
     def poison(self) -> None:
         """Nothing to do: every run makes new arrays."""
@@ -183,6 +192,9 @@ class BoundMode(OneAtATime):
     def phases(self) -> dict[str, TimedCall]:
         return {TOTAL: self._fenced_run()}
 
+    def steps(self) -> list[Step]:
+        return [("run", self._launch), *_fence_step(self.fence)]
+
     def _fenced_run(self) -> TimedCall:
         wait, run = self.fence.wait, self._run
         if wait is None:
@@ -235,6 +247,10 @@ class DeviceMode(BoundMode):
             "inference": self._fenced_run(),
             "download": _timed(download),
         }
+
+    def steps(self) -> list[Step]:
+        upload: list[Step] = [("upload", self._upload), *_fence_step(self.upload_fence)]
+        return [*upload, *super().steps(), ("download", self._download)]
 
     def outputs(self) -> list[Array]:
         return self._out_arrays  # every run leaves them in host memory; another copy would hide one that was late
@@ -373,6 +389,11 @@ def _then(call: Copy, wait: Copy | None) -> Copy:
         wait()
 
     return fenced
+
+
+def _fence_step(fence: Fence | None) -> list[Step]:
+    """The wait of a fence, if it has one."""
+    return [] if fence is None or fence.wait is None else [(f"fence ({fence.kind})", fence.wait)]
 
 
 def _timed(call: Copy) -> TimedCall:

@@ -33,7 +33,7 @@ from ortbench.runtime import outputs as output_arrays
 from ortbench.runtime import streams
 from ortbench.runtime.fence import RUN, STREAM, SYNCHRONIZE, Fence
 from ortbench.runtime.memory import EpDeviceMemory, device_memory, host_accessible_memory
-from ortbench.runtime.modes import BoundMode, Slot, TimedCall, copied_bytes, unsupported_reason
+from ortbench.runtime.modes import BoundMode, Slot, Step, TimedCall, copied_bytes, unsupported_reason
 from ortbench.runtime.session import Data, Model, run_once
 from ortbench.runtime.tensors import Array, TensorSpec, host_value, host_view
 from ortbench.schedule import TOTAL
@@ -118,12 +118,16 @@ class Buffers(BoundMode):
         own = {RUN: None, SYNCHRONIZE: self._binding.synchronize_outputs}
         self.wait = own.get(fence.kind, fence.wait)
 
+    def launch(self) -> None:
+        """Start one inference; it may be done when this returns, or not."""
+        self._launch()
+        self.holds = self.loaded
+
     def run(self) -> None:
         """One inference, fenced."""
-        self._run(self._native_binding, None)
+        self.launch()
         if self.wait is not None:
             self.wait()
-        self.holds = self.loaded
 
     def poison(self) -> None:
         """Overwrite the outputs; what they held is not to be downloaded."""
@@ -272,6 +276,19 @@ class PipelinedMode:
             "inference": (inference, None, None),
             "download": (download, None, None),
         }
+
+    def steps(self) -> list[Step]:
+        """Those of one item on its own; in the pipeline, those of other items go on meanwhile."""
+        first = self._buffers[0]
+        there = f"fence ({STREAM})"
+        found: list[Step] = [
+            ("upload", lambda: self._send_in(first, first.loaded)),
+            (there, first.uploaded.wait),
+            ("run", first.launch),
+        ]
+        if first.wait is not None:
+            found.append((f"fence ({self.fence.kind})", first.wait))
+        return [*found, ("download", lambda: self._send_out(first)), (there, first.downloaded.wait)]
 
     def poison(self) -> None:
         """Overwrite all outputs, on the device and on the host."""

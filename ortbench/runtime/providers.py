@@ -17,9 +17,8 @@ from typing import Any
 import onnxruntime as ort
 
 from ortbench.errors import BadInput, BenchmarkFailed, one_line, ort_text
-from ortbench.plan import Target
+from ortbench.plan import CPU_EP, Target
 
-CPU_EP = "CPUExecutionProvider"
 CUDA_EP = "CUDAExecutionProvider"
 
 SHORT_NAMES = {

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -17,10 +15,10 @@ import numpy as np
 import onnxruntime as ort
 
 from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
-from ortbench.plan import Inputs, Target
+from ortbench.plan import CPU_EP, Inputs, Target
 from ortbench.runtime import inputs as input_arrays
 from ortbench.runtime import outputs as output_arrays
-from ortbench.runtime.providers import CPU_EP, NAMED_DEVICES, Provider, bundled_library, load_problem
+from ortbench.runtime.providers import NAMED_DEVICES, Provider, bundled_library, load_problem
 from ortbench.runtime.tensors import Array, TensorSpec, host_value, host_view, specs
 
 _OPT_LEVELS = {
@@ -31,6 +29,8 @@ _OPT_LEVELS = {
     "all": "ORT_ENABLE_ALL",
 }
 _ASSIGNMENT = "session.record_ep_graph_assignment_info"
+_WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
+_WRITTEN_WEIGHTS = "session.optimized_model_external_initializers_file_name"
 
 
 @dataclass
@@ -83,7 +83,14 @@ class Data:
     expected: bool
 
 
-def open_model(path: str, target: Target, provider: Provider, profile_prefix: str | None = None) -> Model:
+def open_model(
+    path: str,
+    target: Target,
+    provider: Provider,
+    profile_prefix: str | None = None,
+    graph_path: str | None = None,
+    content: bytes | None = None,
+) -> Model:
     """Create the session, without any fallback to another EP.
 
     Args:
@@ -91,6 +98,8 @@ def open_model(path: str, target: Target, provider: Provider, profile_prefix: st
         target: options.
         provider: the EP, loaded.
         profile_prefix: where ORT's profile goes, for a session that is never timed.
+        graph_path: where ORT writes the graph as it will run it, with its weights in a file beside it.
+        content: the model itself, in place of what `path` holds.
 
     Raises:
         BadInput: not a model, or options ORT refuses.
@@ -100,6 +109,11 @@ def open_model(path: str, target: Target, provider: Provider, profile_prefix: st
     if profile_prefix is not None:
         options.enable_profiling = True
         options.profile_file_prefix = profile_prefix
+    if graph_path is not None:
+        options.optimized_model_filepath = graph_path
+        options.add_session_config_entry(_WRITTEN_WEIGHTS, f"{Path(graph_path).name}.weights")
+    if content is not None:  # weights in files of their own stay where they are
+        options.add_session_config_entry(_WEIGHTS_FOLDER, str(Path(path).absolute().parent))
     names: list[Any] | None = None
     if provider.ep_device is None:
         own = dict(target.options)
@@ -108,7 +122,9 @@ def open_model(path: str, target: Target, provider: Provider, profile_prefix: st
         names = [(provider.name, own)] if provider.name == CPU_EP else [(provider.name, own), CPU_EP]
     start = time.perf_counter_ns()
     try:
-        session = ort.InferenceSession(path, options, providers=names, enable_fallback=0)
+        session = ort.InferenceSession(
+            path if content is None else content, options, providers=names, enable_fallback=0
+        )
     except Exception as error:
         raise _session_error(error, path, provider) from None
     took = time.perf_counter_ns() - start
@@ -159,44 +175,46 @@ def _why(provider: Provider) -> str:
     return "Its library loads; a library that it needs later does not."
 
 
-def placement(model: Model) -> dict[str, Any]:
-    """Where the nodes were placed: ``nodes`` per EP, and ``cpu_operators`` (name → count) where another EP was asked for.
+def placed(model: Model) -> list[tuple[str, str, str]] | None:
+    """EP, name and operator of every node as the EPs were asked for them; None where ORT does not say.
 
     An EP that compiles subgraphs counts the nodes it took, not the fused ones.
     """
-    nodes: Counter[str] = Counter()
-    operators: Counter[str] = Counter()
     try:
         subgraphs = model.session.get_provider_graph_assignment_info()
-    except Exception:  # an ORT without it, or a model in ORT format: then it is not known
+    except Exception:  # an ORT without it
+        return None
+    found = [(subgraph.ep_name, node.name, node.op_type) for subgraph in subgraphs for node in subgraph.get_nodes()]
+    return found or None  # a model in ORT format has nodes, and nothing is said of them
+
+
+def placement(model: Model) -> dict[str, Any]:
+    """Where the nodes were placed: ``nodes`` per EP, and ``cpu_operators`` (name → count) where another EP was asked for.
+
+    ``memcpy_nodes`` is 0 where nothing can need any, else None until a profile has counted them.
+    """
+    found = placed(model)
+    if found is None:
         return {"nodes": None, "memcpy_nodes": None, "cpu_operators": {}}
-    for subgraph in subgraphs:
-        members = subgraph.get_nodes()
-        nodes[subgraph.ep_name] += len(members)
-        if subgraph.ep_name == CPU_EP != model.provider.name:
-            operators.update(node.op_type for node in members)
+    nodes = Counter(ep for ep, _, _ in found)
+    operators = Counter(op for ep, _, op in found if ep == CPU_EP != model.provider.name)
     memcpy = 0 if len(nodes) < 2 else None  # with one EP there is nothing to copy between
     return {"nodes": dict(nodes), "memcpy_nodes": memcpy, "cpu_operators": dict(operators.most_common())}
 
 
-def memcpy_nodes(path: str, target: Target, provider: Provider, arrays: dict[str, Array]) -> int | None:
-    """How many nodes inside the graph copy between EPs, counted in ORT's profile of one run of a session of its own.
+def make_inputs(
+    path: str, model: Model, request: Inputs
+) -> tuple[dict[str, Array], list[str], dict[str, tuple[float, float]]]:
+    """The arrays of a run, the dimensions that were set to 1, and the ranges of random values; see `Data`.
 
-    Returns None where the profile cannot be had.
+    Raises:
+        BadInput: inputs that do not fit.
+        Unsupported: inputs that are not tensors.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            model = open_model(path, target, provider, profile_prefix=str(Path(folder) / "profile"))
-            run_once(model, arrays)
-            events = json.loads(Path(model.session.end_profiling()).read_text())
-        except Exception:  # the count is a help in reading the figures: never worth losing them for
-            return None
-    names = {
-        event.get("args", {}).get("node_index", event["name"])
-        for event in events
-        if event.get("cat") == "Node" and event.get("args", {}).get("op_name", "").startswith("Memcpy")
-    }
-    return len(names)
+    for spec in model.inputs:
+        spec.check()
+    sizes = input_arrays.index_sizes(path, model.inputs) if request.path is None else {}
+    return input_arrays.make(model.inputs, request, sizes)
 
 
 def make_data(path: str, model: Model, request: Inputs) -> Data:
@@ -209,8 +227,7 @@ def make_data(path: str, model: Model, request: Inputs) -> Data:
     """
     for spec in (*model.inputs, *model.outputs):
         spec.check()
-    sizes = input_arrays.index_sizes(path, model.inputs) if request.path is None else {}
-    arrays, guessed, ranges = input_arrays.make(model.inputs, request, sizes)
+    arrays, guessed, ranges = make_inputs(path, model, request)
     expected = input_arrays.expected(request, model.outputs)
     start = time.perf_counter_ns()
     try:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ortbench.runtime.modes import HostAccessibleMode, ResidentMode
 from ortbench.schedule import TOTAL
+from ortbench.units import duration
 
 _ROUNDS = 11
 _BURST_NS = 2_000_000
@@ -64,7 +65,8 @@ def verdict(extra_ns: float, copies_ns: float, noise_ns: float) -> ZeroCopy:
         copies_ns: what one upload and one download take.
         noise_ns: how far apart repeated runs are.
     """
-    compared = f"a run takes {extra_ns / 1000:+.1f} µs against device-resident, copying takes {copies_ns / 1000:.1f} µs"
+    sign = "+" if extra_ns >= 0 else ""
+    compared = f"a run takes {sign}{duration(extra_ns)} against device-resident, copying takes {duration(copies_ns)}"
     if extra_ns >= copies_ns / 4:
         return ZeroCopy(False, f"bound addresses are used, but {compared}")
     if copies_ns < 2 * noise_ns:

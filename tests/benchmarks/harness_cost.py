@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from ortbench.plan import RESIDENT, Inputs, Target
 from ortbench.runtime import measure, modes, providers, session
 from ortbench.schedule import TOTAL
 from ortbench.stats import summarise
+from tests.nvtx import build, environ
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TINY = ROOT / "models" / "tiny.onnx"
@@ -35,7 +37,7 @@ def loop_cost() -> str:
     mode = modes.make_mode(RESIDENT, model, session.make_data(str(TINY), model, Inputs()))
     assert isinstance(mode, modes.ResidentMode)
     run, binding, options = mode.phases()[TOTAL]
-    ranges = measure.Ranges(RESIDENT)
+    ranges = measure.Ranges(mode)
     ours, bare = [], []
     for _ in range(400):
         ours.append(median(measure.time_block(mode, ranges, TOTAL, 200, 20)))
@@ -56,6 +58,44 @@ def _bare_loop(run: Callable[..., object], binding: object, options: object, n: 
     took = (time.perf_counter_ns() - start) / n
     gc.enable()
     return took
+
+
+def ranges_cost() -> str:
+    """A sample of a call that does nothing, all around it included, without and with a tool that takes NVTX ranges."""
+    times: dict[bool, list[float]] = {False: [], True: []}
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = build(Path(folder))
+        for _ in range(5):
+            for listening in times:
+                record = Path(folder) / "record"
+                environment = {name: value for name, value in os.environ.items() if not name.startswith("NVTX_")}
+                if listening:
+                    environment |= environ(recorder, record)
+                line = [sys.executable, "-c", _EMPTY_SAMPLES]
+                done = subprocess.run(line, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+                times[listening].append(float(done.stdout))
+                assert record.exists() == listening
+                record.unlink(missing_ok=True)
+    return (
+        f"nvtx: an empty sample takes {median(times[False]):.0f} ns with nothing listening, {median(times[True]):.0f} ns "
+        "with a tool that writes every range to a file"
+    )
+
+
+_EMPTY_SAMPLES = """
+import time
+from types import SimpleNamespace
+from ortbench.runtime import measure
+
+mode = SimpleNamespace(name="device", bytes_in=0, bytes_out=0, phases=lambda: {"total": (lambda a, b: None, None, None)})
+ranges = measure.Ranges(mode)
+best = float("inf")
+for _ in range(50):
+    start = time.perf_counter_ns()
+    measure.time_block(mode, ranges, "total", 2000, 0)
+    best = min(best, (time.perf_counter_ns() - start) / 2000)
+print(best)
+"""
 
 
 def start_up() -> list[str]:
@@ -121,7 +161,7 @@ print(json.dumps({"peak_bytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_
 
 def main() -> None:
     """Print every figure."""
-    for line in (loop_cost(), *start_up(), summary(), memory()):
+    for line in (loop_cost(), ranges_cost(), *start_up(), summary(), memory()):
         print(line)
 
 

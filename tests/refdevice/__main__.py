@@ -3,7 +3,9 @@
 import sys
 from pathlib import Path
 
-from .refdevice import BuildError, build
+from tests.compiling import BuildError
+
+from .refdevice import build
 
 
 def main(arguments: list[str]) -> int:

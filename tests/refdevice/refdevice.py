@@ -7,17 +7,14 @@ the EP options it reads, and reads the trace it leaves, also from another proces
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shlex
-import shutil
-import subprocess
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+
+from tests.compiling import compile_library
 
 EP_NAME = "RefDeviceExecutionProvider"
 VENDOR_ID = 0x0B0B
@@ -26,45 +23,13 @@ Honesty = Literal["sync", "async-wait", "async", "async-old-api"]
 HONESTY: tuple[Honesty, ...] = ("sync", "async-wait", "async", "async-old-api")
 
 SOURCES = ("refdevice.c", "refdevice_device.h", "refdevice_graph.h", "refdevice_ops.h", "refdevice_ort.h")
-_FLAGS = ("-std=c11", "-O3", "-Wall", "-Wextra", "-shared", "-fPIC")
 _LIBRARIES = ("-lpthread", "-lm")
-
-
-class BuildError(RuntimeError):
-    """The library could not be compiled."""
-
-
-def _compiler() -> list[str]:
-    named = os.environ.get("CC")
-    if named:
-        return shlex.split(named)
-    for name in ("cc", "gcc", "clang"):
-        if shutil.which(name):
-            return [name]
-    raise BuildError("the reference device needs a C compiler: install gcc or clang, or name one in the variable CC")
 
 
 def build(directory: Path) -> Path:
     """Compile the library into `directory` and return its path. Nothing is compiled if the sources are unchanged."""
     here = Path(__file__).parent
-    command = [*_compiler(), *_FLAGS]
-    digest = hashlib.sha256(" ".join([*command, *_LIBRARIES]).encode())
-    for name in SOURCES:
-        digest.update((here / name).read_bytes())
-    library = directory / f"librefdevice-{digest.hexdigest()[:12]}.so"
-    if library.exists():
-        return library
-    directory.mkdir(parents=True, exist_ok=True)
-    unfinished = library.with_suffix(f".{os.getpid()}.tmp")
-    command += ["-o", str(unfinished), str(here / SOURCES[0]), *_LIBRARIES]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise BuildError(f"the C compiler could not be started: {error}") from error
-    if done.returncode != 0:
-        raise BuildError(f"the reference device could not be compiled: {shlex.join(command)}\n{done.stderr}")
-    unfinished.replace(library)  # at once, so that a second process never loads half a library
-    return library
+    return compile_library("the reference device", [here / name for name in SOURCES], directory, libraries=_LIBRARIES)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.compiling import BuildError
+
 from .refdevice import (
     EVENT,
     HONESTY,
@@ -31,7 +33,6 @@ from .refdevice import (
     MEMORIES,
     SOURCES,
     VENDOR_ID,
-    BuildError,
     Config,
     Events,
     Honesty,

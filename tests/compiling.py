@@ -1,0 +1,65 @@
+"""Compiling the C libraries that tests bring along."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+_FLAGS = ("-std=c11", "-O3", "-Wall", "-Wextra", "-shared", "-fPIC")
+
+
+class BuildError(RuntimeError):
+    """A library could not be compiled."""
+
+
+def compile_library(
+    what: str, sources: Sequence[Path], directory: Path, flags: Sequence[str] = (), libraries: Sequence[str] = ()
+) -> Path:
+    """Compile a shared library, unless it is there already from the same sources.
+
+    Args:
+        what: it is, for messages.
+        sources: the file to compile and those that it includes.
+        directory: where to, made if need be.
+        flags: for the compiler, besides the usual ones.
+        libraries: to link with.
+
+    Returns:
+        The library's path.
+
+    Raises:
+        BuildError: there is no compiler, or it fails.
+    """
+    command = [*_compiler(what), *_FLAGS, *flags]
+    digest = hashlib.sha256(" ".join([*command, *libraries]).encode())
+    for source in sources:
+        digest.update(source.read_bytes())
+    library = directory / f"lib{sources[0].stem}-{digest.hexdigest()[:12]}.so"
+    if library.exists():
+        return library
+    directory.mkdir(parents=True, exist_ok=True)
+    unfinished = library.with_suffix(f".{os.getpid()}.tmp")
+    command += ["-o", str(unfinished), str(sources[0]), *libraries]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise BuildError(f"the C compiler could not be started: {error}") from error
+    if done.returncode != 0:
+        raise BuildError(f"{what} could not be compiled: {shlex.join(command)}\n{done.stderr}")
+    unfinished.replace(library)  # at once, so that a second process never loads half a library
+    return library
+
+
+def _compiler(what: str) -> list[str]:
+    named = os.environ.get("CC")
+    if named:
+        return shlex.split(named)
+    for name in ("cc", "gcc", "clang"):
+        if shutil.which(name):
+            return [name]
+    raise BuildError(f"{what} needs a C compiler: install gcc or clang, or name one in the variable CC")

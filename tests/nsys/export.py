@@ -1,0 +1,171 @@
+"""Writes a database as ``nsys export --type sqlite`` does: the tables and columns that ortbench reads, and more.
+
+Tables are those of the *SQLite Schema Reference*, with the columns that Nsight Systems 2023.4.4 makes; it makes a table
+only where something was recorded for it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+PUSH_POP, START_END, DOMAIN_CREATE = 59, 60, 75
+
+_TABLES = {
+    "StringIds": "id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL",
+    "ENUM_CUDA_MEMCPY_OPER": "id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT",
+    "ENUM_CUDA_MEM_KIND": "id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT",
+    "NVTX_EVENTS": """start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER,
+        color INTEGER, text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER,
+        uint64Value INTEGER, int64Value INTEGER, doubleValue REAL, uint32Value INTEGER, int32Value INTEGER,
+        floatValue REAL, jsonTextId INTEGER, jsonText TEXT""",
+    "CUPTI_ACTIVITY_KIND_RUNTIME": """start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL,
+        globalTid INTEGER, correlationId INTEGER, nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL,
+        callchainId INTEGER""",
+    "CUPTI_ACTIVITY_KIND_MEMCPY": """start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+        contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
+        bytes INTEGER NOT NULL, copyKind INTEGER NOT NULL, srcKind INTEGER, dstKind INTEGER""",
+    "CUPTI_ACTIVITY_KIND_KERNEL": """start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+        contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
+        demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL""",
+    "TARGET_INFO_GPU": "id INTEGER NOT NULL, name TEXT",
+}
+_ALWAYS = ("StringIds", "ENUM_CUDA_MEMCPY_OPER", "ENUM_CUDA_MEM_KIND")
+_COPY_KINDS = {0: "Unknown", 1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device"}
+_MEMORY_KINDS = {0: "Pageable", 1: "Pinned", 2: "Device", 4: "Managed"}
+
+
+class Export:
+    """What was recorded; times in ns on one clock."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[dict[str, object]]] = {name: [] for name in _ALWAYS}
+        self._strings: dict[str, int] = {}
+        self._domains: dict[tuple[str, int], int] = {}
+        self._correlation = count(1)
+
+    def push_pop(
+        self,
+        domain: str,
+        name: str,
+        start: int,
+        end: int,
+        *,
+        process: int = 1,
+        thread: int = 7,
+        value: int | None = None,
+    ) -> None:
+        """A range that was pushed and popped; `value` is its payload."""
+        self._range(PUSH_POP, domain, name, start, end, process, thread, value)
+
+    def start_end(self, domain: str, name: str, start: int, end: int, *, process: int = 1, thread: int = 7) -> None:
+        """A process range."""
+        self._range(START_END, domain, name, start, end, process, thread, None)
+
+    def _range(
+        self, kind: int, domain: str, name: str, start: int, end: int, process: int, thread: int, value: int | None
+    ) -> None:
+        tid = _global(process, thread)
+        if (domain, process) not in self._domains:
+            self._domains[domain, process] = len([1 for _, it in self._domains if it == process]) + 1
+            self._add(
+                "NVTX_EVENTS",
+                start=0,
+                eventType=DOMAIN_CREATE,
+                text=domain,
+                globalTid=tid,
+                domainId=self._domains[domain, process],
+            )
+        self._add(
+            "NVTX_EVENTS",
+            start=start,
+            end=end,
+            eventType=kind,
+            globalTid=tid,
+            textId=self._string(name),
+            domainId=self._domains[domain, process],
+            int64Value=value,
+        )
+
+    def copy(
+        self,
+        launched: int,
+        start: int,
+        end: int,
+        size: int,
+        kind: str,
+        source: str,
+        target: str,
+        *,
+        process: int = 1,
+        thread: int = 7,
+    ) -> None:
+        """A copy on the GPU, launched by a call at `launched`."""
+        kinds = {label: number for number, label in _COPY_KINDS.items()}
+        memories = {label: number for number, label in _MEMORY_KINDS.items()}
+        self._add(
+            "CUPTI_ACTIVITY_KIND_MEMCPY",
+            **self._work(launched, start, end, process, thread, "cudaMemcpyAsync"),
+            bytes=size,
+            copyKind=kinds[kind],
+            srcKind=memories[source],
+            dstKind=memories[target],
+        )
+
+    def kernel(self, launched: int, start: int, end: int, *, process: int = 1, thread: int = 7) -> None:
+        """A kernel, launched by a call at `launched`."""
+        name = self._string("kernel")
+        work = self._work(launched, start, end, process, thread, "cudaLaunchKernel")
+        self._add("CUPTI_ACTIVITY_KIND_KERNEL", **work, demangledName=name, shortName=name)
+
+    def _work(self, launched: int, start: int, end: int, process: int, thread: int, call: str) -> dict[str, object]:
+        correlation = next(self._correlation)
+        self._add(
+            "CUPTI_ACTIVITY_KIND_RUNTIME",
+            start=launched,
+            end=launched + 1,
+            eventClass=0,
+            globalTid=_global(process, thread),
+            correlationId=correlation,
+            nameId=self._string(call),
+            returnValue=0,
+        )
+        return {
+            "start": start,
+            "end": end,
+            "deviceId": 0,
+            "contextId": 1,
+            "streamId": 7,
+            "correlationId": correlation,
+            "globalPid": _global(process, 0),
+        }
+
+    def _string(self, text: str) -> int:
+        return self._strings.setdefault(text, len(self._strings) + 1)
+
+    def _add(self, table: str, **row: object) -> None:
+        self._rows.setdefault(table, []).append(row)
+
+    def write(self, path: Path) -> Path:
+        """Write the database and give its path."""
+        rows = dict(self._rows)
+        rows["StringIds"] = [{"id": number, "value": text} for text, number in self._strings.items()]
+        for table, labels in (("ENUM_CUDA_MEMCPY_OPER", _COPY_KINDS), ("ENUM_CUDA_MEM_KIND", _MEMORY_KINDS)):
+            rows[table] = [{"id": number, "name": label, "label": label} for number, label in labels.items()]
+        if "CUPTI_ACTIVITY_KIND_RUNTIME" in rows:
+            rows["TARGET_INFO_GPU"] = [{"id": 0, "name": "A GPU"}]
+        path.unlink(missing_ok=True)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            for table, found in rows.items():
+                connection.execute(f"CREATE TABLE {table} ({_TABLES[table]})")
+                for row in found:
+                    names, marks = ", ".join(row), ", ".join("?" * len(row))
+                    connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(row.values()))
+        return path
+
+
+def _global(process: int, thread: int) -> int:
+    """A globalTid: virtual machine, process and thread in 64 bits."""
+    return 1 << 48 | process << 24 | thread

@@ -1,0 +1,278 @@
+"""What is said about nodes: tables and sentences, from results that are written down."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ortbench import nodes, result, table, terminal
+from ortbench.advice import sentences
+from ortbench.plan import CPU_EP
+from ortbench.result import Result
+from tests.scripted import measured, result_of, steady
+
+EP = "SomeExecutionProvider"
+DET = {"name": "/head/Det_7", "op": "Det", "ep": CPU_EP}
+
+
+def copy(tensor: str | None, direction: str, **changed: Any) -> dict[str, Any]:
+    return {"name": "Memcpy", "direction": direction, "tensor": tensor, "type": "float[8]", "bytes": 2000, "ns": 40_000,
+            "forced_by": [DET], "island": 0, **changed}  # fmt: skip
+
+
+def island(op: str = "Det", count: int = 1, reads: str = "float[8]", **changed: Any) -> dict[str, Any]:
+    names = [{"name": f"{op}_{n}", "op": op, "reads": [reads], "ns": 100_000} for n in range(count)]
+    return {"nodes": names, "position": "middle", "node_ns": 100_000, "to_host": 1, "from_host": 1, "bytes": 4000,
+            "memcpy_ns": 80_000, "ns": 180_000, "share": 0.18, **changed}  # fmt: skip
+
+
+def profiled(**changed: Any) -> dict[str, Any]:
+    """A run of 1 ms, of which an island takes 0.18 ms."""
+    return {
+        "runs": 20,
+        "run_ns": 1_000_000,
+        "outside_ns": 20_000,
+        "operators": [
+            {"op": "Conv", "ep": EP, "nodes": 4, "ns": 800_000, "share": 0.8},
+            {"op": "Det", "ep": CPU_EP, "nodes": 1, "ns": 100_000, "share": 0.1},
+            {"op": "MemcpyToHost", "ep": None, "nodes": 1, "ns": 40_000, "share": 0.04},
+            {"op": "MemcpyFromHost", "ep": None, "nodes": 1, "ns": 400, "share": 0.0004},
+        ],
+        "eps": [
+            {"ep": EP, "nodes": 4, "ns": 800_000, "share": 0.8},
+            {"ep": CPU_EP, "nodes": 1, "ns": 100_000, "share": 0.1},
+            {"ep": None, "nodes": 2, "ns": 80_000, "share": 0.08},
+        ],
+        "memcpy": [copy("matrices", "to host"), copy("determinants", "from host", ns=400)],
+        "islands": [island()],
+        "problem": None,
+        **changed,
+    }
+
+
+def with_nodes(**changed: Any) -> Result:
+    found = result_of(measured("cpu", total=steady([900_000])))
+    found.nodes = profiled(**changed)
+    return found
+
+
+def test_the_tables() -> None:
+    operators, eps, copies, islands = nodes.sections(profiled())
+    assert operators.columns == ("operator", "on", "nodes", "time", "share")
+    assert operators.rows == (
+        ("Conv", "Some", "4", "800 µs", "80.0 %"),
+        ("Det", "CPU", "1", "100 µs", "10.0 %"),
+        ("MemcpyToHost", "between EPs", "1", "40.0 µs", "4.0 %"),
+        ("MemcpyFromHost", "between EPs", "1", "400 ns", "<0.1 %"),
+    )
+    assert eps.rows == (
+        ("Some", "4", "800 µs", "80.0 %"),
+        ("CPU", "1", "100 µs", "10.0 %"),
+        ("between EPs", "2", "80.0 µs", "8.0 %"),
+        ("outside of nodes", "–", "20.0 µs", "2.0 %"),
+    )
+    assert copies.columns == ("copied tensor", "direction", "bytes", "time", "forced by", "island")
+    assert copies.rows == (
+        ("matrices", "to host", "2.00 kB", "40.0 µs", "/head/Det_7", "1"),
+        ("determinants", "from host", "2.00 kB", "400 ns", "/head/Det_7", "1"),
+    )
+    assert islands.columns == ("island", "on the CPU", "nodes", "copies", "bytes", "in nodes", "in copies", "share")
+    assert islands.rows == (("1", "Det", "1", "2", "4.00 kB", "100 µs", "80.0 µs", "18.0 %"),)
+
+
+def test_without_times_there_are_no_columns_of_them() -> None:
+    bare: dict[str, Any] = {"ns": None, "bytes": None}
+    found = {
+        "memcpy": [copy("a", "to host", **bare)],
+        "islands": [island(node_ns=None, memcpy_ns=None, share=None, **bare)],
+        "problem": None,
+    }
+    copies, islands = nodes.outline(found)
+    assert copies.columns == ("copied tensor", "direction", "forced by", "island")
+    assert islands.columns == ("island", "on the CPU", "nodes", "copies")
+    assert nodes.outline({"memcpy": [], "islands": [], "problem": None}) == []
+
+
+def test_what_is_not_known_is_said() -> None:
+    found = profiled(memcpy=[copy(None, "to host", forced_by=None, island=None), copy("b", "from host", bytes=None)])
+    rows = nodes.sections(found)[2].rows
+    assert rows[0] == ("Memcpy", "to host", "2.00 kB", "40.0 µs", "not known", "–")
+    assert rows[1] == ("b", "from host", "–", "40.0 µs", "/head/Det_7", "1")
+
+
+def test_long_tables_end_with_a_line_for_the_rest() -> None:
+    many = [{"op": f"Op{n}", "ep": EP, "nodes": 1, "ns": 1000, "share": 0.05} for n in range(13)]
+    found = profiled(operators=many, memcpy=[copy("a", "to host")] * 12, islands=[island()] * 11)
+    operators, _, copies, islands = nodes.sections(found)
+    assert [len(section.rows) for section in (operators, copies, islands)] == [10, 10, 10]
+    assert [operators.rest, copies.rest, islands.rest] == [
+        "and 3 more: 15.0 % of a run", "and 2 more: 4.00 kB", "and 1 more: 18.0 % of a run",
+    ]  # fmt: skip
+
+
+def test_names_are_cut_at_their_beginning_and_say_the_operator() -> None:
+    forced = [{"name": "/model/layers.0/attention/gather", "op": "Gather", "ep": CPU_EP}, DET, DET]
+    found = profiled(memcpy=[copy("/model/layers.0/attention/gather_output_0", "to host", forced_by=forced)])
+    (row,) = nodes.sections(found, nodes.NARROW)[2].rows
+    assert (row[0], row[4]) == ("…on/gather_output_0", "…ttention/gather +2")
+    assert len(row[0]) == len(row[4]) == nodes.NARROW
+    (row,) = nodes.sections(found)[2].rows
+    assert row[4] == "Gather /model/layers.0/attention/gather +2"
+
+
+def test_the_heading_says_what_the_times_are() -> None:
+    text = nodes.heading(with_nodes())
+    assert text.startswith(
+        "Nodes: 20 runs in ONNX Runtime's profiler, which slows them (1.00 ms a run, 900 µs as measured). The times are "
+        "the host's: shares and hints, not measurements. Where Some works asynchronously"
+    )
+    on_host = with_nodes()
+    on_host.target["memory"]["kind"] = "host"
+    on_host.cases = []
+    assert nodes.heading(on_host) == (
+        "Nodes: 20 runs in ONNX Runtime's profiler, which slows them (1.00 ms a run). The times are the host's: shares and "
+        "hints, not measurements."
+    )
+
+
+THEN = "Then --require-placement keeps it so in CI."
+USE = f"se an operator or an opset that {EP} has a kernel for."
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        (
+            {},
+            "Up to ≈18% of a run is a CPU island: Det on the CPU forces 2 Memcpy nodes that move 4.00 kB a run (up to "
+            f"80.0 µs in copies, 100 µs in the node). U{USE} {THEN}",
+        ),
+        (
+            {"islands": [island("Sqrt", 2, "double[8]")]},
+            "Up to ≈18% of a run is a CPU island: 2 Sqrt on the CPU force 2 Memcpy nodes that move 4.00 kB a run (up to "
+            "80.0 µs in copies, 100 µs in nodes). Sqrt reads double, which may be why: cast to a type that "
+            f"{EP} computes with, if precision allows. {THEN}",
+        ),
+        (
+            {"islands": [island(to_host=0, position="start", bytes=2000, memcpy_ns=400)]},
+            "≈18% of a run is a CPU island: Det on the CPU forces 1 Memcpy node that moves 2.00 kB a run (400 ns in copies, "
+            f"100 µs in the node). It needs nothing from the device: do it before the model, outside of it. Or u{USE} {THEN}",
+        ),
+        (
+            {"islands": [island(from_host=0, position="end", bytes=None, share=0.004)]},
+            "Less than 1% of a run is a CPU island: Det on the CPU forces 1 Memcpy node (up to 80.0 µs in copies, "
+            "100 µs in the node). That is little: it can stay.",
+        ),
+    ],
+    ids=["operator", "dtype", "start", "little"],
+)
+def test_an_island_gets_a_sentence_that_says_what_to_do(changed: dict[str, Any], expected: str) -> None:
+    assert nodes.sentences(with_nodes(**changed)) == [expected]
+
+
+def test_of_many_islands_the_costliest_get_sentences_and_the_others_one() -> None:
+    quiet = island(to_host=0, from_host=0)
+    found = nodes.sentences(with_nodes(islands=[*[island()] * 3, quiet, *[island("Sqrt", 2, share=0.05)] * 3]))
+    assert [sentence.partition(":")[0] for sentence in found] == [
+        "Up to ≈18% of a run is CPU island 1",
+        "Up to ≈18% of a run is CPU island 2",
+        "Up to ≈18% of a run is CPU island 3",
+        "Up to ≈15% of a run is 3 more CPU islands",
+    ]
+    assert found[-1].partition(": ")[2] == (
+        "6 Sqrt on the CPU force 6 Memcpy nodes that move 12.0 kB a run (up to 240 µs in copies, 300 µs in nodes). "
+        f"U{USE} {THEN}"
+    )
+
+
+def test_islands_that_are_little_each_are_judged_together() -> None:
+    kinds = [island(op, share=0.01) for op in ("A", "B", "C", "D", "E", "F", "A")]
+    (sentence,) = nodes.sentences(with_nodes(islands=kinds))
+    assert sentence.startswith(
+        "Up to ≈7% of a run is 7 CPU islands: 2 A, B, C, D, E, 1 more on the CPU force 14 Memcpy"
+    )
+    assert sentence.endswith(f"U{USE} {THEN}")
+    (sentence,) = nodes.sentences(with_nodes(islands=[island(share=0.001)] * 2))
+    assert sentence.endswith("That is little: they can stay.")
+    alone = nodes.sentences(with_nodes(islands=[island(), island(share=0.001)]))
+    assert alone[1].startswith("Less than 1% of a run is CPU island 2: ")
+
+
+def test_no_hidden_copies() -> None:
+    none: dict[str, Any] = {"memcpy": [], "islands": []}
+    one_ep = {"eps": [{"ep": EP, "nodes": 7, "ns": 1, "share": 1.0}]}
+    assert nodes.sentences(with_nodes(**none, **one_ep)) == [f"No hidden copies: all 7 nodes that ran are on {EP}."]
+    one_ep["eps"][0]["nodes"] = 1
+    assert nodes.sentences(with_nodes(**none, **one_ep)) == [f"No hidden copies: the one node that ran is on {EP}."]
+    assert nodes.sentences(with_nodes(**none)) == [
+        f"No hidden copies: no Memcpy node ran, though 1 node of {EP}'s graph ran on the CPU."
+    ]
+
+
+def test_copies_that_no_island_forces() -> None:
+    reshape = {"name": "r", "op": "Reshape", "ep": EP}
+    apart = [copy("s", "to host", forced_by=[reshape], island=None), copy(None, "to host", forced_by=None, island=None)]
+    assert nodes.sentences(with_nodes(memcpy=apart, islands=[], problem="the graph is secret")) == [
+        f"1 Memcpy node is forced by Reshape on {EP} itself, which keeps what is copied in host memory, as shapes and "
+        "indices often are.",
+        "Which nodes force 1 Memcpy node is not known: the graph is secret.",
+    ]
+
+
+def test_the_cpu_ep_needs_no_sentence_and_no_profile_gives_none() -> None:
+    on_cpu = with_nodes()
+    on_cpu.target["ep"] = CPU_EP
+    assert nodes.sentences(on_cpu) == []
+    assert nodes.sentences(result_of()) == []
+
+
+def test_the_advice_ends_with_the_nodes() -> None:
+    found = with_nodes()
+    assert sentences(found)[-1:] == nodes.sentences(found)
+
+
+def test_nodes_survive_the_result_file() -> None:
+    found = with_nodes()
+    assert result.from_dict(json.loads(result.to_json(found))).nodes == found.nodes
+    older = json.loads(result.to_json(found))
+    del older["nodes"]
+    assert result.from_dict(older).nodes is None
+
+
+def test_markdown_has_the_tables() -> None:
+    text = table.markdown(with_nodes())
+    assert "\n| operator | on | nodes | time | share |\n| --- | --- | ---: | ---: | ---: |\n| Conv | Some | 4 |" in text
+    assert "\n| matrices | to host | 2.00 kB | 40.0 µs | /head/Det_7 | 1 |\n" in text
+    assert "- Up to ≈18% of a run is a CPU island" in text
+    assert "operator" not in table.markdown(result_of(measured("cpu", total=steady([900_000]))))
+
+
+def test_the_terminal_has_the_tables_in_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = "/a/very/long/name/of/a/tensor/or/a/node"
+    wide = island(long, bytes=999_999, share=0.999)
+    forced = [{"name": long, "op": long, "ep": CPU_EP}]
+    found = with_nodes(
+        memcpy=[copy(long, "from host", forced_by=forced)],
+        islands=[wide],
+        operators=[{"op": long, "ep": None, "nodes": 99999, "ns": 999_000, "share": 0.999}],
+    )
+    monkeypatch.setenv("COLUMNS", "80")
+    terminal.print_result(found, "somewhere")
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    (row,) = [line for line in lines if "from host" in line]
+    assert row.split() == [
+        "…a/tensor/or/a/node",
+        "from",
+        "host",
+        "2.00",
+        "kB",
+        "40.0",
+        "µs",
+        "…a/tensor/or/a/node",
+        "1",
+    ]

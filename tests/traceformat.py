@@ -1,0 +1,173 @@
+"""A strict reader of traces: what does not keep to the Chrome trace format is an error.
+
+After Google's document "Trace Event Format": the JSON object form, and of its events those that ortbench writes: complete
+(``X``), instant (``i``) and metadata (``M``). Stricter than the viewers: whole nanoseconds, events in the order of their
+times, names for all processes and threads that are used and for no others, and slices of a thread either apart or one
+inside the other.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+COMMON = {"ph", "name", "pid", "tid", "ts"}
+KEYS = {"X": COMMON | {"cat", "dur"}, "i": COMMON | {"cat", "s", "args"}, "M": COMMON | {"args"}}
+OPTIONAL = {"X": {"args"}, "i": set[str](), "M": set[str]()}
+METADATA = {
+    "process_name": ("name", str),
+    "process_sort_index": ("sort_index", int),
+    "thread_name": ("name", str),
+    "thread_sort_index": ("sort_index", int),
+}
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A complete event; `depth` slices are around it, the innermost being `parent`. Times in ns since the trace's origin."""
+
+    name: str
+    category: str
+    start: int
+    duration: int
+    args: dict[str, Any]
+    depth: int
+    parent: Slice | None
+
+    @property
+    def end(self) -> int:
+        """When it was over."""
+        return self.start + self.duration
+
+    def holds(self, other: Slice) -> bool:
+        """Whether another one lies inside it."""
+        return self.start <= other.start and other.end <= self.end
+
+
+@dataclass
+class Trace:
+    """A trace that keeps to the format.
+
+    Attributes:
+        other: ``otherData``.
+        tracks: slices in order, by the names of process and thread.
+        marks: instant events likewise: name, time and args.
+        order: names of tracks by process, as they are to be shown.
+    """
+
+    other: dict[str, Any]
+    tracks: dict[tuple[str, str], list[Slice]] = field(default_factory=dict)
+    marks: dict[tuple[str, str], list[tuple[str, int, dict[str, Any]]]] = field(default_factory=dict)
+    order: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def process(self) -> str:
+        """The name of the only process."""
+        (name,) = self.order
+        return name
+
+    def __getitem__(self, track: str) -> list[Slice]:
+        """The slices of a track of the only process."""
+        return self.tracks[self.process, track]
+
+
+def load(path: Path) -> Trace:
+    """Read a trace file, which is compressed if its name says so."""
+    return read(gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text("utf-8"))
+
+
+def read(text: str) -> Trace:
+    """Read a trace; AssertionError if it does not keep to the format."""
+    data = json.loads(text, parse_float=Decimal, parse_constant=lambda name: unexpected(f"{name} is not JSON"))
+    assert set(data) == {"displayTimeUnit", "otherData", "traceEvents"}
+    assert data["displayTimeUnit"] in ("ms", "ns")
+    assert isinstance(data["otherData"], dict)
+    events = data["traceEvents"]
+    for event in events:
+        check_event(event)
+    described = [event for event in events if event["ph"] == "M"]
+    happened = events[len(described) :]
+    assert all(event["ph"] != "M" for event in happened), "metadata comes first"
+    assert happened == sorted(happened, key=lambda event: event["ts"]), "events by time"
+    trace = Trace(data["otherData"])
+    names = name_tracks(described, trace)
+    assert {(event["pid"], event["tid"]) for event in happened} == set(names), "every thread is named, and used"
+    by_thread: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for event in happened:
+        by_thread[names[event["pid"], event["tid"]]].append(event)
+    for track, members in by_thread.items():
+        trace.tracks[track] = nested([event for event in members if event["ph"] == "X"])
+        marks = [event for event in members if event["ph"] == "i"]
+        trace.marks[track] = [(event["name"], nanoseconds(event["ts"]), event["args"]) for event in marks]
+    return trace
+
+
+def unexpected(message: str) -> Any:
+    raise AssertionError(message)
+
+
+def check_event(event: dict[str, Any]) -> None:
+    """The keys and types of one event."""
+    phase = event["ph"]
+    assert KEYS[phase] <= set(event) <= KEYS[phase] | OPTIONAL[phase], event
+    for key in ("pid", "tid"):
+        assert type(event[key]) is int, event
+        assert event[key] > 0, event
+    assert isinstance(event["name"], str), event
+    assert event["name"], event
+    assert nanoseconds(event["ts"]) >= 0, event
+    assert isinstance(event.get("cat", ""), str), event
+    assert isinstance(event.get("args", {}), dict), event
+    if phase == "X":
+        assert nanoseconds(event["dur"]) >= 0, event
+    elif phase == "i":
+        assert event["s"] in ("g", "p", "t"), event
+    else:
+        key, kind = METADATA[event["name"]]
+        assert set(event["args"]) == {key}, event
+        assert type(event["args"][key]) is kind, event
+
+
+def nanoseconds(microseconds: Decimal | int) -> int:
+    """Microseconds with at most three decimals."""
+    assert isinstance(microseconds, (Decimal, int)), microseconds
+    ns = Decimal(microseconds) * 1000
+    assert ns == int(ns), microseconds
+    return int(ns)
+
+
+def name_tracks(described: list[dict[str, Any]], trace: Trace) -> dict[tuple[int, int], tuple[str, str]]:
+    """The names of process and thread by their ids; each thing is said once, and ids are used once."""
+    said = Counter((event["name"], event["pid"], event["tid"]) for event in described)
+    assert set(said.values()) == {1}, said
+    processes = {event["pid"]: event["args"]["name"] for event in described if event["name"] == "process_name"}
+    threads = [event for event in described if event["name"] == "thread_name"]
+    ranks = {event["tid"]: event["args"]["sort_index"] for event in described if event["name"] == "thread_sort_index"}
+    ids = [*processes, *(event["tid"] for event in threads)]
+    assert len(ids) == len(set(ids)), "Perfetto takes a thread with its process's id for the main one"
+    for event in sorted(threads, key=lambda event: ranks[event["tid"]]):
+        trace.order.setdefault(processes[event["pid"]], []).append(event["args"]["name"])
+    names = {(event["pid"], event["tid"]): (processes[event["pid"]], event["args"]["name"]) for event in threads}
+    assert len(set(names.values())) == len(names), names
+    return names
+
+
+def nested(events: list[dict[str, Any]]) -> list[Slice]:
+    """The slices of one thread, which come outer before inner."""
+    slices: list[Slice] = []
+    outer: list[Slice] = []
+    for event in events:
+        start, duration = nanoseconds(event["ts"]), nanoseconds(event["dur"])
+        while outer and outer[-1].end <= start:
+            outer.pop()
+        parent = outer[-1] if outer else None
+        it = Slice(event["name"], event["cat"], start, duration, event.get("args", {}), len(outer), parent)
+        assert parent is None or parent.holds(it), f"{it.name} overlaps {parent and parent.name}"
+        slices.append(it)
+        outer.append(it)
+    return slices
