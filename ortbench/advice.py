@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ortbench import nodes
@@ -38,6 +39,35 @@ def _of_modes(result: Result) -> list[str]:
     ]
 
 
+def headline(result: Result) -> str:
+    """What there is to say first, in a few words."""
+    measured = {case.mode: median for case in result.cases if case.status == OK and (median := case.median("total"))}
+    if not measured:
+        return "Nothing was measured"
+    if result.target["memory"]["kind"] == "host":
+        return f"{result.target['ep']} computes in host memory: no copies to a device"
+    copied = copy_share(result)
+    if copied is None:
+        timed = [mode for mode in measured if not is_rate(mode, TOTAL)]
+        if not timed:
+            return f"{rate(1e9 / measured[PIPELINED])} inferences a second with {PIPELINED}"
+        mode = min(timed, key=lambda name: measured[name])
+        return f"One inference takes {duration(measured[mode])} with {mode}"
+    if copied == 0:
+        return "Copies are not a measurable part of a run with CPU tensors"
+    return f"≈{share(copied)} of a run with CPU tensors is copies"
+
+
+def headline_of_many(results: Sequence[Result]) -> str:
+    """The same of several results."""
+    shares = sorted(copied for result in results if (copied := copy_share(result)))
+    if not shares:
+        return f"{len(results)} results side by side"
+    least, most = f"≈{share(shares[0])}", f"≈{share(shares[-1])}"
+    found = f"Up to {most}" if len(shares) < len(results) else most if least == most else f"{least} to {most}"
+    return f"{found} of a run with CPU tensors is copies"
+
+
 def _on_host(result: Result) -> str:
     return (
         f"{result.target['ep']} computes in host memory: nothing is copied to a device. The device modes are IO binding "
@@ -47,22 +77,33 @@ def _on_host(result: Result) -> str:
 
 
 def _copy_share(result: Result) -> list[str]:
-    cpu, resident = result.case(CPU), result.case(RESIDENT)
-    if cpu is None or resident is None or cpu.derived is None:
+    copied = copy_share(result)
+    if copied is None:
         return []
-    total, copies = cpu.median("total"), cpu.derived["copies_ns"]
-    assert total is not None
-    if copies <= 0 or not _is_faster(resident):
+    cpu = result.case(CPU)
+    if copied == 0 or cpu is None or cpu.derived is None:
         return [
             "Copies are not a measurable part of a run with CPU tensors here, so keeping tensors on the device does not pay."
         ]
+    total, copies = cpu.median("total"), cpu.derived["copies_ns"]
+    assert total is not None
     return [
         f"With CPU tensors ≈{share(copies / total)} of a run is copies (≈{duration(copies)} of {duration(total)}: its total "
         "less that of device-resident)."
     ]
 
 
-def _is_faster(case: Case) -> bool:
+def copy_share(result: Result) -> float | None:
+    """Which share of a run with CPU tensors is copies: 0 where they cannot be measured, None where nobody can tell."""
+    cpu, resident = result.case(CPU), result.case(RESIDENT)
+    if cpu is None or resident is None or cpu.derived is None:
+        return None
+    total, copies = cpu.median("total"), cpu.derived["copies_ns"]
+    assert total is not None
+    return float(copies / total) if copies > 0 and is_faster(resident) else 0.0
+
+
+def is_faster(case: Case) -> bool:
     """Whether a mode is faster than cpu beyond doubt; with too few blocks for an interval, by more than a little."""
     if case.vs_cpu is None:
         return False
@@ -71,20 +112,26 @@ def _is_faster(case: Case) -> bool:
     return bool(case.vs_cpu["ci95"][0] > 1)
 
 
-def _fastest(result: Result) -> list[str]:
-    # How often a pipeline has an item done says nothing about how fast it does one.
+def fastest(result: Result) -> Case | None:
+    """The mode with the greatest ratio to cpu, which need not be faster; None where there is none beside cpu.
+
+    How often a pipeline has an item done says nothing about how fast it does one, so it does not count.
+    """
     timed = [case for case in result.cases if case.mode != CPU and not is_rate(case.mode, TOTAL)]
     ranked = [case for case in timed if case.status == OK and case.vs_cpu]
-    if not ranked:
+    return max(ranked, key=lambda case: case.vs_cpu["ratio"] if case.vs_cpu else 0, default=None)
+
+
+def _fastest(result: Result) -> list[str]:
+    best = fastest(result)
+    if best is None or best.vs_cpu is None:
         return []
-    best = max(ranked, key=lambda case: case.vs_cpu["ratio"] if case.vs_cpu else 0)
-    assert best.vs_cpu is not None
     interval = best.vs_cpu["ci95"]
     if interval is None:
         return [f"{best.mode} is {ratio(best.vs_cpu['ratio'])} times as fast as cpu; too few blocks for an interval."]
-    if not _is_faster(best):
+    if not is_faster(best):
         pipeline = result.case(PIPELINED)
-        if pipeline is not None and _is_faster(pipeline):
+        if pipeline is not None and is_faster(pipeline):
             return [f"Besides {PIPELINED} no mode is measurably faster than cpu."]
         return ["No mode is measurably faster than cpu."]
     low, high = map(ratio, interval)
@@ -94,7 +141,7 @@ def _fastest(result: Result) -> list[str]:
 
 def _residency(result: Result) -> list[str]:
     cpu, resident = result.case(CPU), result.case(RESIDENT)
-    if cpu is None or resident is None or resident.once is None or cpu.derived is None or not _is_faster(resident):
+    if cpu is None or resident is None or resident.once is None or cpu.derived is None or not is_faster(resident):
         return []
     saved = cpu.derived["copies_ns"]
     once = resident.once["upload_ns"] + resident.once["download_ns"]

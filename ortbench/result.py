@@ -5,7 +5,9 @@ Schema 1. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do 
 Top level: ``schema_version``, ``tool`` (name, version), ``created`` (UTC, ISO 8601), ``command``, ``environment``,
 ``model`` (path, sha256, inputs, outputs), ``target`` (ep, device, memory, fence, ep_options, …), ``placement`` (nodes
 per EP, memcpy_nodes), ``setup`` (session_ns, seed, run_id: results of one run, whose blocks alternated, share it),
-``stopped``, ``warnings`` (code, message), ``cases``, and with ``--nodes`` ``nodes`` (else null).
+``stopped``, ``warnings`` (code, message), ``cases``, with ``--nodes`` ``nodes`` (else null), and
+``link``, null where no bandwidth sweep of the same device was found: of ``upload`` and ``download`` the ``[bytes, ns]`` of
+each size.
 
 ``nodes`` is what ONNX Runtime's profile of some runs after the measurement says. Its times are the host's, profiling has
 slowed them, and on an EP that works asynchronously a node's time is that of its launch: they are shares and hints, and
@@ -109,6 +111,7 @@ class Result:
     warnings: list[dict[str, str]] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
     nodes: dict[str, Any] | None = None
+    link: dict[str, Any] | None = None
     schema_version: int = SCHEMA_VERSION
 
     def case(self, mode: str) -> Case | None:

@@ -114,7 +114,7 @@ class Side:
         started = self._worker.started_ns
         with self._stage(stage, started) as parts:
             opened: dict[str, Any] = self._worker.receive()
-            parts.append(("starting the worker", started, opened["stages"][0][1] - started))
+            parts.append(("starting the worker with ONNX Runtime", started, opened["stages"][0][1] - started))
             parts += opened["stages"]
         return opened
 
@@ -384,7 +384,7 @@ class Side:
         least, most = _PROFILED_RUNS
         runs = max(least, min(most, _PROFILED_NS // max(slowest, 1)))
         try:
-            with worker_for(self.plan) as client:
+            with self._stage("profiling nodes"), worker_for(self.plan) as client:
                 self.result.nodes = client.ask("nodes", **self.plan.worker_request(), runs=runs)
         except OrtbenchError as error:
             self.result.warn("nodes-failed", f"--nodes gave nothing: {error}")

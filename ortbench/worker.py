@@ -82,7 +82,7 @@ class Worker:
         self._request = inputs_from(inputs)
         wanted = target_from(target)
         provider = providers.find(wanted)
-        stages.done("loading ONNX Runtime and the EP")
+        stages.done("loading the EP")
         self._model = session.open_model(model, wanted, provider)
         self._opened = model, wanted
         stages.done("creating the session")

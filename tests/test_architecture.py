@@ -21,7 +21,7 @@ LAYERS = [
     ["advice", "compare", "nodes"],
     ["gate"],
     ["table", "livegate"],
-    ["verdict", "exports", "summary", "profile"],
+    ["verdict", "exports", "summary", "profile", "figures", "svg"],
     ["runtime"],
     ["gpus"],
     ["worker", "client", "environment"],
@@ -29,7 +29,8 @@ LAYERS = [
     ["bench"],
     ["console"],
     ["grid"],
-    ["reports", "terminal", "listing", "suitefile", "nsight"],
+    ["reports", "terminal", "listing", "suitefile", "nsight", "plots"],
+    ["page"],
     ["launch", "suite"],
     ["gating"],
     ["suiterun"],
@@ -43,6 +44,8 @@ HOME = {
     "pandas": {"table"},
     "scipy": {"sequential"},
     "junitparser": {"exports"},
+    "matplotlib": {"plots"},
+    "jinja2": {"page"},
     "onnxruntime": set[str](),
 }
 
@@ -85,7 +88,8 @@ def test_imports_run_one_way(path: Path) -> None:
     "arguments", [["--help"], ["run", "--help"], ["suite", "--help"], ["--version"], ["run", "nowhere.onnx"]]
 )
 def test_quick_commands_load_nothing_heavy(arguments: list[str]) -> None:
-    assert loaded({"onnxruntime", "onnx", "pandas", "rich.table", "numpy", "scipy"}, arguments) == "[]"
+    heavy = {"onnxruntime", "onnx", "pandas", "rich.table", "numpy", "scipy", "matplotlib", "jinja2"}
+    assert loaded(heavy, arguments) == "[]"
 
 
 def loaded(modules: set[str], arguments: list[str]) -> str:
@@ -102,7 +106,11 @@ def loaded(modules: set[str], arguments: list[str]) -> str:
 
 
 REPORT = str(ROOT / "reports" / "copy_bound-refdevice")
-FILES_ONLY = [["compare", REPORT, REPORT], ["gate", REPORT, "--max-cpu-nodes", "0"]]
+FILES_ONLY = [
+    ["compare", REPORT, REPORT],
+    ["gate", REPORT, "--max-cpu-nodes", "0"],
+    ["report", REPORT, "--html", "-"],
+]
 
 
 @pytest.mark.parametrize("arguments", FILES_ONLY, ids=lambda arguments: arguments[0])

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.advice import sentences
+from ortbench import figures
+from ortbench.advice import headline, sentences
 from ortbench.compare import changes
 from ortbench.exports import action_json, outcomes_of_run
 from ortbench.overlap import hidden, is_rate
@@ -162,6 +163,21 @@ def test_no_mode_is_faster_but_the_pipeline_may_be(ratio: float, sentence: str) 
     result.cases[1].vs_cpu = {"ratio": ratio, "ci95": [ratio - 0.1, ratio + 0.1]}
     result.cases.append(device)
     assert sentence in sentences(result)
+
+
+def test_what_a_page_shows_of_a_rate() -> None:
+    alone, both = result_of(pipeline()), cpu_and(pipeline())
+    assert headline(alone) == "167 inferences a second with pipelined"
+    assert headline(both) == "One inference takes 12.0 ms with cpu"
+    assert (figures.spread(alone), figures.totals([alone], [""])) == (None, None)
+    spread, split = figures.spread(both), figures.split(both)
+    assert spread is not None
+    assert split is not None
+    assert [samples.mode for samples in spread.modes] == ["cpu"]
+    assert split.caption.startswith(
+        "pipelined: 2.00 ms upload, 6.00 ms inference, 2.00 ms download: 10.0 ms one after the other; "
+        "6.00 ms an item with several in flight."
+    )
 
 
 def test_what_other_programs_read() -> None:

@@ -96,7 +96,9 @@ def test_ci_runs_the_two_lines_of_the_readme() -> None:
     ]
 
 
-@pytest.mark.parametrize(("command", "least"), [("run", 20), ("compare", 6), ("gate", 39), ("suite", 8), ("merge", 4)])
+@pytest.mark.parametrize(
+    ("command", "least"), [("run", 20), ("report", 1), ("compare", 6), ("gate", 39), ("suite", 8), ("merge", 4)]
+)
 def test_every_option_is_in_the_readme(command: str, least: int) -> None:
     help_text = ortbench(command, "--help", COLUMNS="200").out
     options = set(re.findall(r"^ +(?:-\w, )?(--[a-z][a-z-]+)", help_text, re.MULTILINE)) - {"--help"}

@@ -346,7 +346,7 @@ def steps(trace: Trace, mode: str) -> list[str]:
 
 def test_a_run_on_the_cpu(tmp_path: Path) -> None:
     trace, result, printed = traced(
-        tmp_path, MODELS / "image_classifier.onnx", "--ep", "cpu", "--iterations", 40, "--warmup", 2
+        tmp_path, MODELS / "image_classifier.onnx", "--ep", "cpu", "--iterations", 40, "--warmup", 2, "--nodes"
     )
     check_against(trace, result)
     assert trace.process == "CPUExecutionProvider · image_classifier.onnx"
@@ -357,10 +357,10 @@ def test_a_run_on_the_cpu(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert [it.name for it in trace["stages"] if it.depth == 0] == [
         "loading", *(f"preparing {mode}" for mode in modes), "measuring", *(f"checking {mode}" for mode in modes),
-        *(f"close-up of {mode}" for mode in modes), "profiled runs",
+        *(f"close-up of {mode}" for mode in modes), "profiled runs", "profiling nodes",
     ]  # fmt: skip
     assert [it.name for it in trace["stages"] if it.parent and it.parent.name == "loading"] == [
-        "starting the worker", "loading ONNX Runtime and the EP", "creating the session", "inputs and first run",
+        "starting the worker with ONNX Runtime", "loading the EP", "creating the session", "inputs and first run",
     ]  # fmt: skip
     assert steps(trace, "cpu") == steps(trace, "device-resident") == steps(trace, "host-accessible") == ["run"]
     assert steps(trace, "device") == ["upload", "run", "download"]
@@ -369,7 +369,7 @@ def test_a_run_on_the_cpu(tmp_path: Path) -> None:
     assert conv.args["input_bytes"] == 1 * 3 * 224 * 224 * 4
     assert trace.other["missing"] == []
     assert trace.other["command"].startswith("ortbench run ")
-    assert printed.splitlines()[-1].startswith(f"Timeline in {tmp_path / 't.json.gz'}: open it at ")
+    assert printed.splitlines()[-1].startswith(f"Timeline in {tmp_path / 't.json.gz'}; open it at ")
 
 
 def test_without_a_trace_the_worker_sends_no_starts(tmp_path: Path) -> None:

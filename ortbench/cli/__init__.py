@@ -43,6 +43,7 @@ def _options(
 # Each command's function has the command's name.
 COMMANDS = {
     "run": "ortbench.cli.run",
+    "report": "ortbench.cli.report",
     "profile": "ortbench.cli.profile",
     "compare": "ortbench.cli.compare",
     "gate": "ortbench.cli.gate",

@@ -116,6 +116,12 @@ Trace = Annotated[
         "--trace", metavar="PATH", help="Write a timeline for Perfetto and chrome://tracing (.gz: compressed)."
     ),
 ]
+HtmlOut = Annotated[
+    str | None,
+    typer.Option(
+        "--html", metavar="PATH", help="Write a report as one page that opens anywhere; '-' is standard output."
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors; files are written.")]
 Force = Annotated[bool, typer.Option("--force", help="Compare what is not comparable, and say what differs.")]
 

@@ -21,6 +21,7 @@ from ortbench.cli.options import (
     EpLibrary,
     EpOption,
     Expect,
+    HtmlOut,
     Input,
     JsonOut,
     JunitOut,
@@ -46,7 +47,7 @@ from ortbench.cli.options import (
     options_for,
     target_of,
 )
-from ortbench.cli.writing import check_writable, summarise_job, write, write_compressible
+from ortbench.cli.writing import check_place, summarise_job, write, write_compressible, write_page
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
 from ortbench.plan import Loop, Plan, check, parse_share
 
@@ -99,6 +100,7 @@ def run(
     junit: JunitOut = None,
     action_json: ActionOut = None,
     trace: Trace = None,
+    html: HtmlOut = None,
     quiet: Quiet = False,
 ) -> None:
     """Measure a model in its I/O modes: what copies and inference cost."""
@@ -109,8 +111,12 @@ def run(
         raise BadInput("with several --ep give a library as an --ep of its own, and no --device")
     if len(eps) > 1 and json_out is not None:
         raise BadInput("--json is for one --ep: every EP has a result.json in a folder of its own")
-    if trace is not None:
-        check_writable(trace, "--trace")
+    if json_out == "-" and html == "-":
+        raise BadInput("--json and --html cannot both go to standard output")
+    check_place(html, "--html")
+    if trace == "-":
+        raise BadInput("--trace -: name a file")
+    check_place(trace, "--trace")
     inputs = inputs_of(input, expect, shape, dim, range_, seed, rtol, atol)
     loop = Loop(
         warmup=warmup,
@@ -129,11 +135,14 @@ def run(
     launched = _measure(plans, out, quiet, trace is not None)
     _write_exports(launched.results, "ortbench run", junit, action_json)
     if len(plans) == 1:
-        _show(launched, json_out, quiet)
+        _show(launched, json_out, quiet or html == "-")
     else:
-        _show_side_by_side(launched, quiet)
+        _show_side_by_side(launched, quiet or html == "-")
+    if html is not None:
+        errors = [f"{name}: {error}" for name, error in launched.not_opened]
+        write_page(html, launched.results, [folder.name for folder in launched.folders], errors)
     if trace is not None:
-        _write_trace(launched, trace, quiet or json_out == "-")
+        _write_trace(launched, trace, quiet or "-" in (json_out, html))
     raise SystemExit(_exit_code(launched))
 
 
@@ -221,7 +230,7 @@ def _write_trace(launched: Launched, path: str, quiet: bool) -> None:
     for words in trace["otherData"]["missing"]:
         print(f"ortbench: --trace lacks: {words}", file=sys.stderr)
     if not quiet:
-        print(f"Timeline in {path}: open it at https://ui.perfetto.dev or in chrome://tracing")
+        print(f"Timeline in {path}; open it at ui.perfetto.dev or in chrome://tracing")
 
 
 def _exit_code(launched: Launched) -> int:

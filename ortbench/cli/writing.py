@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortbench import streams
 from ortbench.errors import BadInput
+
+if TYPE_CHECKING:
+    from ortbench.result import Result
 
 
 def summarise_job(markdown: str) -> None:
@@ -38,14 +42,30 @@ def write_compressible(path: str, text: str, option: str) -> None:
     _write_file(path, gzip.compress(text.encode(), mtime=0) if path.endswith(".gz") else text, option)
 
 
-def check_writable(path: str, option: str) -> None:
+def _write_file(path: str, content: str | bytes, option: str) -> None:
+    from ortbench.result import write_atomically
+
+    place = Path(path)
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        if place.exists() and not place.is_file():  # a pipe or a device, which no file may replace
+            place.write_bytes(data)
+        else:
+            write_atomically(place, data)
+    except OSError as error:
+        raise BadInput(f"{option} {path}: {error.strerror}") from None
+
+
+def check_place(path: str | None, option: str) -> None:
     """Refuse a file that cannot be written at the end, before anything is measured.
 
     Raises:
         BadInput: why.
     """
+    if path is None or path == "-":
+        return
     file = Path(path)
-    if file.is_dir() or path == "-":
+    if file.is_dir():
         raise BadInput(f"{option} {path}: name a file")
     if not file.parent.is_dir():
         raise BadInput(f"{option} {path}: there is no folder {file.parent}")
@@ -53,13 +73,15 @@ def check_writable(path: str, option: str) -> None:
         raise BadInput(f"{option} {path}: the folder {file.parent} cannot be written")
 
 
-def _write_file(path: str, content: str | bytes, option: str) -> None:
-    from ortbench.result import write_atomically
+def write_page(path: str, results: Sequence[Result], names: Sequence[str], errors: Sequence[str] = ()) -> None:
+    """Write results as a page; see `ortbench.page.build_page`. Only then are its libraries loaded."""
+    import logging
 
-    try:
-        write_atomically(Path(path), content)
-    except OSError as error:
-        raise BadInput(f"{option} {path}: {error.strerror}") from None
+    # Where Matplotlib keeps its font cache is no business of a benchmark's user; it tells when it is imported.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    from ortbench.page import build_page
+
+    write(path, build_page(results, names, errors), "--html")
 
 
 def write_json(data: Any, json_out: str | None) -> bool:

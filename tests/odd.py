@@ -1,0 +1,154 @@
+"""Results of every kind that a report must cope with: usual ones, broken ones, tiny, huge and misleadingly named ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from ortbench.page import build_page
+from ortbench.plan import MODES
+from ortbench.result import FAILED, UNSUPPORTED, Case, Result
+from ortbench.stats import summarise
+from tests.scripted import Blocks, broken, measured, result_of, steady
+
+US, MS, S = 1_000, 1_000_000, 1_000_000_000
+IMAGE = 24_883_200  # bytes
+
+
+def scattered(median: float, rounds: int, n: int, shift: float, tail: float = 0.0) -> Blocks:
+    """Blocks that scatter by some 2 % around a median, ns, and one sample in twenty by more: an exponential tail of that
+    many medians. Not by chance: ranks are taken evenly, in an order that looks random."""
+    at = np.arange(rounds * n) + 1 + shift
+    ranks, odds = (at * 0.6180339887 + 0.01) % 1, (at * 0.7548776662) % 1
+    shares = 1 + 0.012 * np.log(ranks / (1 - ranks)) + (odds < 0.05) * tail * -np.log(odds / 0.05)
+    samples = np.maximum(np.rint(median * shares), 0).astype(np.int64).reshape(rounds, n)
+    return dict(enumerate(samples.tolist()))
+
+
+def timed(mode: str, median: float, rounds: int = 20, n: int = 5, tail: float = 0.0, copy: float = 0.0) -> Case:
+    """A mode whose blocks have begun one after the other; `copy` is the median of an upload, ns."""
+    shift = 0.1 * MODES.index(mode)
+    phases = {"total": scattered(median, rounds, n, shift, tail)}
+    if copy:
+        phases["upload"] = scattered(copy, rounds, n, shift)
+        phases["inference"] = scattered(median - 2.1 * copy, rounds, n, shift)
+        phases["download"] = scattered(1.1 * copy, rounds, n, shift)
+    case = measured(mode, **phases)
+    for blocks in case.blocks.values():
+        for number, block in enumerate(blocks):
+            block[2] = 10**12 + round((4 * number + MODES.index(mode)) * median * n)
+    case.bytes_in = case.bytes_out = IMAGE if copy or mode == "cpu" else 0
+    return case
+
+
+def usual(scale: float = MS, rounds: int = 20, n: int = 5, tail: float = 0.0) -> Result:
+    """Three modes of four on a device that copies: 20, 19 and 8 times `scale` ns."""
+    cpu = timed("cpu", 20 * scale, rounds, n, tail)
+    device = timed("device", 19 * scale, rounds, n, tail, copy=6 * scale)
+    for case in (cpu, device):
+        case.bytes_in = case.bytes_out = round(IMAGE * scale / MS)
+    cpu.derived = {"copies_ns": round(12 * scale), "inference_ns": round(8 * scale)}
+    cpu.vs_cpu = {"ratio": 1.0, "ci95": [1.0, 1.0]}
+    device.vs_cpu = {"ratio": 1.05, "ci95": [1.02, 1.07]}
+    resident = timed("device-resident", 8 * scale, rounds, n, tail)
+    resident.vs_cpu = {"ratio": 2.5, "ci95": [2.4, 2.6]}
+    resident.once = {"upload_ns": round(6 * scale), "download_ns": round(6 * scale)}
+    return result_of(cpu, device, resident, broken("host-accessible", UNSUPPORTED, "there is no such memory"))
+
+
+def nothing() -> Result:
+    return result_of(*[broken(mode, UNSUPPORTED, "only tensors can be bound") for mode in MODES])
+
+
+def failed() -> Result:
+    differs = broken("device", FAILED, "output y differs: 3 of 10 values", total=steady([MS] * 3))
+    return result_of(usual().cases[0], differs, broken("device-resident", FAILED, "the worker died"))
+
+
+def on_host() -> Result:
+    cases = [timed(mode, 5 * MS, copy=MS if mode == "device" else 0) for mode in MODES]
+    cases[0].bytes_in = cases[0].bytes_out = 0
+    return result_of(*cases, target__memory={"kind": "host", "default": "host memory", "host_accessible": None})
+
+
+def outlier() -> Result:
+    result = usual(rounds=60, tail=2.0)
+    case = result.cases[0]
+    case.samples_ns["total"][40] = 20 * S
+    case.phases["total"] = summarise(case.samples_ns["total"])
+    return result
+
+
+def without_samples() -> Result:
+    result = usual()
+    for case in result.cases:
+        case.samples_ns, case.blocks = {}, {}
+    return result
+
+
+def interrupted() -> Result:
+    result = usual(rounds=2)
+    result.stopped = "interrupted"
+    return result
+
+
+def swept() -> Result:
+    result = usual()
+    ways = {"upload": (10_000, 6), "download": (15_000, 4)}  # ns, bytes per ns
+    curves = {way: [[2**k, round(a + 2**k / b)] for k in range(10, 29)] for way, (a, b) in ways.items()}
+    result.link = {"from": "reports/bandwidth/bandwidth.json", **curves}
+    return result
+
+
+EVIL = "<script>alert(1)</script> \"'&$x$ 模型 🦄 \u202e\x00\x07\ud800"
+
+
+def evil() -> Result:
+    """Everything that comes from outside holds markup, quotes, other scripts, and what is no character at all."""
+    result = usual()
+    result.model["path"] = f"/{EVIL}/{'x' * 200}.onnx"
+    result.model["inputs"] = [{"name": EVIL, "type": EVIL, "shape": [1]}]
+    result.command = ["ortbench", "run", f"'</code>{EVIL}'"]
+    result.warn("x", f"<img src=x onerror=alert(1)> {EVIL}")
+    result.cases[-1].reason = EVIL
+    result.placement |= {"nodes": {EVIL: 1}, "memcpy_nodes": 2, "cpu_operators": {EVIL: 3}}
+    result.target |= {"ep": EVIL, "ep_options": {EVIL: EVIL}, "session_config": {EVIL: EVIL}, "ep_library": EVIL}
+    result.environment |= {"os": EVIL, "gpus": [{"name": EVIL, "driver": EVIL}]}
+    return result
+
+
+ODD: dict[str, Callable[[], Result]] = {
+    "usual": usual,
+    "nothing": nothing,
+    "failed": failed,
+    "on-host": on_host,
+    "three-samples": lambda: result_of(timed("device", 5 * MS, rounds=1, n=3, copy=MS)),
+    "one-sample": lambda: result_of(measured("cpu", total={0: [5 * MS]})),
+    "all-the-same": lambda: result_of(*[measured(mode, total=steady([5 * MS] * 20)) for mode in MODES]),
+    "no-time-at-all": lambda: result_of(*[measured(mode, total=steady([0] * 20)) for mode in MODES]),
+    "nanoseconds": lambda: usual(scale=20),
+    "far-apart": lambda: result_of(
+        timed("cpu", 2 * S), timed("device", 30 * MS, copy=MS), timed("device-resident", 3 * US)
+    ),
+    "outlier": outlier,
+    "many-samples": lambda: usual(scale=10 * US, rounds=200, n=1000, tail=0.5),
+    "without-samples": without_samples,
+    "interrupted": interrupted,
+    "swept": swept,
+    "evil": evil,
+}
+
+
+@cache
+def page_of(name: str) -> str:
+    """The page of one of them, or of all that are shown together in `SEVERAL`."""
+    if name == SEVERAL:
+        shown = ["failed", "nothing", "evil"]
+        return build_page([ODD[one]() for one in shown], [*shown[:-1], EVIL], ["cuda: does not load", EVIL])
+    return build_page([ODD[name]()], [name])
+
+
+SEVERAL = "several"
+PAGES = [*ODD, SEVERAL]

@@ -1,0 +1,54 @@
+"""The pages in reports/ and their pictures: ``python -m tests.screenshots`` makes them anew."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from ortbench.page import build_page
+from ortbench.result import load
+from tests import browser
+from tests.conftest import ROOT
+
+REPORTS = ROOT / "reports"
+NAMES = ("copy_bound-cpu", "copy_bound-webgpu-swiftshader", "copy_bound-refdevice")
+DESK, PHONE = 1100, 390  # CSS pixels
+
+
+def save(picture: bytes, place: Path) -> None:
+    """Save a PNG in its 256 most frequent colours, which are those of the page: the rest is the edges of letters."""
+    pixels = np.asarray(Image.open(io.BytesIO(picture)).convert("RGB"), dtype=np.int64)
+    colours, inverse, counts = np.unique(pixels.reshape(-1, 3), axis=0, return_inverse=True, return_counts=True)
+    kept = colours[np.argsort(-counts, kind="stable")[:256]]
+    nearest = ((colours[:, None] - kept) ** 2).sum(axis=2).argmin(axis=1).astype(np.uint8)
+    image = Image.fromarray(nearest[inverse].reshape(pixels.shape[:2]))
+    image.putpalette(kept.ravel().tolist())
+    image.save(place, optimize=True)
+
+
+def main() -> None:
+    """Make them."""
+    path = browser.find()
+    if path is None:
+        sys.exit("no Chromium")
+    with browser.Browser(path) as chromium:
+        for name in NAMES:
+            page = REPORTS / name / "report.html"
+            page.write_text(build_page([load(page.with_name("result.json"))], [name]))
+            chromium.look(DESK)
+            chromium.open(page)
+            save(chromium.picture(), page.with_suffix(".png"))
+        # The last of them as a reader sees it first: on a desk, at night, on a phone.
+        for kind, width, height, dark, scale in (
+            ("light", DESK, 1420, False, 1.0), ("dark", DESK, 1420, True, 1.0), ("phone", PHONE, 1500, False, 1.5),
+        ):  # fmt: skip
+            chromium.look(width, dark, scale=scale)
+            save(chromium.picture(height), REPORTS / f"report-{kind}.png")
+
+
+if __name__ == "__main__":
+    main()
