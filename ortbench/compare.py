@@ -16,7 +16,7 @@ import numpy as np
 
 from ortbench.errors import NotComparable
 from ortbench.pairs import block_medians, blocks, shared, timed_phase
-from ortbench.plan import MODES
+from ortbench.plan import MODES, PIPELINED
 from ortbench.result import PHASE_NAMES, Case, Result
 from ortbench.sequential import median_ratio
 
@@ -121,7 +121,16 @@ def changes(one: Result, other: Result) -> list[str]:
     ):
         if a != b:
             found.append(f"{name}: {short(a)} → {short(b)}")
+    depths = _depth(one), _depth(other)
+    if None not in depths and depths[0] != depths[1]:
+        found.append(f"depth of {PIPELINED}: {depths[0]} → {depths[1]}")
     return found
+
+
+def _depth(result: Result) -> int | None:
+    """How deep the pipeline was; None without one."""
+    case = result.case(PIPELINED)
+    return None if case is None or case.pipeline is None else case.pipeline["depth"]
 
 
 def names(paths: Sequence[Path]) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ortbench import units
+from ortbench.overlap import is_rate
 from ortbench.plan import CPU
 from ortbench.result import Case, Result
 from ortbench.schedule import TOTAL
@@ -80,6 +81,8 @@ def _bar_in_words(bar: Bar) -> str:
         )
     parts = ", ".join(f"{time} {kind}" for kind, time in times.items())
     together = units.duration(sum(segment.ns for segment in bar.segments))
+    if is_rate(bar.mode, TOTAL):
+        return f"{bar.mode}: {parts}: {together} one after the other; {whole} an item with several in flight."
     return f"{bar.mode}: {parts}: {together} together, timed in blocks of their own; {whole} from end to end."
 
 
@@ -184,17 +187,22 @@ def _stats_cells(samples: Samples, scale: float) -> tuple[str, ...]:
 
 
 def spread(result: Result) -> Spread | None:
-    """The samples of each mode; None where no result has any."""
+    """The samples of each mode that times inferences; None where there are none."""
     modes = tuple(_samples(result))
     return Spread(modes) if modes else None
 
 
 def _samples(result: Result) -> Iterator[Samples]:
     start = _start(result)
-    for case, stats in _measured(result):
+    for case, stats in _inferences(result):
         ns = np.asarray(case.samples_ns.get(TOTAL, []), dtype=np.int64)
         if ns.size:
             yield Samples(case.mode, ns, _since(case, ns, start), stats)
+
+
+def _inferences(result: Result) -> Iterator[tuple[Case, Stats]]:
+    """Those of `_measured` whose total says how long an inference takes, and not how often one is done."""
+    return ((case, total) for case, total in _measured(result) if not is_rate(case.mode, TOTAL))
 
 
 def _start(result: Result) -> int:
@@ -413,11 +421,11 @@ class Totals:
 
 
 def totals(results: Sequence[Result], names: Sequence[str]) -> Totals | None:
-    """The median total of every mode of every result; None where nothing was measured."""
+    """The median inference of every mode of every result; None where nothing was measured."""
     rows = tuple(
         (name, found)
         for name, result in zip(names, results, strict=True)
-        if (found := tuple((case.mode, stats) for case, stats in _measured(result)))
+        if (found := tuple((case.mode, stats) for case, stats in _inferences(result)))
     )
     return Totals(rows) if rows else None
 

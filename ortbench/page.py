@@ -17,6 +17,7 @@ from markupsafe import Markup
 from ortbench import __version__, figures, nodes, plots, units
 from ortbench.advice import copy_share, fastest, headline, headline_of_many, is_faster, sentences
 from ortbench.compare import changes, mismatches
+from ortbench.overlap import is_rate
 from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, MODES, RESIDENT
 from ortbench.result import FAILED, OK, Case, Result
 from ortbench.schedule import TOTAL
@@ -218,7 +219,8 @@ def _facts(result: Result) -> Iterator[Fact]:
         yield Fact("Fastest mode", f"{units.ratio(best.vs_cpu['ratio'])}×", f"{best.mode} against cpu{sure}{less}")
         shown = best if is_faster(best) else shown
     median = shown.median(TOTAL) or 1
-    yield Fact("One inference", units.duration(median), f"{shown.mode}, {units.rate(1e9 / median)} runs a second")
+    what = "Time per item" if is_rate(shown.mode, TOTAL) else "One inference"
+    yield Fact(what, units.duration(median), f"{shown.mode}, {units.rate(1e9 / median)} runs a second")
     copying = next((case for case in measured if case.bytes_in or case.bytes_out), None)
     if copying is not None:
         there, back = copying.bytes_in or 0, copying.bytes_out or 0

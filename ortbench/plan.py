@@ -12,7 +12,9 @@ from typing import Any
 from ortbench.errors import BadInput
 
 CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE = "cpu", "device", "device-resident", "host-accessible"
-MODES = (CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE)
+PIPELINED = "pipelined"
+USUAL_MODES = (CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE)  # what is measured where nothing is asked for
+MODES = (*USUAL_MODES, PIPELINED)
 
 # What can be timed of each mode: inside a run with CPU tensors the phases cannot be told apart.
 PHASES = {
@@ -20,8 +22,10 @@ PHASES = {
     DEVICE: ("upload", "inference", "download", "total"),
     RESIDENT: ("inference", "total"),
     HOST_ACCESSIBLE: ("inference", "total"),
+    PIPELINED: ("upload", "inference", "download", "total"),
 }
 
+MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
 CPU_EP = "CPUExecutionProvider"
 
 OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
@@ -83,6 +87,7 @@ class Loop:
     Attributes:
         warmup: runs of each mode before; None means half a second, at least two runs.
         phases: which phases to time; None means all that a mode has.
+        depth: how many inferences mode `pipelined` has in flight.
         in_order: for a timeline: one block a phase, mode after mode, inside an NVTX capture range; see
             `ortbench.schedule.InOrder`. Duration and precision do not matter then.
     """
@@ -92,6 +97,7 @@ class Loop:
     iterations: int | None = None
     precision: float | None = 0.01
     phases: tuple[str, ...] | None = None
+    depth: int = 3
     in_order: bool = False
 
 
@@ -105,7 +111,7 @@ class Plan:
     model: str
     target: Target = field(default_factory=Target)
     inputs: Inputs = field(default_factory=Inputs)
-    modes: tuple[str, ...] = MODES
+    modes: tuple[str, ...] = USUAL_MODES
     loop: Loop = field(default_factory=Loop)
     timeout_s: float = 600.0
     python: str | None = None
@@ -271,6 +277,8 @@ def check(plan: Plan) -> None:
             raise BadInput(f"--mode {mode!r}: there is no such mode; choose from {', '.join(MODES)}")
     if plan.loop.iterations is not None and plan.loop.iterations < 1:
         raise BadInput(f"--iterations {plan.loop.iterations}: at least one iteration must be measured")
+    if not 1 <= plan.loop.depth <= MAX_DEPTH:
+        raise BadInput(f"--depth {plan.loop.depth}: from 1 (one inference after the other) to {MAX_DEPTH} in flight")
     if plan.loop.warmup is not None and plan.loop.warmup < 0:
         raise BadInput(f"--warmup {plan.loop.warmup}: cannot be negative")
     if not 0 < plan.loop.duration_s < 1e6:

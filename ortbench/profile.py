@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from ortbench import units
+from ortbench.overlap import inferences
 from ortbench.plan import CPU
 from ortbench.result import OK, Case, Result
 from ortbench.schedule import TOTAL
@@ -134,17 +135,18 @@ def build(profile: Profile) -> tuple[Table, str]:
         assert stats is not None
         cells = [name, str(stats.n), units.digits(stats.median_ns / scale)]
         if recording is not None:
-            cells += _range_cells(recording.ranges.get(name), scale, gpu)
+            cells += _range_cells(recording.ranges.get(name), inferences(case, phase), scale, gpu)
         rows.append(tuple(cells))
     notes = tuple(f"{case.mode}: {case.status}: {case.reason}" for case in session.cases if case.status != OK)
     return Table(columns, tuple(rows), notes), unit
 
 
-def _range_cells(found: Range | None, scale: float, gpu: bool) -> list[str]:
+def _range_cells(found: Range | None, each: int, scale: float, gpu: bool) -> list[str]:
+    """What is known of the ranges of a phase, per inference, of which there are `each` in one range."""
     if found is None:
         return [NOTHING] * (4 if gpu else 1)
-    n = len(found.durations_ns)
-    cells = [units.digits(_median(found.durations_ns) / scale)]
+    n = len(found.durations_ns) * each
+    cells = [units.digits(_median(found.durations_ns) / each / scale)]
     if gpu:
         cells += [_copies_cell(found.copied(kind), n, scale) for kind in (UP, DOWN)]
         cells += [units.digits(found.kernels_ns / n / scale) if found.kernels else NOTHING]
@@ -185,7 +187,7 @@ def _agreement(profile: Profile, recording: Recording) -> list[str]:
         if found is None or len(found.durations_ns) != len(samples):
             missing.append(name)
             continue
-        off = abs(sum(found.durations_ns) / max(sum(samples), 1) - 1)
+        off = abs(sum(found.durations_ns) / max(sum(samples) * inferences(case, phase), 1) - 1)
         if off >= worst:
             worst, where = off, name
     if missing:

@@ -63,7 +63,12 @@ class Case:
         phases: ``upload``, ``inference``, ``download``, ``total``: statistics, or None where the mode has no such phase.
         derived: ``{copies_ns, inference_ns}`` for ``cpu``: differences of medians, not measurements.
         once: ``{upload_ns, download_ns}`` for ``device-resident``: the copies before and after all its runs.
-        fence: ``{kind, cost_ns, how}``: what ends its samples.
+        pipeline: for ``pipelined``: ``{depth, items, distinct, host_memory, copies_ns, hidden_ns, hidden_share,
+            hidden_ci95, vs_device}``; else None. ``depth`` inferences are in flight. ``total`` is the time per item of a full
+            pipeline, which is throughput and not latency: each sample is a round of ``depth`` items, divided by
+            ``depth``. ``items`` come in turns, ``distinct`` of them with inputs of their own, from ``host_memory``. What
+            is hidden is derived, see `ortbench.overlap.hidden`; ``vs_device`` is as ``vs_cpu``, against ``device``.
+        fence: ``{kind, cost_ns, how}``: what ends its samples; ``upload`` in it: what ends its uploads.
         samples_ns: raw samples by phase, in the order taken.
         blocks: by phase, a list of ``[round, n, start_ns]``: the blocks the samples came in, start on the worker's
             monotonic clock.
@@ -80,6 +85,7 @@ class Case:
     phases: dict[str, Stats | None] = field(default_factory=lambda: dict.fromkeys(PHASE_NAMES))
     derived: dict[str, int] | None = None
     once: dict[str, int] | None = None
+    pipeline: dict[str, Any] | None = None
     fence: dict[str, Any] | None = None
     samples_ns: dict[str, list[int]] = field(default_factory=dict)
     blocks: dict[str, list[list[int]]] = field(default_factory=dict)

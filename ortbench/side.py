@@ -19,8 +19,9 @@ from ortbench.environment import load_average
 from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.gpus import Reading, what_moved
 from ortbench.link import add_shares
+from ortbench.overlap import hidden
 from ortbench.pairs import block_medians, shared
-from ortbench.plan import CPU, HOST_ACCESSIBLE, RESIDENT, Plan
+from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, PIPELINED, RESIDENT, Plan
 from ortbench.result import FAILED, OK, PHASE_NAMES, UNSUPPORTED, Case, Result
 from ortbench.schedule import TOTAL, Block
 from ortbench.stats import paired_ratio, summarise
@@ -227,7 +228,8 @@ class Side:
         self._prepared.pop(mode, None)
         try:
             with self._stage(f"preparing {mode}") as parts:
-                answer = self.ask("prepare", mode=mode, warmup=self.plan.loop.warmup)
+                loop = self.plan.loop
+                answer = self.ask("prepare", mode=mode, warmup=loop.warmup, depth=loop.depth)
                 parts += answer["stages"]
         except Unsupported as error:
             case.status, case.reason = UNSUPPORTED, str(error)
@@ -241,6 +243,7 @@ class Side:
             self._prepared[mode] = answer
             case.bytes_in, case.bytes_out = answer["bytes_in"], answer["bytes_out"]
             case.fence, case.zero_copy = answer["fence"], answer["zero_copy"]
+            case.pipeline = answer["pipeline"]
             case.outputs_match = True
 
     def reject(self, reason: str) -> None:
@@ -291,7 +294,7 @@ class Side:
             start_ns=answer["start_ns"],
             duration_ns=answer["spent_ns"],
             starts_ns=answer["starts_ns"],
-            samples_ns=answer["samples"],
+            samples_ns=answer["calls_ns"],
         )
 
     def capture(self, on: bool) -> None:
@@ -407,6 +410,7 @@ class Side:
             if mode in (RESIDENT, HOST_ACCESSIBLE):  # inference is all there is to them
                 case.phases["inference"] = case.phases["total"]
         self._compare_with_cpu()
+        self._describe_pipeline()
         add_shares(self.result)
 
     def _compare_with_cpu(self) -> None:
@@ -421,16 +425,28 @@ class Side:
             return
         for case in self.result.cases:
             if case.status == OK and case.phases[TOTAL] is not None:
-                pairs = shared(block_medians(cpu, TOTAL), block_medians(case, TOTAL))
-                if pairs[0]:
-                    ratio = paired_ratio(*pairs)
-                    interval = ratio.ci95 and [round(x, 4) for x in ratio.ci95]
-                    case.vs_cpu = {"ratio": round(ratio.ratio, 4), "ci95": interval}
+                case.vs_cpu = _ratio(cpu, case)
         resident = self.result.case(RESIDENT)
         total, inference = cpu.median(TOTAL), None if resident is None else resident.median(TOTAL)
         on_host = self.result.target["memory"]["kind"] == "host"
         if total is not None and inference is not None and not on_host:
             cpu.derived = {"copies_ns": total - inference, "inference_ns": inference}
+
+    def _describe_pipeline(self) -> None:
+        """What mode `pipelined` hides, and how much that brings over mode `device`."""
+        case, device = self._cases.get(PIPELINED), self.result.case(DEVICE)
+        if case is not None and case.pipeline is not None:
+            against = None if device is None or case.status != OK else _ratio(device, case)
+            case.pipeline.update(hidden(case), vs_device=against)
+
+
+def _ratio(base: Case, case: Case) -> dict[str, Any] | None:
+    """How many times as fast as `base` a case is, with its 95 % interval, over paired blocks; None without any."""
+    pairs = shared(block_medians(base, TOTAL), block_medians(case, TOTAL))
+    if not pairs[0]:
+        return None
+    ratio = paired_ratio(*pairs)
+    return {"ratio": round(ratio.ratio, 4), "ci95": ratio.ci95 and [round(x, 4) for x in ratio.ci95]}
 
 
 def sha256(path: Path) -> str:

@@ -12,6 +12,7 @@ from ortbench import nodes, units
 from ortbench.advice import sentences
 from ortbench.bars import COPIES, FILLS, WHOLE
 from ortbench.compare import EVERYTHING, Row, Selection, Spread, rows, word
+from ortbench.overlap import is_rate
 from ortbench.pairs import timed_phase
 from ortbench.plan import CPU
 from ortbench.result import OK, Case, Result
@@ -81,8 +82,8 @@ def _row(case: Case, scale: float) -> tuple[str, ...]:
         name,
         units.time(total.median_ns, scale),
         *_ratio_cells(case),
-        _percentile(total, "p95", scale),
-        _percentile(total, "p99", scale),
+        _percentile(case, total, "p95", scale),
+        _percentile(case, total, "p99", scale),
         *_phase_cells(case, scale),
         units.rate(1e9 / max(total.median_ns, 1)),
         *_copy_cells(case),
@@ -103,8 +104,9 @@ def _phase_cells(case: Case, scale: float) -> tuple[str, str, str]:
     return cells[0], cells[1], cells[2]
 
 
-def _percentile(stats: Stats, name: str, scale: float) -> str:
-    if stats.n < SAMPLES_FOR[name]:
+def _percentile(case: Case, stats: Stats, name: str, scale: float) -> str:
+    # Everyone takes these columns for percentiles of latency.
+    if is_rate(case.mode, TOTAL) or stats.n < SAMPLES_FOR[name]:
         return NOTHING
     return units.time(getattr(stats, f"{name}_ns"), scale)
 
@@ -145,11 +147,14 @@ def splits(result: Result) -> list[list[tuple[str, float]]]:
     """The bar of each row of `build`: fills and sizes in ns (`ortbench.bars.bar`), which add up to the row's total.
 
     Phases are timed apart from `total` and need not add up to it, so they share it out in proportion to their medians.
+    Of a pipeline's copies there is what is not hidden.
     """
     return [_split(case, total) for case in result.cases if (total := case.median(TOTAL)) is not None]
 
 
 def _split(case: Case, total: int) -> list[tuple[str, float]]:
+    if is_rate(case.mode, TOTAL):
+        return _left_over(case, total)
     phases = FILLS.keys() if timed_phase(case.mode, "inference") != TOTAL else ("inference",)
     medians = {phase: median for phase in phases if (median := case.median(phase)) is not None}
     parts: list[tuple[str, float]] = []
@@ -159,6 +164,14 @@ def _split(case: Case, total: int) -> list[tuple[str, float]]:
         parts = [(COPIES, max(case.derived["copies_ns"], 0)), (FILLS["inference"], case.derived["inference_ns"])]
     whole = sum(size for _, size in parts)
     return [(fill, size / whole * total) for fill, size in parts] if whole else [(WHOLE, total)]
+
+
+def _left_over(case: Case, total: int) -> list[tuple[str, float]]:
+    """What a pipeline still waits for: the copies that are not hidden, and inference."""
+    if case.pipeline is None or case.pipeline["copies_ns"] is None:
+        return [(WHOLE, total)]
+    copies = case.pipeline["copies_ns"] - case.pipeline["hidden_ns"]
+    return [(COPIES, copies), (FILLS["inference"], max(total - copies, 0))]
 
 
 _FILLED = {**{fill: phase for phase, fill in FILLS.items()}, COPIES: "copies both ways", WHOLE: "not split"}
@@ -433,6 +446,8 @@ def records(result: Result) -> list[dict[str, Any]]:
         row["vs_cpu_ci95_low"], row["vs_cpu_ci95_high"] = (case.vs_cpu and case.vs_cpu["ci95"]) or (None, None)
         row["outputs_match"] = case.outputs_match
         row["zero_copy_proved"] = case.zero_copy and case.zero_copy["proved"]
+        row["depth"] = case.pipeline and case.pipeline["depth"]
+        row["hidden_share"] = case.pipeline and case.pipeline["hidden_share"]
         found.append(row)
     return found
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
-from ortbench.plan import DEVICE
+from ortbench.overlap import inferences
+from ortbench.plan import DEVICE, PIPELINED
 from ortbench.result import Case, Result
 from ortbench.schedule import TOTAL
 
@@ -52,7 +53,7 @@ class TimedBlock:
         first: index of its first sample among those of the phase.
         n: samples.
         start_ns, duration_ns: of the whole block.
-        starts_ns, samples_ns: when each sample began and how long it took; empty where they are left out.
+        starts_ns, samples_ns: when the call of each sample began and how long it took; empty where they are left out.
     """
 
     mode: str
@@ -259,7 +260,7 @@ def _process(number: int, origin: int, result: Result, timeline: Timeline) -> _P
         failures = [failure for failure in timeline.failures if failure.mode == case.mode]
         if blocks or failures:
             track = process.track(f"mode {case.mode}")
-            moved = {"upload": case.bytes_in, "download": case.bytes_out, TOTAL: _sum(case.bytes_in, case.bytes_out)}
+            moved = {"upload": case.bytes_in, "download": case.bytes_out, TOTAL: _sum(case)}
             fences = _fences(case)
             for block in blocks:
                 _add_block(process, track, block, moved.get(block.phase), fences.get(block.phase))
@@ -277,13 +278,19 @@ def _fences(case: Case) -> dict[str, str]:
     """What ends a sample, by phase; a download waits for the device by itself, and so does what ends with one."""
     if case.fence is None:
         return {}
+    if case.mode == PIPELINED:
+        copies = case.fence["upload"]["kind"]
+        return {"upload": copies, "inference": case.fence["kind"], "download": copies}
     if case.mode == DEVICE:
         return {"upload": case.fence["upload"]["kind"], "inference": case.fence["kind"]}
     return {"inference": case.fence["kind"], TOTAL: case.fence["kind"]}
 
 
-def _sum(a: int | None, b: int | None) -> int | None:
-    return None if a is None or b is None else a + b
+def _sum(case: Case) -> int | None:
+    """Bytes that a call of `total` copies both ways, if known."""
+    if case.bytes_in is None or case.bytes_out is None:
+        return None
+    return (case.bytes_in + case.bytes_out) * inferences(case, TOTAL)
 
 
 def _measuring(timeline: Timeline) -> list[Span]:

@@ -28,6 +28,7 @@ from typing import IO, Any
 
 from ortbench.environment import is_profiled
 from ortbench.errors import OrtbenchError, Unsupported, ort_text
+from ortbench.plan import PIPELINED, Loop
 from ortbench.schedule import TOTAL
 
 WARMUP_NS = 500_000_000
@@ -145,23 +146,26 @@ class Worker:
                 return {"differs": wrong}
         return {"differs": None}
 
-    def prepare(self, mode: str, warmup: int | None) -> Answer:
+    def prepare(self, mode: str, warmup: int | None, depth: int = Loop.depth) -> Answer:
         """Set a mode up, prove its fence, check its outputs, warm it up."""
-        from ortbench.runtime import modes
+        from ortbench.runtime import modes, pipeline
         from ortbench.runtime.measure import Ranges
 
         stages = _Stages()
-        made = modes.make_mode(mode, self._model, self._data)
+        if mode == PIPELINED:
+            made: modes.Mode = pipeline.make(self._model, self._data, depth)
+        else:
+            made = modes.make_mode(mode, self._model, self._data)
         stages.done("binding, proving the fence")
-        modes.check_outputs(made, self._model, self._data, self._request.rtol, self._request.atol)
+        modes.check_outputs(made, self._request.rtol, self._request.atol)
         stages.done("comparing outputs")
         zero_copy = self._zero_copy(made) if isinstance(made, modes.HostAccessibleMode) else None
         if zero_copy is not None:
             stages.done("proving zero-copy")
-        estimates = {
-            phase: _warm_up(call, warmup, WARMUP_NS if phase == TOTAL else WARMUP_NS // 5)
-            for phase, call in made.phases().items()
-        }
+        estimates = {}
+        for phase, call in made.phases().items():
+            estimates[phase] = _warm_up(call, warmup, WARMUP_NS if phase == TOTAL else WARMUP_NS // 5)
+            made.rest()
         stages.done("warming up")
         self._modes[mode] = made
         self._ranges[mode] = Ranges(made)
@@ -171,6 +175,7 @@ class Worker:
             "bytes_out": made.bytes_out,
             "fence": {**made.fence.to_dict(), "upload": None if upload is None else upload.to_dict()},
             "zero_copy": zero_copy,
+            "pipeline": made.describe() if isinstance(made, pipeline.PipelinedMode) else None,
             "estimates_ns": estimates,
             "stages": stages.spans,
         }
@@ -188,21 +193,28 @@ class Worker:
         return prove_zero_copy(made, resident, on_host=False).to_dict()
 
     def block(self, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> Answer:
-        """Time one block; for a timeline also say when each sample began."""
+        """Time one block; for a timeline also say when each sample began, and how long its call took.
+
+        Where a call of ``total`` makes several inferences, a sample is the time of one of them.
+        """
         from ortbench.runtime.measure import time_block
 
+        made = self._modes[mode]
         starts: list[int] | None = [] if timeline else None
         start = time.perf_counter_ns()
-        samples = time_block(self._modes[mode], self._ranges[mode], phase, n, drop, starts=starts)
+        calls = time_block(made, self._ranges[mode], phase, n, drop, starts=starts)
+        made.rest()
+        several = made.per_call if phase == TOTAL else 1
+        samples = calls if several == 1 else [round(ns / several) for ns in calls]
         answer: Answer = {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
-        return answer if starts is None else {**answer, "starts_ns": starts}
+        return answer if starts is None else {**answer, "starts_ns": starts, "calls_ns": calls}
 
     def finish(self, mode: str) -> Answer:
         """After the last block: the outputs as the timed runs left them, and the copies that are made only once."""
         from ortbench.runtime import modes
 
         made = self._modes[mode]
-        wrong = modes.differences(made, self._model, self._data, self._request.rtol, self._request.atol)
+        wrong = modes.differences(made, self._request.rtol, self._request.atol)
         once = None
         if isinstance(made, modes.ResidentMode):
             once = dict(zip(("upload_ns", "download_ns"), map(_median_time, made.once()), strict=True))

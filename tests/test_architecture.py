@@ -16,7 +16,8 @@ PACKAGE = ROOT / "ortbench"
 LAYERS = [
     ["errors", "units", "bars", "streams", "stats"],
     ["plan", "copyplan", "schedule", "result", "sequential"],
-    ["pairs", "islands", "nodetimes", "trace"],
+    ["pairs", "overlap"],
+    ["islands", "nodetimes", "trace"],
     ["advice", "compare", "nodes", "bandwidth", "link"],
     ["gate"],
     ["table", "livegate"],

@@ -19,7 +19,8 @@ def test_devices_lists_the_cpu_ep_with_its_modes() -> None:
     assert cpu["name"] == "CPUExecutionProvider"
     assert cpu["devices"][0]["hardware"]["type"] == "CPU"
     assert cpu["devices"][0]["memory"] == {"kind": "host", "default": "host memory", "host_accessible": None}
-    assert cpu["devices"][0]["modes"] == dict.fromkeys(["cpu", "device", "device-resident", "host-accessible"])
+    modes = dict.fromkeys(["cpu", "device", "device-resident", "host-accessible"])
+    assert cpu["devices"][0]["modes"] == {**modes, "pipelined": "no copies that could be hidden"}
     assert cpu["devices"][0]["streams"]["offered"] is False
 
 
@@ -50,6 +51,7 @@ def test_devices_shows_a_plugin_ep_on_a_software_gpu(software_gpu: tuple[str, ..
     assert device["memory"]["host_accessible"] is None
     assert device["modes"]["device-resident"] is None
     assert device["modes"]["host-accessible"] == "no HOST_ACCESSIBLE memory"
+    assert device["modes"]["pipelined"] == "no streams"
     text = ortbench("devices", prefix=software_gpu).out
     assert "WebGPU_Buf (DEFAULT); no HOST_ACCESSIBLE" in text
 

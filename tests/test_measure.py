@@ -16,7 +16,7 @@ import pytest
 from ortbench.result import PHASE_NAMES
 from ortbench.runtime.fence import RUN, Fence
 from ortbench.runtime.measure import COLORS, DOMAIN, Ranges, time_block
-from ortbench.runtime.modes import Step, TimedCall
+from ortbench.runtime.modes import OneAtATime, Step, TimedCall
 from ortbench.runtime.tensors import Array
 from ortbench.schedule import TOTAL
 
@@ -48,7 +48,7 @@ class Script:
         self._calls[what] = self._calls.get(what, 0) + 1
 
 
-class ScriptedMode:
+class ScriptedMode(OneAtATime):
     """A mode whose calls take a known time."""
 
     name = "device"

@@ -14,6 +14,7 @@ import pytest
 from ortbench.errors import BadInput
 from ortbench.plan import (
     MODES,
+    USUAL_MODES,
     Inputs,
     Loop,
     Plan,
@@ -240,10 +241,12 @@ def plan(**fields: Any) -> Change:
     [
         (
             plan(modes=("cpu", "gpu")),
-            "--mode 'gpu': there is no such mode; choose from cpu, device, device-resident, host-accessible",
+            "--mode 'gpu': there is no such mode; choose from cpu, device, device-resident, host-accessible, pipelined",
         ),
         (loop(iterations=0), "--iterations 0: at least one iteration must be measured"),
         (loop(iterations=-5), "--iterations -5: at least one iteration must be measured"),
+        (loop(depth=0), "--depth 0: from 1 (one inference after the other) to 64 in flight"),
+        (loop(depth=65), "--depth 65: from 1 (one inference after the other) to 64 in flight"),
         (loop(warmup=-1), "--warmup -1: cannot be negative"),
         (loop(duration_s=0.0), "--duration 0: must be above zero seconds"),
         (loop(duration_s=-1.0), "--duration -1: must be above zero seconds"),
@@ -296,7 +299,8 @@ def test_defaults_survive_the_way_to_the_worker() -> None:
     assert target_from(request["target"]) == Target()
     assert inputs_from(request["inputs"]) == Inputs()
     assert asdict(Inputs()) == request["inputs"]
-    assert Plan("m.onnx").modes == MODES == ("cpu", "device", "device-resident", "host-accessible")
+    assert Plan("m.onnx").modes == USUAL_MODES == ("cpu", "device", "device-resident", "host-accessible")
+    assert (*USUAL_MODES, "pipelined") == MODES
 
 
 @pytest.mark.parametrize("text", ["x:x", "x:,", "x:1xx3", "x:1x", "x: 3", "x:1_0"])

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ortbench import cli, errors
+from ortbench.plan import MODES
 from tests.conftest import ROOT, lacking, ortbench
 
 README = (ROOT / "README.md").read_text()
@@ -66,7 +67,7 @@ def test_the_command_for_machines_without_a_gpu(software_gpu: tuple[str, ...], t
     assert "device-resident" in ran.out
 
 
-def test_the_two_commands_for_all_four_modes(tmp_path: Path) -> None:
+def test_the_two_commands_for_all_modes(tmp_path: Path) -> None:
     build, run = (line for line in LINES if "library" in line)
     script = "\n".join(
         [build.replace(" build)", f" '{tmp_path}')"), f"{run} --iterations 1 --warmup 1 --out '{tmp_path}'"]
@@ -78,7 +79,7 @@ def test_the_two_commands_for_all_four_modes(tmp_path: Path) -> None:
         lacking("no C compiler")
     done = subprocess.run(["bash", "-ec", script], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for mode in ("cpu", "device", "device-resident", "host-accessible"):
+    for mode in MODES:
         assert re.search(rf"^{mode} +", done.stdout, re.MULTILINE), done.stdout
 
 

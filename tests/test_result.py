@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,8 @@ STATS_KEYS = {
     "n", "min_ns", "mean_ns", "median_ns", "p90_ns", "p95_ns", "p99_ns", "max_ns", "stdev_ns", "mad_ns", "ci95_ns",
 }  # fmt: skip
 
-TIMES = {"cpu": 9_000_000, "device": 9_500_000, "device-resident": 3_000_000}
+TIMES = {"cpu": 9_000_000, "device": 9_500_000, "device-resident": 3_000_000, "pipelined": 4_000_000}
+PHASE_TIMES = {"device": 3_166_666, "pipelined": 3_000_000}
 
 
 class ScriptedWorker(Client):
@@ -76,7 +77,7 @@ class ScriptedWorker(Client):
             "runtime": {"onnxruntime": "1.28.0"},
         }
 
-    def prepare(self, mode: str, warmup: int | None) -> dict[str, Any]:
+    def prepare(self, mode: str, warmup: int | None, depth: int) -> dict[str, Any]:
         if mode == "host-accessible":
             raise Unsupported("no HOST_ACCESSIBLE memory")
         return {
@@ -84,16 +85,24 @@ class ScriptedWorker(Client):
             "bytes_out": 4,
             "fence": {"kind": "run", "cost_ns": 0, "how": "seen", "upload": None},
             "zero_copy": None,
-            "estimates_ns": dict.fromkeys(PHASE_NAMES if mode == "device" else ["total"], float(TIMES[mode])),
+            "pipeline": {"depth": depth} if mode == "pipelined" else None,
+            "estimates_ns": dict.fromkeys(PHASE_NAMES if mode in PHASE_TIMES else ["total"], float(TIMES[mode])),
             "stages": [["warming up", 3_000, 1_000]],
         }
 
     def block(self, mode: str, phase: str, n: int, drop: int) -> dict[str, Any]:
-        sample = TIMES[mode] if phase == "total" else TIMES[mode] // 3
+        sample = TIMES[mode] if phase == "total" else PHASE_TIMES[mode]
         return {"samples": [sample] * n, "start_ns": 5, "spent_ns": sample * (n + drop)}
 
     def finish(self, mode: str) -> dict[str, Any]:
         return {"differs": None, "once": {"upload_ns": 7, "download_ns": 8} if mode == "device-resident" else None}
+
+
+def measure(plan: Plan) -> Result:
+    worker = ScriptedWorker()
+    worker.send("open", **plan.worker_request())
+    (result,) = Bench([Side(plan, worker)]).run()
+    return result
 
 
 @pytest.fixture
@@ -103,10 +112,7 @@ def measured(tmp_path: Path) -> dict[str, Any]:
     model.write_bytes(b"model")
     target, loop = Target("some", options={"k": "v"}), Loop(iterations=40)
     plan = Plan(str(model), target, loop=loop, command=("ortbench", "run"))
-    worker = ScriptedWorker()
-    worker.send("open", **plan.worker_request())
-    (result,) = Bench([Side(plan, worker)]).run()
-    save(result, tmp_path / "result.json")
+    save(measure(plan), tmp_path / "result.json")
     data: dict[str, Any] = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
     return data
 
@@ -114,6 +120,26 @@ def measured(tmp_path: Path) -> dict[str, Any]:
 def case_of(data: dict[str, Any], mode: str) -> dict[str, Any]:
     found: dict[str, Any] = next(case for case in data["cases"] if case["mode"] == mode)
     return found
+
+
+def test_what_a_pipeline_hides_and_brings(tmp_path: Path) -> None:
+    model = tmp_path / "m.onnx"
+    model.write_bytes(b"model")
+    plan = Plan(str(model), Target("some"), modes=("device", "pipelined"), loop=Loop(iterations=40, depth=5))
+    case = measure(plan).case("pipelined")
+    assert case is not None
+    assert case.pipeline == {
+        "depth": 5,
+        "copies_ns": 6_000_000,
+        "hidden_ns": 5_000_000,
+        "hidden_share": 0.8333,
+        "hidden_ci95": [0.8333, 0.8333],
+        "vs_device": {"ratio": 2.375, "ci95": [2.375, 2.375]},
+    }
+    alone = measure(replace(plan, modes=("pipelined",))).case("pipelined")
+    assert alone is not None
+    assert alone.pipeline is not None
+    assert (alone.pipeline["vs_device"], alone.pipeline["hidden_share"]) == (None, 0.8333)
 
 
 def test_contract_top_level(measured: dict[str, Any]) -> None:

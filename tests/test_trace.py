@@ -389,6 +389,7 @@ def test_without_a_trace_the_worker_sends_no_starts(tmp_path: Path) -> None:
     assert set(worker.answer(request)["ok"]) == {"samples", "start_ns", "spent_ns"}
     answer = worker.answer({**request, "timeline": True})["ok"]
     assert len(answer["starts_ns"]) == 3
+    assert answer["calls_ns"] == answer["samples"]
     ends = [start + took for start, took in zip(answer["starts_ns"], answer["samples"], strict=True)]
     times = [answer["start_ns"], *(at for pair in zip(answer["starts_ns"], ends, strict=True) for at in pair)]
     assert [*times, answer["start_ns"] + answer["spent_ns"]] == sorted(

@@ -265,4 +265,4 @@ def test_devices_shows_the_reference_device(library: Path) -> None:
     assert found["memory"]["default"] == "RefDevice (DEFAULT)"
     assert found["memory"]["host_accessible"] == "RefDeviceHostAccessible (HOST_ACCESSIBLE)"
     assert found["streams"]["offered"] is True
-    assert found["modes"] == dict.fromkeys(["cpu", "device", "device-resident", "host-accessible"])
+    assert found["modes"] == dict.fromkeys(["cpu", "device", "device-resident", "host-accessible", "pipelined"])

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
+from ortbench.plan import PIPELINED
 from ortbench.result import Case, Result, load
 from ortbench.schedule import dropped
 from tests.conftest import ROOT
@@ -136,3 +137,45 @@ def recorded(result: Result, case: Case, phase: str, trace: Trace) -> list[Event
 def summary(items: list[Check]) -> dict[str, Any]:
     """For a message when a check fails."""
     return {f"{item.mode}/{item.phase}": (item.reported, item.true, item.error, item.late) for item in items}
+
+
+# The pipeline
+
+Span = tuple[int, int]
+
+
+def rounds(result: Result, trace: Trace) -> list[Span]:
+    """When each recorded sample of `pipelined` was, from the end of the last inference before it to that of its own."""
+    case = next(case for case in result.cases if case.mode == PIPELINED)
+    assert case.pipeline is not None
+    depth, found = case.pipeline["depth"], []
+    inferences = np.sort(trace.of("inference"), order="end_ns")
+    for _, n, start in case.blocks["total"]:
+        skipped = dropped(n) * depth
+        ends = inferences["end_ns"][inferences["queued_ns"] >= start][skipped - 1 : skipped + n * depth : depth]
+        found += list(zip(map(int, ends), map(int, ends[1:]), strict=False))
+    return found
+
+
+def hidden_share(trace: Trace, span: Span) -> float:
+    """The share of the copy time in a span of time that was hidden: that is not time in which copies were all there was.
+
+    Copies that go on beside each other count each, and what they share of the clock is hidden as if behind an inference.
+    """
+    copies, inferences = (_within(trace.of(*kinds), span) for kinds in (("upload", "download"), ("inference",)))
+    alone = _length(copies + inferences) - _length(inferences)
+    return 1 - alone / sum(end - start for start, end in copies)
+
+
+def _within(events: Events, span: Span) -> list[Span]:
+    starts, ends = (np.clip(events[key], *span) for key in ("start_ns", "end_ns"))
+    return [(int(start), int(end)) for start, end in zip(starts, ends, strict=True) if start < end]
+
+
+def _length(spans: list[Span]) -> int:
+    """How much of the clock is covered by at least one of them."""
+    length, until = 0, 0
+    for start, end in sorted(spans):
+        length += max(0, end - max(start, until))
+        until = max(until, end)
+    return length

@@ -12,11 +12,13 @@ from typing import Any
 from ortbench.cli.options import (
     LIVE_DURATION_S,
     Baseline,
+    depth_of,
     inputs_of,
     is_library,
     limits_of,
     live_loop,
     modes_needed,
+    modes_of,
     target_of,
 )
 from ortbench.errors import BadInput
@@ -118,10 +120,11 @@ class _Maker:
             if option in self._case.given and not has_baseline and self._where(option)[:1] != _DEFAULTS:
                 message = "needs something to hold it against: baseline, or live one of baseline-model, baseline-ep …"
                 raise self._file.mistake(self._where(option), message)
+        mode = self._get("mode", ())
         with self._blaming(self._case.where):
             return limits_of(
                 has_baseline,
-                self._get("mode", ()),
+                modes_of(mode, self._get("depth")) if mode else (),
                 self._get("max-regression"),
                 self._get("metric", ()),
                 self._get("min-speedup", ()),
@@ -152,14 +155,15 @@ class _Maker:
                 self._get("rtol"),
                 self._get("atol"),
             )
-        warmup, duration = self._get("warmup"), self._get("duration")
+        warmup, depth, duration = self._get("warmup"), self._get("depth"), self._get("duration")
         if live:
-            loop = live_loop(warmup, LIVE_DURATION_S if duration is None else duration, limits)
+            loop = live_loop(warmup, depth, LIVE_DURATION_S if duration is None else duration, limits)
         else:
-            loop = Loop(warmup, Loop.duration_s if duration is None else duration, self._get("iterations"))
+            seconds = Loop.duration_s if duration is None else duration
+            loop = Loop(warmup, seconds, self._get("iterations"), depth=depth_of(depth))
             if "precision" in self._case.given:
                 loop = replace(loop, precision=parse_share(self._get("precision"), "--precision"))
-        modes = modes_needed(self._get("mode", ()), limits)
+        modes = modes_needed(self._get("mode", ()), depth, limits)
         timeout = self._get("timeout", Plan.timeout_s)
         return Plan(self._case.model, target, inputs, modes, loop, timeout, command=self._command)
 

@@ -14,6 +14,7 @@ from ortbench.cli.options import (
     REPORTS,
     Atol,
     Baseline,
+    Depth,
     Device,
     Dim,
     Ep,
@@ -42,6 +43,7 @@ from ortbench.cli.options import (
     limits_of,
     live_loop,
     modes_needed,
+    modes_of,
     target_of,
 )
 from ortbench.cli.writing import summarise_job, write
@@ -113,6 +115,7 @@ def gate(
     ep_option: EpOption = [],  # noqa: B006
     device: Device = None,
     mode: Mode = [],  # noqa: B006
+    depth: Depth = None,
     input: Input = None,
     expect: Expect = None,
     shape: Shape = [],  # noqa: B006
@@ -149,8 +152,9 @@ def gate(
         raise BadInput("--max-regression needs something to hold it against: --baseline, or live one of --baseline-…")
     if metric and not has_baseline:
         raise BadInput("--metric says what is held against a baseline: give one")
+    held = modes_of(mode, depth) if mode else ()
     limits = limits_of(
-        has_baseline, mode, max_regression, metric, min_speedup, max_copy_share, max_cpu_nodes, require_mode
+        has_baseline, held, max_regression, metric, min_speedup, max_copy_share, max_cpu_nodes, require_mode
     )
     if not limits.any:
         raise BadInput("nothing to check: give --baseline, a live baseline, or a limit such as --max-cpu-nodes 0")
@@ -171,8 +175,8 @@ def gate(
         model=model,
         target=target_of(ep, ep_library, device, ep_option, session_config, threads, opt_level, require_placement),
         inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
-        modes=modes_needed(mode, limits),
-        loop=live_loop(warmup, duration, limits),
+        modes=modes_needed(mode, depth, limits),
+        loop=live_loop(warmup, depth, duration, limits),
         timeout_s=timeout,
         command=command_line(),
     )
@@ -195,7 +199,7 @@ def gate(
 
 _LIVE_ONLY = (
     "ep", "ep_library", "ep_option", "device", "input", "expect", "shape", "dim", "range_", "seed", "rtol", "atol",
-    "warmup", "duration", "session_config", "threads", "opt_level", "require_placement", "timeout", "out",
+    "warmup", "duration", "depth", "session_config", "threads", "opt_level", "require_placement", "timeout", "out",
 )  # fmt: skip
 
 

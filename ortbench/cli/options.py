@@ -16,6 +16,8 @@ from ortbench.errors import BadInput
 from ortbench.plan import (
     MODES,
     OPT_LEVELS,
+    PIPELINED,
+    USUAL_MODES,
     Inputs,
     Loop,
     Plan,
@@ -48,7 +50,12 @@ Device = Annotated[
     typer.Option("--device", metavar="N", help="Which of the EP's devices ('ortbench devices' lists them)."),
 ]
 Mode = Annotated[
-    list[str], typer.Option("--mode", metavar="NAME", help=f"{', '.join(MODES)}; repeatable. Default: all.")
+    list[str],
+    typer.Option("--mode", metavar="NAME", help=f"{', '.join(MODES)}; repeatable. Default: all but {PIPELINED}."),
+]
+Depth = Annotated[
+    int | None,
+    typer.Option("--depth", metavar="N", help=f"Adds mode {PIPELINED} with N inferences in flight (its default: 3)."),
 ]
 Input = Annotated[
     str | None,
@@ -129,26 +136,32 @@ def command_line() -> tuple[str, ...]:
     return ("ortbench", *(shlex.quote(argument) for argument in sys.argv[1:]))
 
 
-def modes_of(mode: Sequence[str]) -> tuple[str, ...]:
-    """The modes that were asked for, each once; all where none was."""
-    return tuple(dict.fromkeys(mode)) or MODES
+def modes_of(mode: Sequence[str], depth: int | None) -> tuple[str, ...]:
+    """The modes that were asked for, each once; the usual ones where none was. A depth asks for the pipeline."""
+    return tuple(dict.fromkeys([*(mode or USUAL_MODES), *([] if depth is None else [PIPELINED])]))
 
 
-def modes_needed(mode: Sequence[str], limits: Limits) -> tuple[str, ...]:
+def modes_needed(mode: Sequence[str], depth: int | None, limits: Limits) -> tuple[str, ...]:
     """The modes that were asked for, and those that limits need."""
-    modes = modes_of(mode)
+    modes = modes_of(mode, depth)
     return (*modes, *(name for name in MODES if name in limits.needed() and name not in modes))
 
 
-def live_loop(warmup: int | None, duration_s: float, limits: Limits) -> Loop:
+def live_loop(warmup: int | None, depth: int | None, duration_s: float, limits: Limits) -> Loop:
     """The loop of a live gate.
 
     Args:
-        warmup: see `Loop`.
+        warmup, depth: see `Loop`; None for its defaults.
         duration_s: the longest measurement of a mode, both sides together.
         limits: what must be timed for.
     """
-    return Loop(warmup, duration_s / 2, precision=None, phases=tuple(sorted(limits.phases())))
+    phases = tuple(sorted(limits.phases()))
+    return Loop(warmup, duration_s / 2, precision=None, phases=phases, depth=depth_of(depth))
+
+
+def depth_of(depth: int | None) -> int:
+    """The depth that was asked for, or the usual one."""
+    return Loop.depth if depth is None else depth
 
 
 def limits_of(

@@ -13,6 +13,7 @@ import typer
 from ortbench.cli.options import (
     REPORTS,
     Atol,
+    Depth,
     Device,
     Dim,
     Ep,
@@ -36,6 +37,7 @@ from ortbench.cli.options import (
     Timeout,
     Warmup,
     command_line,
+    depth_of,
     inputs_of,
     modes_of,
     target_of,
@@ -62,6 +64,7 @@ def profile(
     ep_option: EpOption = [],  # noqa: B006 - typer reads the default and never keeps it
     device: Device = None,
     mode: Mode = [],  # noqa: B006
+    depth: Depth = None,
     input: Input = None,
     expect: Expect = None,
     shape: Shape = [],  # noqa: B006
@@ -93,8 +96,8 @@ def profile(
         model=model,
         target=target_of(ep, ep_library, device, ep_option, session_config, threads, opt_level, require_placement),
         inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
-        modes=modes_of(mode),
-        loop=Loop(warmup=warmup, iterations=iterations, in_order=True),
+        modes=modes_of(mode, depth),
+        loop=Loop(warmup=warmup, iterations=iterations, in_order=True, depth=depth_of(depth)),
         timeout_s=timeout,
         command=command_line(),
     )

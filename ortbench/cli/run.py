@@ -15,6 +15,7 @@ from ortbench.cli.options import (
     SAME,
     ActionOut,
     Atol,
+    Depth,
     Device,
     Dim,
     EpLibrary,
@@ -40,6 +41,7 @@ from ortbench.cli.options import (
     Trace,
     Warmup,
     command_line,
+    depth_of,
     inputs_of,
     modes_of,
     options_for,
@@ -64,6 +66,7 @@ def run(
     ep_option: EpOption = [],  # noqa: B006
     device: Device = None,
     mode: Mode = [],  # noqa: B006
+    depth: Depth = None,
     input: Input = None,
     expect: Expect = None,
     shape: Shape = [],  # noqa: B006
@@ -130,12 +133,14 @@ def run(
         duration_s=5.0 if duration is None else duration,
         iterations=iterations,
         precision=parse_share("1%" if precision is None else precision, "--precision"),
+        depth=depth_of(depth),
     )
     plans = []
     for name in eps:
         own = options_for(name, eps, ep_option) if len(eps) > 1 else ep_option
         target = target_of(name, ep_library, device, own, session_config, threads, opt_level, require_placement)
-        plans.append(Plan(model, target, inputs, modes_of(mode), loop, timeout, command=command_line(), nodes=nodes))
+        modes = modes_of(mode, depth)
+        plans.append(Plan(model, target, inputs, modes, loop, timeout, command=command_line(), nodes=nodes))
         check(plans[-1])
     launched = _measure(plans, bandwidth, out, quiet, trace is not None)
     _write_exports(launched.results, "ortbench run", junit, action_json)

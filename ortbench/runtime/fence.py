@@ -17,6 +17,7 @@ from typing import Any
 Call = Callable[[], object]
 
 RUN, SYNCHRONIZE, READBACK = "run", "synchronize_outputs", "readback"
+STREAM = "stream"  # of a copy on a stream: a word copied behind it has arrived
 
 # What a fence may leave undone and still count as one, at most: below this the timing of a readback says little.
 TOLERANCE_NS = 20_000
@@ -32,7 +33,7 @@ class Fence:
     """A proved fence.
 
     Attributes:
-        kind: ``run`` (the call itself waits), ``synchronize_outputs`` or ``readback``.
+        kind: ``run`` (the call itself waits), ``synchronize_outputs`` or ``readback``; of copies on a stream ``stream``.
         wait: the call to make, or None where the work's own call waits.
         cost_ns: its median on an idle device; it is part of every sample that it ends.
         how: the evidence, for the report.

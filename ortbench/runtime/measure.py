@@ -5,11 +5,12 @@ The ranges are in the domain ``ortbench``, pushed and popped around the very cal
 =====================  ====================  ========  =============================================
 range                  name                  category  payload
 =====================  ====================  ========  =============================================
-one a block            ``<mode>``            phase     bytes copied by each run of the phase, int64
+one a block            ``<mode>``            phase     bytes copied by each call of the phase, int64
 in it one a sample     ``<mode>/<phase>``    phase     its number in the block, from 0, int64
 =====================  ====================  ========  =============================================
 
-Each phase has its colour. Payloads are plain integers because every tool shows and exports these (Nsight Systems: the
+In mode `pipelined` a sample of ``total`` is a round: its range spans as many items as are in flight. Each phase has its
+colour. Payloads are plain integers because every tool shows and exports these (Nsight Systems: the
 column ``int64Value`` of its SQLite files); payloads with a schema did not reach the SQLite files of Nsight Systems 2024.2.
 """
 
@@ -35,11 +36,13 @@ class Timed(Protocol):
     Attributes:
         name: in ranges.
         bytes_in, bytes_out: copied to and from the device per run.
+        per_call: how many runs one call of ``total`` makes.
     """
 
     name: str
     bytes_in: int
     bytes_out: int
+    per_call: int
 
     def phases(self) -> dict[str, TimedCall]:
         """What can be timed, each fenced at its end."""
@@ -65,7 +68,8 @@ class Ranges:
         if domain is None:
             return
         self.push, self.pop = domain.push_range, domain.pop_range
-        moved = {"upload": mode.bytes_in, "download": mode.bytes_out, "total": mode.bytes_in + mode.bytes_out}
+        both = (mode.bytes_in + mode.bytes_out) * mode.per_call
+        moved = {"upload": mode.bytes_in, "download": mode.bytes_out, "total": both}
         for phase in PHASE_NAMES:
             look = {"color": COLORS[phase], "category": phase}
             self._block[phase] = domain.get_event_attributes(message=mode.name, payload=moved.get(phase, 0), **look)

@@ -14,10 +14,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from ortbench.errors import BenchmarkFailed, Unsupported
-from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, RESIDENT
+from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, PIPELINED, RESIDENT
 from ortbench.runtime import outputs as output_arrays
+from ortbench.runtime import streams
 from ortbench.runtime.fence import RUN, SYNCHRONIZE, Fence, prove
-from ortbench.runtime.memory import Copy, Memory, device_memory, host_accessible_memory, token
+from ortbench.runtime.memory import Copy, EpDeviceMemory, Memory, device_memory, host_accessible_memory, token
 from ortbench.runtime.providers import Provider
 from ortbench.runtime.session import Data, Model, cpu_arrays, cpu_call
 from ortbench.runtime.tensors import Array, TensorSpec, host_value, host_view, nbytes
@@ -36,7 +37,9 @@ class Mode(Protocol):
         name: of the mode.
         fence: what ends its inference.
         upload_fence: what ends its upload, where it has one.
-        bytes_in, bytes_out: copied to and from the device per run.
+        bytes_in, bytes_out: copied to and from the device per inference.
+        per_call: how many inferences one call of ``total`` makes.
+        trials: how many calls of ``total`` each check of the outputs rests on.
     """
 
     name: str
@@ -44,9 +47,14 @@ class Mode(Protocol):
     upload_fence: Fence | None
     bytes_in: int
     bytes_out: int
+    per_call: int
+    trials: tuple[int, ...]
 
     def phases(self) -> dict[str, TimedCall]:
-        """What can be timed, each fenced at its end: ``total``, one inference, and its parts where it has any."""
+        """What can be timed, each fenced at its end: ``total``, whole inferences, and its parts where it has any."""
+
+    def rest(self) -> None:
+        """Wait for whatever the last call left in flight, before another mode is measured."""
 
     def steps(self) -> list[Step]:
         """What one inference consists of, in order, for a look at each on its own; where a fence waits, it is one."""
@@ -57,8 +65,27 @@ class Mode(Protocol):
     def outputs(self) -> list[Array]:
         """The outputs as they are now, in host memory."""
 
+    def expected(self) -> list[tuple[str, Array]]:
+        """The name of each of `outputs`, and what it must be."""
 
-class CpuMode:
+
+class OneAtATime:
+    """What modes share that finish one inference before they begin the next."""
+
+    per_call = 1
+    trials: tuple[int, ...] = (1,)
+    _model: Model
+    _data: Data
+
+    def rest(self) -> None:
+        """Nothing is left in flight."""
+
+    def expected(self) -> list[tuple[str, Array]]:
+        """The reference of every output."""
+        return list(zip(self._model.output_names, self._data.reference, strict=True))
+
+
+class CpuMode(OneAtATime):
     """CPU tensors: `run` with arrays; ORT copies them in and out inside every run."""
 
     name = CPU
@@ -67,7 +94,7 @@ class CpuMode:
     fence = Fence(RUN, None, 0, "run returns the outputs in host memory")
 
     def __init__(self, model: Model, data: Data) -> None:
-        self._model = model
+        self._model, self._data = model, data
         self._call = cpu_call(model, data.arrays)
         inputs = [data.arrays[spec.name] for spec in model.inputs]
         self.bytes_in = _crossing(inputs, model.on_host(model.session.get_input_memory_infos()))
@@ -106,7 +133,7 @@ class Slot:
     stays: bool
 
 
-class BoundMode:
+class BoundMode(OneAtATime):
     """What all modes with IO binding share: values in `memory`, bound once, with preallocated outputs."""
 
     name = ""
@@ -204,7 +231,7 @@ class DeviceMode(BoundMode):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self.bytes_in, self.bytes_out = _copied_bytes(self._ins), _copied_bytes(self._outs)
+        self.bytes_in, self.bytes_out = copied_bytes(self._ins), copied_bytes(self._outs)
 
     def phases(self) -> dict[str, TimedCall]:
         upload, run, download = self._upload, self._run, self._download
@@ -296,6 +323,8 @@ def make_mode(name: str, model: Model, data: Data) -> Mode:
 
 def unsupported_reason(name: str, provider: Provider) -> str | None:
     """What an EP lacks for a mode, whatever the model; None if it can do it."""
+    if name == PIPELINED:
+        return _no_pipeline(provider)
     if name == CPU or provider.computes_on_host:
         return None
     if name == HOST_ACCESSIBLE:
@@ -303,28 +332,39 @@ def unsupported_reason(name: str, provider: Provider) -> str | None:
     return "no device memory" if device_memory(provider) is None else None
 
 
-def check_outputs(mode: Mode, model: Model, data: Data, rtol: float | None, atol: float | None) -> None:
-    """Run once over poisoned outputs and compare what is there the moment the call returns.
+def _no_pipeline(provider: Provider) -> str | None:
+    """What an EP lacks for copies behind an inference."""
+    if provider.computes_on_host:
+        return "no copies that could be hidden"
+    if not isinstance(device_memory(provider), EpDeviceMemory):
+        return "no device memory"
+    return None if streams.problem(provider) is None else "no streams"
+
+
+def check_outputs(mode: Mode, rtol: float | None, atol: float | None) -> None:
+    """Run over poisoned outputs and compare what is there the moment the call returns.
 
     Raises:
         BenchmarkFailed: they differ from the reference.
     """
-    mode.poison()
     call, a, b = mode.phases()[TOTAL]
-    call(a, b)
-    for spec, got, reference in zip(model.outputs, mode.outputs(), data.reference, strict=True):
-        # A user's wide tolerance must not let an output pass that nothing was written to.
-        if got.size and np.array_equal(got, output_arrays.poison(reference)):
-            raise BenchmarkFailed(f"output {spec.name} was not written")
-    wrong = differences(mode, model, data, rtol, atol)
-    if wrong is not None:
-        raise BenchmarkFailed(wrong)
+    for calls in mode.trials:
+        mode.poison()
+        for _ in range(calls):
+            call(a, b)
+        for got, (name, reference) in zip(mode.outputs(), mode.expected(), strict=True):
+            # A user's wide tolerance must not let an output pass that nothing was written to.
+            if got.size and np.array_equal(got, output_arrays.poison(reference)):
+                raise BenchmarkFailed(f"output {name} was not written")
+        wrong = differences(mode, rtol, atol)
+        if wrong is not None:
+            raise BenchmarkFailed(wrong)
 
 
-def differences(mode: Mode, model: Model, data: Data, rtol: float | None, atol: float | None) -> str | None:
+def differences(mode: Mode, rtol: float | None, atol: float | None) -> str | None:
     """What differs between the mode's outputs as they are now and the reference, in words; None if nothing does."""
-    for spec, got, reference in zip(model.outputs, mode.outputs(), data.reference, strict=True):
-        wrong = output_arrays.difference(spec.name, got, reference, rtol, atol)
+    for got, (name, reference) in zip(mode.outputs(), mode.expected(), strict=True):
+        wrong = output_arrays.difference(name, got, reference, rtol, atol)
         if wrong is not None:
             return wrong
     return None
@@ -365,5 +405,5 @@ def _crossing(arrays: list[Array], on_host: list[bool]) -> int:
     return sum(nbytes(array) for array, stays in zip(arrays, on_host, strict=True) if not stays)
 
 
-def _copied_bytes(slots: list[Slot]) -> int:
+def copied_bytes(slots: list[Slot]) -> int:
     return sum(nbytes(slot.array) for slot in slots if not slot.stays)

@@ -13,9 +13,12 @@
  * handed out: an allocation costs microseconds, and nobody finds the results of an earlier run in a new block.
  *
  * Time. Work goes through in-order queues: one default queue for the inferences of all sessions and for copies without
- * a stream, and one queue for each stream made by create_sync_stream(). Queues run beside each other. An operation
- * starts when it was queued or when its predecessor ended, whichever is later, does its real work at once and ends at
- * start + set time, or when the real work is done if that takes longer. A thread that has to wait for the end of
+ * a stream, and one queue for each stream made by create_sync_stream(). Queues run beside each other, unless the knob
+ * `engines` gives them less to share: 3 are one for inferences and one for copies each way, as most GPUs have, with 2
+ * both ways share one, and with 1 the device does one thing at a time; operations get an engine in the order in which
+ * they ask for it. An operation starts when it was queued, when its predecessor ended or when its engine became free,
+ * whichever is latest, does its real work at once and ends at start + set time, or when the real work is done if that
+ * takes longer. A thread that has to wait for the end of
  * something sleeps until shortly before (knob spin_us) and then spins. Work somebody waits for anyway runs in the
  * caller's own thread, so that no wake-up lies between its end and the caller's return. The first bytes of every result
  * that a host can see appear only at the very end: whoever reads too early never sees all of it.

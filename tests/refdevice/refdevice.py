@@ -68,6 +68,9 @@ class Config:
     """A waiting thread sleeps until this many microseconds before the end and spins from there. With a second and more
     it never sleeps, which costs a core and keeps the host's caches warm: what the host does after a sleep is tens of
     microseconds slower, and that is the host's time, not the device's."""
+    engines: int = 0
+    """How many things the device does at a time: 3 are one inference, one upload and one download, 2 one inference and
+    one copy, 1 just one of anything; 0 is as many as there are queues."""
     fail_upload: str = "0"
     """Trigger: an upload that returns an error. Weights are uploads too."""
     fail_download: str = "0"

@@ -83,7 +83,7 @@ typedef struct {
 
 typedef struct {
   Link upload, download, device_copy;
-  double compute_ns, ha_copies, spin_ns;
+  double compute_ns, ha_copies, spin_ns, engines;
   Honesty honesty;
   Trigger fail_upload, fail_download, fail_alloc, fail_alloc_bytes, abort_run, hang_run, wrong_run, abort_copy, wrong_copy;
 } Config;
@@ -105,6 +105,7 @@ static const struct {
     {"honesty", KNOB_HONESTY, offsetof(Config, honesty)},
     {"ha_copies", KNOB_NUMBER, offsetof(Config, ha_copies)},
     {"spin_us", KNOB_US, offsetof(Config, spin_ns)},
+    {"engines", KNOB_NUMBER, offsetof(Config, engines)},
     {"fail_upload", KNOB_TRIGGER, offsetof(Config, fail_upload)},
     {"fail_download", KNOB_TRIGGER, offsetof(Config, fail_download)},
     {"fail_alloc", KNOB_TRIGGER, offsetof(Config, fail_alloc)},
@@ -611,9 +612,58 @@ static void copy_head(char *to, const char *from, size_t bytes) {
   memcpy(to, from, bytes < HEAD_BYTES ? bytes : HEAD_BYTES);
 }
 
+/* What does the work, one operation at a time, first come, first served: knob `engines`. */
+typedef struct {
+  pthread_mutex_t lock;
+  pthread_cond_t next;
+  uint64_t asked, served;
+  int64_t last_end;
+} Engine;
+
+enum { MAX_ENGINES = 3 };
+static Engine engines[MAX_ENGINES] = {
+    {.lock = PTHREAD_MUTEX_INITIALIZER, .next = PTHREAD_COND_INITIALIZER},
+    {.lock = PTHREAD_MUTEX_INITIALIZER, .next = PTHREAD_COND_INITIALIZER},
+    {.lock = PTHREAD_MUTEX_INITIALIZER, .next = PTHREAD_COND_INITIALIZER},
+};
+
+/* The first engine computes, the second copies, the third copies from the device; fewer engines do more each. */
+static Engine *engine_of(const Event *event) {
+  int count = (int)device_config.engines, wanted;
+  switch (event->kind) {
+    case INFERENCE: wanted = 0; break;
+    case UPLOAD:
+    case DEVICE_COPY: wanted = 1; break;
+    case DOWNLOAD: wanted = 2; break;
+    case HA_COPY: wanted = event->source == MEM_DEFAULT ? 2 : 1; break;
+    default: return NULL;
+  }
+  return count ? &engines[wanted < count ? wanted : count - 1] : NULL;
+}
+
+static void engine_take(Engine *engine) {
+  if (!engine) return;
+  pthread_mutex_lock(&engine->lock);
+  uint64_t ticket = engine->asked++;
+  while (engine->served != ticket) pthread_cond_wait(&engine->next, &engine->lock);
+  pthread_mutex_unlock(&engine->lock);
+}
+
+static void engine_give(Engine *engine, int64_t end) {
+  if (!engine) return;
+  pthread_mutex_lock(&engine->lock);
+  engine->served++;
+  engine->last_end = end;
+  pthread_cond_broadcast(&engine->next);
+  pthread_mutex_unlock(&engine->lock);
+}
+
 static void op_execute(Queue *queue, Op *op) {
   Event *event = &op->event;
+  Engine *engine = engine_of(event);
+  engine_take(engine);
   event->start_ns = op->ready_ns > queue->last_end ? op->ready_ns : queue->last_end;
+  if (engine && engine->last_end > event->start_ns) event->start_ns = engine->last_end;
   event->planned_end_ns = event->start_ns + op->duration_ns;
   int64_t work_start = now_ns();
   op->work(op);
@@ -621,6 +671,7 @@ static void op_execute(Queue *queue, Op *op) {
   wait_until(event->planned_end_ns);
   op->finish(op);
   event->end_ns = queue->last_end = now_ns();
+  engine_give(engine, event->end_ns);
   trace(event);
 }
 

@@ -333,6 +333,22 @@ def streams(bench: Bench) -> Findings:
     return {"copies_returned": returned, "right": right, "handle": stream.get_handle()}
 
 
+def three_things(bench: Bench) -> Findings:
+    """An inference, an upload and a download, each on a queue of its own, asked for at the same time."""
+    size = 4000  # unlike the inference's tensors, by which they are told apart
+    session = bench.session(honesty="async")
+    binding = bench.bound(session, bench.filled(numbers(1000), "default"), bench.empty(1000, "default"))
+    up, down = bench.device.create_sync_stream(), bench.device.create_sync_stream()
+    source, target = host(numbers(size)), bench.empty(size, "default")
+    full, back = bench.filled(numbers(size), "default"), host(np.zeros(size, np.float32))
+    for _ in range(ATTEMPTS):
+        session.run_with_iobinding(binding)
+        copy(source, target, up)
+        copy(full, back, down)
+        binding.synchronize_outputs()
+    return {"right": [bool(np.array_equal(value.numpy(), numbers(size))) for value in (target, back)]}
+
+
 def open_stream(bench: Bench) -> Findings:
     """Ends with work still queued on a stream and on the default queue."""
     x = bench.filled(numbers(1000), "default")

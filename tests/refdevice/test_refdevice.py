@@ -7,6 +7,7 @@ device was done; a busy machine could hide that once, so a scenario tries severa
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -277,6 +278,31 @@ def test_a_copy_without_a_stream_waits_for_all_streams(run: Run) -> None:
     uploads = uploads[uploads["queue"] > 0].reshape(-1, 2)
     first_reads = trace.of("download")[::2]
     assert (first_reads["start_ns"] >= uploads[:, 1]["end_ns"]).all()
+
+
+@pytest.mark.parametrize(
+    ("engines", "beside"),
+    [
+        (0, {("inference", "upload"), ("inference", "download"), ("upload", "download")}),
+        (3, {("inference", "upload"), ("inference", "download"), ("upload", "download")}),
+        (2, {("inference", "upload"), ("inference", "download")}),
+        (1, set()),
+    ],
+)
+def test_engines_say_what_goes_on_at_the_same_time(engines: int, beside: set[tuple[str, str]], run: Run) -> None:
+    slow = {"compute_us": 20_000, "upload_latency_us": 5000, "download_latency_us": 5000}
+    outcome = run("three_things", engines=engines, **slow)
+    assert outcome.found["right"] == [True, True]
+    works = {kind: outcome.trace.of(kind) for kind in ("inference", "upload", "download")}
+    works = {kind: events if kind == "inference" else events[events["queue"] > 0] for kind, events in works.items()}
+    assert {len(events) for events in works.values()} == {3}
+    pairs = {
+        (one, other)
+        for one, other in itertools.combinations(works, 2)
+        for a, b in itertools.product(works[one], works[other])
+        if a["start_ns"] < b["end_ns"] and b["start_ns"] < a["end_ns"]
+    }
+    assert pairs == beside
 
 
 def test_a_process_may_end_with_work_in_flight(run: Run) -> None:

@@ -1,0 +1,122 @@
+"""Pipelines that are wrong on purpose, and what the check of outputs says of them.
+
+``python -m tests.pipeline_mutants MODEL LIBRARY`` prints a line of JSON: for each pipeline what is wrong with its outputs,
+or null. A process of its own, because it registers the reference device's library.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from ortbench.errors import BenchmarkFailed
+from ortbench.plan import Inputs, Target
+from ortbench.runtime import memory, modes, pipeline, providers, session
+from ortbench.runtime.fence import RUN, SYNCHRONIZE, Fence
+
+DEPTH = 3
+FENCES = {"sync": RUN, "async": SYNCHRONIZE}
+
+
+class WithoutFence(pipeline.PipelinedMode):
+    """Hands the outputs on when the run has returned, and not when it is done."""
+
+    def _step(self, buffers: pipeline.Buffers) -> None:
+        buffers.wait = None
+        super()._step(buffers)
+
+
+class BeforeTheUpload(pipeline.PipelinedMode):
+    """Runs before the inputs have arrived."""
+
+    def _step(self, buffers: pipeline.Buffers) -> None:
+        buffers.downloaded.wait()
+        buffers.run()
+        self._hand_out(buffers)
+
+    def _hand_out(self, buffers: pipeline.Buffers) -> None:
+        self._send_out(buffers)
+        self._send_in(buffers, self._next + DEPTH)
+        self._next += 1
+
+
+class BeforeTheDownload(BeforeTheUpload):
+    """Runs while the outputs of the item before are still being read."""
+
+    def _step(self, buffers: pipeline.Buffers) -> None:
+        buffers.uploaded.wait()
+        buffers.run()
+        self._hand_out(buffers)
+
+
+class UploadTooEarly(pipeline.PipelinedMode):
+    """Uploads the next inputs before the run has read its own."""
+
+    def _step(self, buffers: pipeline.Buffers) -> None:
+        buffers.uploaded.wait()
+        buffers.downloaded.wait()
+        item = buffers.loaded
+        self._send_in(buffers, self._next + DEPTH)
+        buffers.uploaded.wait()
+        following, buffers.loaded = buffers.loaded, item
+        buffers.run()
+        buffers.loaded = following
+        self._send_out(buffers)
+        self._next += 1
+
+
+class WrongItem(pipeline.PipelinedMode):
+    """Gives an item the outputs of another one."""
+
+    def _send_out(self, buffers: pipeline.Buffers) -> None:
+        if buffers.holds is not None:
+            buffers.holds = (buffers.holds + 1) % (DEPTH + 1)
+        super()._send_out(buffers)
+
+
+# Options that make each mistake show, whatever else the machine does.
+CASES: list[tuple[type[pipeline.PipelinedMode], str, dict[str, int]]] = [
+    (pipeline.PipelinedMode, "sync", {}),
+    (pipeline.PipelinedMode, "async", {}),
+    (WithoutFence, "async", {"compute_us": 20_000}),
+    (BeforeTheUpload, "sync", {"upload_latency_us": 20_000}),
+    (BeforeTheDownload, "sync", {"download_latency_us": 20_000}),
+    (UploadTooEarly, "sync", {}),
+    (WrongItem, "sync", {}),
+]
+
+
+def main(path: str, library: str) -> None:
+    """Check the outputs of every pipeline, with the host's side in HOST_ACCESSIBLE memory and in ordinary memory."""
+    provider: Any = None
+    found = {}
+    for kind, honesty, knobs in CASES:
+        options = {"upload_latency_us": 10, "download_latency_us": 10, "compute_us": 300} | knobs
+        wanted = Target(library=library, options={"honesty": honesty} | {key: str(us) for key, us in options.items()})
+        provider = provider or providers.find(wanted)
+        model = session.open_model(path, wanted, provider)
+        data = session.make_data(path, model, Inputs())
+        device, shared = memory.device_memory(provider), memory.host_accessible_memory(provider)
+        assert isinstance(device, memory.EpDeviceMemory)
+        # Known here, and proved elsewhere; the proof takes most of the time.
+        pipeline.Buffers.prove = lambda self, kind=FENCES[honesty]: Fence(kind, None, 0, "")  # type: ignore[method-assign, misc]
+        for host in (shared, None):
+            made = kind(model, data, device, host, DEPTH)
+            where = "ordinary" if host is None else "shared"
+            found[f"{kind.__name__} {honesty} {where}"] = what_is_wrong(made)
+            made.rest()
+    print(json.dumps(found))
+
+
+def what_is_wrong(made: pipeline.PipelinedMode) -> str | None:
+    """What the check of outputs finds."""
+    try:
+        modes.check_outputs(made, None, None)
+    except BenchmarkFailed as error:
+        return str(error)
+    return None
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
