@@ -475,6 +475,16 @@ def test_several_eps_are_in_one_trace(library: Path, tmp_path: Path) -> None:
     assert {"nodes on RefDevice", "nodes on CPU"} <= set(trace.order[names[1]])
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "reports" / "trace").glob("*.gz")), ids=lambda path: path.name)
+def test_the_traces_that_are_shown_are_of_this_form(path: Path) -> None:
+    trace = traceformat.load(path)
+    assert trace.other["missing"] == []
+    stages = {it.name: it for it in trace["stages"]}
+    check_nodes(trace, trace.process, stages)
+    for name in (name for name in trace.order[trace.process] if name.startswith("mode ")):
+        assert all(stages["measuring"].holds(it) for it in trace[name])
+
+
 # What goes wrong
 
 
