@@ -574,3 +574,25 @@ def test_a_trace_that_cannot_be_written_is_refused_before_anything_is_measured(
     assert ran.code == 2
     assert ran.error_line == f"--trace {path}: {words}"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    """As root, a device such as /dev/null would otherwise be replaced by a file."""
+    if not hasattr(os, "mkfifo"):
+        lacking("this system has no named pipes")
+    pipes = [tmp_path / "t.json", tmp_path / "r.json"]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    readers = [subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) for pipe in pipes]
+    try:
+        ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", "--iterations", 2, "--warmup", 1,
+                       "--out", tmp_path / "out", "--trace", pipes[0], "--json", pipes[1], "--quiet")  # fmt: skip
+        assert ran.code == 0, ran.err
+        assert all(pipe.is_fifo() for pipe in pipes)
+        trace, result = (reader.communicate(timeout=10)[0] for reader in readers)
+    finally:
+        for reader in readers:
+            reader.kill()
+            reader.wait()
+    assert traceformat.read(trace).order
+    assert json.loads(result)["schema_version"] == 1

@@ -46,14 +46,18 @@ def _write_file(path: str, content: str | bytes, option: str) -> None:
     from ortbench.result import write_atomically
 
     place = Path(path)
-    data = content.encode() if isinstance(content, str) else content
     try:
-        if place.exists() and not place.is_file():  # a pipe or a device, which no file may replace
-            place.write_bytes(data)
+        if _is_special(place):
+            place.write_bytes(content.encode() if isinstance(content, str) else content)
         else:
-            write_atomically(place, data)
+            write_atomically(place, content)
     except OSError as error:
         raise BadInput(f"{option} {path}: {error.strerror}") from None
+
+
+def _is_special(file: Path) -> bool:
+    """Whether it is there and is a pipe or a device, which must be written to and not be replaced by a file."""
+    return file.exists() and not file.is_file() and not file.is_dir()
 
 
 def check_place(path: str | None, option: str) -> None:
@@ -69,7 +73,7 @@ def check_place(path: str | None, option: str) -> None:
         raise BadInput(f"{option} {path}: name a file")
     if not file.parent.is_dir():
         raise BadInput(f"{option} {path}: there is no folder {file.parent}")
-    if not os.access(file.parent, os.W_OK):
+    if not _is_special(file) and not os.access(file.parent, os.W_OK):
         raise BadInput(f"{option} {path}: the folder {file.parent} cannot be written")
 
 
