@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ortbench import nodes
-from ortbench.plan import CPU, RESIDENT
+from ortbench.plan import CPU, DEVICE, DEVICE_PINNED, RESIDENT
 from ortbench.result import OK, Case, Result
 from ortbench.units import duration, ratio, share
 
@@ -25,7 +25,7 @@ def _of_modes(result: Result) -> list[str]:
         return []
     if result.target["memory"]["kind"] == "host":
         return [_on_host(result), *_fastest(result)]
-    return [*_copy_share(result), *_fastest(result), *_residency(result), *_zero_copy(result)]
+    return [*_copy_share(result), *_fastest(result), *_residency(result), *_pinned(result), *_zero_copy(result)]
 
 
 def _on_host(result: Result) -> str:
@@ -90,6 +90,22 @@ def _residency(result: Result) -> list[str]:
         f"Keeping tensors on the device pays from run {runs} on: over {_RUNS} runs ≈{duration(saved * _RUNS)} of copies with "
         f"CPU tensors against {duration(once)} when copied in and out once."
     ]
+
+
+def _pinned(result: Result) -> list[str]:
+    taken, pinned = (_copies_ns(result.case(mode)) for mode in (DEVICE, DEVICE_PINNED))
+    if taken is None or pinned is None:
+        return []
+    return [
+        f"Upload and download take {duration(taken)} from and to ordinary host memory, {duration(pinned)} from and to pinned "
+        f"memory ({ratio(taken / max(pinned, 1))} times as fast)."
+    ]
+
+
+def _copies_ns(case: Case | None) -> int | None:
+    """What upload and download take in sum, by their medians; None where one was not timed."""
+    upload, download = (None, None) if case is None else (case.median("upload"), case.median("download"))
+    return None if upload is None or download is None else upload + download
 
 
 def _zero_copy(result: Result) -> list[str]:

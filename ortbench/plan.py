@@ -12,7 +12,15 @@ from typing import Any
 from ortbench.errors import BadInput
 
 CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE = "cpu", "device", "device-resident", "host-accessible"
-MODES = (CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE)
+CPU_PINNED, DEVICE_PINNED = "cpu-pinned", "device-pinned"
+USUAL_MODES = (CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE)  # what is measured where nothing is asked for
+PINNED_MODES = (
+    CPU_PINNED,
+    DEVICE_PINNED,
+)  # as cpu and device, the host's side in memory that the device reaches itself
+OPTIONAL_MODES = PINNED_MODES
+CPU_TENSOR_MODES = (CPU, CPU_PINNED)  # what their runs copy is known by difference only
+MODES = (*USUAL_MODES, *OPTIONAL_MODES)
 
 # What can be timed of each mode: inside a run with CPU tensors the phases cannot be told apart.
 PHASES = {
@@ -20,6 +28,8 @@ PHASES = {
     DEVICE: ("upload", "inference", "download", "total"),
     RESIDENT: ("inference", "total"),
     HOST_ACCESSIBLE: ("inference", "total"),
+    CPU_PINNED: ("total",),
+    DEVICE_PINNED: ("upload", "inference", "download", "total"),
 }
 
 CPU_EP = "CPUExecutionProvider"
@@ -105,7 +115,7 @@ class Plan:
     model: str
     target: Target = field(default_factory=Target)
     inputs: Inputs = field(default_factory=Inputs)
-    modes: tuple[str, ...] = MODES
+    modes: tuple[str, ...] = USUAL_MODES
     loop: Loop = field(default_factory=Loop)
     timeout_s: float = 600.0
     python: str | None = None

@@ -57,9 +57,10 @@ class Case:
         zero_copy: ``{proved, how}`` for ``host-accessible``; else None.
         vs_cpu: ``{ratio, ci95}``: how many times as fast as mode ``cpu`` (above 1 is faster), over paired blocks.
         phases: ``upload``, ``inference``, ``download``, ``total``: statistics, or None where the mode has no such phase.
-        derived: ``{copies_ns, inference_ns}`` for ``cpu``: differences of medians, not measurements.
+        derived: ``{copies_ns, inference_ns}`` for ``cpu`` and ``cpu-pinned``: differences of medians, not measurements.
         once: ``{upload_ns, download_ns}`` for ``device-resident``: the copies before and after all its runs.
-        fence: ``{kind, cost_ns, how}``: what ends its samples.
+        fence: ``{kind, cost_ns, how, upload, download}``: what ends its samples; ``upload`` and ``download``: what ends
+            these, as ``{kind, cost_ns, how}``, or null where the copy waits by its nature.
         samples_ns: raw samples by phase, in the order taken.
         blocks: by phase, a list of ``[round, n, start_ns]``: the blocks the samples came in, start on the worker's
             monotonic clock.

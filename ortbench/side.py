@@ -19,7 +19,7 @@ from ortbench.environment import load_average
 from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.gpus import Reading, what_moved
 from ortbench.pairs import block_medians, shared
-from ortbench.plan import CPU, HOST_ACCESSIBLE, RESIDENT, Plan
+from ortbench.plan import CPU, CPU_TENSOR_MODES, HOST_ACCESSIBLE, RESIDENT, Plan
 from ortbench.result import FAILED, OK, PHASE_NAMES, UNSUPPORTED, Case, Result
 from ortbench.schedule import TOTAL, Block
 from ortbench.stats import paired_ratio, summarise
@@ -405,15 +405,13 @@ class Side:
                     case.phases[phase] = summarise(taken.by_phase[phase], [size for _, size, _ in taken.blocks[phase]])
             if mode in (RESIDENT, HOST_ACCESSIBLE):  # inference is all there is to them
                 case.phases["inference"] = case.phases["total"]
+        for case in self.result.cases:  # found anew each time: a mode that has failed since takes no part
+            case.vs_cpu = case.derived = None
         self._compare_with_cpu()
+        self._derive_copies()
 
     def _compare_with_cpu(self) -> None:
-        """What needs two cases: the ratio to `cpu`, and the share of `cpu` that must be copies.
-
-        Found anew each time: a mode that has failed since takes no part.
-        """
-        for case in self.result.cases:
-            case.vs_cpu = case.derived = None
+        """How many times as fast as `cpu` each mode is."""
         cpu = self.result.case(CPU)
         if cpu is None or cpu.phases[TOTAL] is None:
             return
@@ -424,11 +422,17 @@ class Side:
                     ratio = paired_ratio(*pairs)
                     interval = ratio.ci95 and [round(x, 4) for x in ratio.ci95]
                     case.vs_cpu = {"ratio": round(ratio.ratio, 4), "ci95": interval}
+
+    def _derive_copies(self) -> None:
+        """What must be copies of a run with CPU tensors: what device-resident has less."""
         resident = self.result.case(RESIDENT)
-        total, inference = cpu.median(TOTAL), None if resident is None else resident.median(TOTAL)
-        on_host = self.result.target["memory"]["kind"] == "host"
-        if total is not None and inference is not None and not on_host:
-            cpu.derived = {"copies_ns": total - inference, "inference_ns": inference}
+        inference = None if resident is None else resident.median(TOTAL)
+        if inference is None or self.result.target["memory"]["kind"] == "host":
+            return
+        for case in filter(None, map(self.result.case, CPU_TENSOR_MODES)):
+            total = case.median(TOTAL)
+            if total is not None:
+                case.derived = {"copies_ns": total - inference, "inference_ns": inference}
 
 
 def sha256(path: Path) -> str:

@@ -180,6 +180,7 @@ _OPTIONS: dict[str, _Scalar] = {
     "ep-library": _text,
     "device": _whole,
     "mode": _modes,
+    "pinned": _flag,
     "input": _text,
     "expect": _text,
     "seed": _whole,

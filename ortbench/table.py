@@ -13,7 +13,7 @@ from ortbench.advice import sentences
 from ortbench.bars import COPIES, FILLS, WHOLE
 from ortbench.compare import EVERYTHING, Row, Selection, Spread, rows, word
 from ortbench.pairs import timed_phase
-from ortbench.plan import CPU
+from ortbench.plan import CPU, CPU_TENSOR_MODES
 from ortbench.result import OK, Case, Result
 from ortbench.schedule import TOTAL
 from ortbench.stats import Stats
@@ -88,7 +88,7 @@ def _row(case: Case, scale: float) -> tuple[str, ...]:
 
 
 def _phase_cells(case: Case, scale: float) -> tuple[str, str, str]:
-    if case.mode == CPU:
+    if case.mode in CPU_TENSOR_MODES:
         if case.derived is None:
             return NOTHING, NOTHING, NOTHING
         copies, inference = (units.time(case.derived[key], scale) for key in ("copies_ns", "inference_ns"))
@@ -124,7 +124,7 @@ def _copy_cells(case: Case) -> tuple[str, str]:
     copied = case.bytes_in + case.bytes_out
     if not copied:
         return "0", NOTHING
-    if case.mode == CPU:
+    if case.mode in CPU_TENSOR_MODES:
         took = case.derived["copies_ns"] if case.derived else 0
         return f"{DERIVED}{units.size(copied)}", f"{DERIVED}{_per_second(copied, took)}" if took > 0 else NOTHING
     upload, download = case.median("upload"), case.median("download")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
-from ortbench.plan import DEVICE
+from ortbench.plan import DEVICE, DEVICE_PINNED
 from ortbench.result import Case, Result
 from ortbench.schedule import TOTAL
 
@@ -277,8 +277,10 @@ def _fences(case: Case) -> dict[str, str]:
     """What ends a sample, by phase; a download waits for the device by itself, and so does what ends with one."""
     if case.fence is None:
         return {}
-    if case.mode == DEVICE:
-        return {"upload": case.fence["upload"]["kind"], "inference": case.fence["kind"]}
+    if case.mode in (DEVICE, DEVICE_PINNED):
+        found = {"upload": case.fence["upload"]["kind"], "inference": case.fence["kind"]}
+        download = case.fence.get("download")  # for pinned memory, where the copy itself may not wait
+        return found if download is None else {**found, "download": download["kind"], TOTAL: download["kind"]}
     return {"inference": case.fence["kind"], TOTAL: case.fence["kind"]}
 
 

@@ -156,13 +156,17 @@ class Worker:
             for phase, call in made.phases().items()
         }
         stages.done("warming up")
+        download = made.download_fence if isinstance(made, modes.DevicePinnedMode) else None
         self._modes[mode] = made
         self._ranges[mode] = Ranges(made)
-        upload = made.upload_fence
         return {
             "bytes_in": made.bytes_in,
             "bytes_out": made.bytes_out,
-            "fence": {**made.fence.to_dict(), "upload": None if upload is None else upload.to_dict()},
+            "fence": {
+                **made.fence.to_dict(),
+                "upload": made.upload_fence and made.upload_fence.to_dict(),
+                "download": download and download.to_dict(),
+            },
             "zero_copy": zero_copy,
             "estimates_ns": estimates,
             "stages": stages.spans,

@@ -17,7 +17,7 @@ import pytest
 
 from ortbench.client import Client
 from ortbench.errors import BenchmarkFailed
-from ortbench.plan import MODES, Plan, Target
+from ortbench.plan import USUAL_MODES, Plan, Target
 from ortbench.result import OK, Case, Result, load
 from ortbench.runtime.measure import COLORS, DOMAIN
 from tests.compiling import BuildError
@@ -153,7 +153,7 @@ def proved(trace: Tracer, modes: list[str], *arguments: object, **options: objec
 
 
 def test_on_the_cpu(trace: Tracer) -> None:
-    proved(trace, list(MODES), "--ep", "cpu")
+    proved(trace, list(USUAL_MODES), "--ep", "cpu")
 
 
 def test_on_webgpu(trace: Tracer, software_gpu: tuple[str, ...]) -> None:
@@ -161,7 +161,7 @@ def test_on_webgpu(trace: Tracer, software_gpu: tuple[str, ...]) -> None:
 
 
 def test_on_the_reference_device(trace: Tracer, library: Path) -> None:
-    record = proved(trace, list(MODES), "--ep-library", library, **Config(compute_us=1000).environ())
+    record = proved(trace, list(USUAL_MODES), "--ep-library", library, **Config(compute_us=1000).environ())
     assert {(block.name, block.category): block.payload for block in record.ranges} == {
         ("cpu", "total"): 2 * BYTES,
         ("device", "upload"): BYTES,

@@ -14,6 +14,7 @@ import pytest
 from ortbench.errors import BadInput
 from ortbench.plan import (
     MODES,
+    USUAL_MODES,
     Inputs,
     Loop,
     Plan,
@@ -240,7 +241,7 @@ def plan(**fields: Any) -> Change:
     [
         (
             plan(modes=("cpu", "gpu")),
-            "--mode 'gpu': there is no such mode; choose from cpu, device, device-resident, host-accessible",
+            "--mode 'gpu': there is no such mode; choose from cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned",
         ),
         (loop(iterations=0), "--iterations 0: at least one iteration must be measured"),
         (loop(iterations=-5), "--iterations -5: at least one iteration must be measured"),
@@ -296,7 +297,8 @@ def test_defaults_survive_the_way_to_the_worker() -> None:
     assert target_from(request["target"]) == Target()
     assert inputs_from(request["inputs"]) == Inputs()
     assert asdict(Inputs()) == request["inputs"]
-    assert Plan("m.onnx").modes == MODES == ("cpu", "device", "device-resident", "host-accessible")
+    assert Plan("m.onnx").modes == USUAL_MODES == ("cpu", "device", "device-resident", "host-accessible")
+    assert set(MODES) > set(USUAL_MODES)
 
 
 @pytest.mark.parametrize("text", ["x:x", "x:,", "x:1xx3", "x:1x", "x: 3", "x:1_0"])

@@ -9,7 +9,7 @@ import pytest
 from ortbench.cli.cases import jobs_of
 from ortbench.errors import BadInput
 from ortbench.gate import Metric
-from ortbench.plan import MODES
+from ortbench.plan import USUAL_MODES
 from ortbench.suite import Suite, SuiteCase, parse_shard, read, shard
 from ortbench.suiterun import Job, fingerprint
 from ortbench.summary import Record, build, csv, exit_code, headline, markdown
@@ -66,7 +66,7 @@ def test_a_bench_needs_no_more_than_a_model(tmp_path: Path) -> None:
     assert (found.name, [case.id for case in found.cases]) == ("bench", ["a--auto"])
     job = jobs(tmp_path, BENCH)["a--auto"]
     (plan,) = job.plans
-    assert (plan.target.ep, plan.modes, plan.loop.duration_s, plan.loop.precision) == ("auto", MODES, 5.0, 0.01)
+    assert (plan.target.ep, plan.modes, plan.loop.duration_s, plan.loop.precision) == ("auto", USUAL_MODES, 5.0, 0.01)
     assert not job.limits.any
 
 
@@ -203,7 +203,7 @@ def test_a_gate_becomes_limits(tmp_path: Path) -> None:
     job = jobs(tmp_path, text)["a--auto"]
     assert job.limits.min_speedup == {"device": 1.5}
     assert (job.limits.max_copy_share, job.limits.max_cpu_nodes, job.limits.max_regression) == (0.2, 0, None)
-    assert job.plans[0].modes == MODES  # a limit's modes are measured whatever else is
+    assert job.plans[0].modes == USUAL_MODES  # a limit's modes are measured whatever else is
     assert job.plans[0].loop.phases is None
 
 

@@ -12,11 +12,13 @@ from typing import Any
 from ortbench.cli.options import (
     LIVE_DURATION_S,
     Baseline,
+    added_modes,
     inputs_of,
     is_library,
     limits_of,
     live_loop,
     modes_needed,
+    modes_of,
     target_of,
 )
 from ortbench.errors import BadInput
@@ -118,10 +120,11 @@ class _Maker:
             if option in self._case.given and not has_baseline and self._where(option)[:1] != _DEFAULTS:
                 message = "needs something to hold it against: baseline, or live one of baseline-model, baseline-ep …"
                 raise self._file.mistake(self._where(option), message)
+        mode = self._get("mode", ())
         with self._blaming(self._case.where):
             return limits_of(
                 has_baseline,
-                self._get("mode", ()),
+                modes_of(mode, self._added()) if mode else (),
                 self._get("max-regression"),
                 self._get("metric", ()),
                 self._get("min-speedup", ()),
@@ -129,6 +132,10 @@ class _Maker:
                 self._get("max-cpu-nodes"),
                 self._get("require-mode", ()),
             )
+
+    def _added(self) -> tuple[str, ...]:
+        """The modes that options of their own ask for."""
+        return added_modes(self._get("pinned", False))
 
     def _plan(self, limits: Limits, live: bool) -> Plan:
         with self._blaming(self._case.where):
@@ -159,7 +166,7 @@ class _Maker:
             loop = Loop(warmup, Loop.duration_s if duration is None else duration, self._get("iterations"))
             if "precision" in self._case.given:
                 loop = replace(loop, precision=parse_share(self._get("precision"), "--precision"))
-        modes = modes_needed(self._get("mode", ()), limits)
+        modes = modes_needed(self._get("mode", ()), self._added(), limits)
         timeout = self._get("timeout", Plan.timeout_s)
         return Plan(self._case.model, target, inputs, modes, loop, timeout, command=self._command)
 

@@ -27,6 +27,7 @@ from ortbench.cli.options import (
     Mode,
     OptLevel,
     Out,
+    Pinned,
     Quiet,
     Range,
     RequirePlacement,
@@ -37,11 +38,13 @@ from ortbench.cli.options import (
     Threads,
     Timeout,
     Warmup,
+    added_modes,
     command_line,
     inputs_of,
     limits_of,
     live_loop,
     modes_needed,
+    modes_of,
     target_of,
 )
 from ortbench.cli.writing import summarise_job, write
@@ -113,6 +116,7 @@ def gate(
     ep_option: EpOption = [],  # noqa: B006
     device: Device = None,
     mode: Mode = [],  # noqa: B006
+    pinned: Pinned = False,
     input: Input = None,
     expect: Expect = None,
     shape: Shape = [],  # noqa: B006
@@ -149,8 +153,10 @@ def gate(
         raise BadInput("--max-regression needs something to hold it against: --baseline, or live one of --baseline-…")
     if metric and not has_baseline:
         raise BadInput("--metric says what is held against a baseline: give one")
+    added = added_modes(pinned)
+    held = modes_of(mode, added) if mode else ()
     limits = limits_of(
-        has_baseline, mode, max_regression, metric, min_speedup, max_copy_share, max_cpu_nodes, require_mode
+        has_baseline, held, max_regression, metric, min_speedup, max_copy_share, max_cpu_nodes, require_mode
     )
     if not limits.any:
         raise BadInput("nothing to check: give --baseline, a live baseline, or a limit such as --max-cpu-nodes 0")
@@ -171,7 +177,7 @@ def gate(
         model=model,
         target=target_of(ep, ep_library, device, ep_option, session_config, threads, opt_level, require_placement),
         inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
-        modes=modes_needed(mode, limits),
+        modes=modes_needed(mode, added, limits),
         loop=live_loop(warmup, duration, limits),
         timeout_s=timeout,
         command=command_line(),
@@ -194,7 +200,7 @@ def gate(
 
 
 _LIVE_ONLY = (
-    "ep", "ep_library", "ep_option", "device", "input", "expect", "shape", "dim", "range_", "seed", "rtol", "atol",
+    "ep", "ep_library", "ep_option", "device", "pinned", "input", "expect", "shape", "dim", "range_", "seed", "rtol", "atol",
     "warmup", "duration", "session_config", "threads", "opt_level", "require_placement", "timeout", "out",
 )  # fmt: skip
 

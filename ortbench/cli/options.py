@@ -16,6 +16,9 @@ from ortbench.errors import BadInput
 from ortbench.plan import (
     MODES,
     OPT_LEVELS,
+    OPTIONAL_MODES,
+    PINNED_MODES,
+    USUAL_MODES,
     Inputs,
     Loop,
     Plan,
@@ -48,7 +51,16 @@ Device = Annotated[
     typer.Option("--device", metavar="N", help="Which of the EP's devices ('ortbench devices' lists them)."),
 ]
 Mode = Annotated[
-    list[str], typer.Option("--mode", metavar="NAME", help=f"{', '.join(MODES)}; repeatable. Default: all.")
+    list[str],
+    typer.Option(
+        "--mode",
+        metavar="NAME",
+        help=f"{', '.join(MODES)}; repeatable. Default: all but {', '.join(OPTIONAL_MODES)}.",
+    ),
+]
+Pinned = Annotated[
+    bool,
+    typer.Option("--pinned", help=f"Adds {' and '.join(PINNED_MODES)}: the host's side in the EP's pinned memory."),
 ]
 Input = Annotated[
     str | None,
@@ -123,14 +135,19 @@ def command_line() -> tuple[str, ...]:
     return ("ortbench", *(shlex.quote(argument) for argument in sys.argv[1:]))
 
 
-def modes_of(mode: Sequence[str]) -> tuple[str, ...]:
-    """The modes that were asked for, each once; all where none was."""
-    return tuple(dict.fromkeys(mode)) or MODES
+def added_modes(pinned: bool) -> tuple[str, ...]:
+    """The modes that options of their own ask for, on top of others."""
+    return PINNED_MODES if pinned else ()
 
 
-def modes_needed(mode: Sequence[str], limits: Limits) -> tuple[str, ...]:
+def modes_of(mode: Sequence[str], added: Sequence[str] = ()) -> tuple[str, ...]:
+    """The modes that were asked for, each once; the usual ones where none was named, and `added_modes`."""
+    return tuple(dict.fromkeys([*(mode or USUAL_MODES), *added]))
+
+
+def modes_needed(mode: Sequence[str], added: Sequence[str], limits: Limits) -> tuple[str, ...]:
     """The modes that were asked for, and those that limits need."""
-    modes = modes_of(mode)
+    modes = modes_of(mode, added)
     return (*modes, *(name for name in MODES if name in limits.needed() and name not in modes))
 
 

@@ -25,6 +25,7 @@ from ortbench.cli.options import (
     Model,
     OptLevel,
     Out,
+    Pinned,
     Quiet,
     Range,
     RequirePlacement,
@@ -35,6 +36,7 @@ from ortbench.cli.options import (
     Threads,
     Timeout,
     Warmup,
+    added_modes,
     command_line,
     inputs_of,
     modes_of,
@@ -62,6 +64,7 @@ def profile(
     ep_option: EpOption = [],  # noqa: B006 - typer reads the default and never keeps it
     device: Device = None,
     mode: Mode = [],  # noqa: B006
+    pinned: Pinned = False,
     input: Input = None,
     expect: Expect = None,
     shape: Shape = [],  # noqa: B006
@@ -93,7 +96,7 @@ def profile(
         model=model,
         target=target_of(ep, ep_library, device, ep_option, session_config, threads, opt_level, require_placement),
         inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
-        modes=modes_of(mode),
+        modes=modes_of(mode, added_modes(pinned)),
         loop=Loop(warmup=warmup, iterations=iterations, in_order=True),
         timeout_s=timeout,
         command=command_line(),

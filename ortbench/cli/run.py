@@ -27,6 +27,7 @@ from ortbench.cli.options import (
     Model,
     OptLevel,
     Out,
+    Pinned,
     Quiet,
     Range,
     RequirePlacement,
@@ -38,6 +39,7 @@ from ortbench.cli.options import (
     Timeout,
     Trace,
     Warmup,
+    added_modes,
     command_line,
     inputs_of,
     modes_of,
@@ -63,6 +65,7 @@ def run(
     ep_option: EpOption = [],  # noqa: B006
     device: Device = None,
     mode: Mode = [],  # noqa: B006
+    pinned: Pinned = False,
     input: Input = None,
     expect: Expect = None,
     shape: Shape = [],  # noqa: B006
@@ -119,7 +122,18 @@ def run(
     for name in eps:
         own = options_for(name, eps, ep_option) if len(eps) > 1 else ep_option
         target = target_of(name, ep_library, device, own, session_config, threads, opt_level, require_placement)
-        plans.append(Plan(model, target, inputs, modes_of(mode), loop, timeout, command=command_line(), nodes=nodes))
+        plans.append(
+            Plan(
+                model,
+                target,
+                inputs,
+                modes_of(mode, added_modes(pinned)),
+                loop,
+                timeout,
+                command=command_line(),
+                nodes=nodes,
+            )
+        )
         check(plans[-1])
     launched = _measure(plans, out, quiet, trace is not None)
     _write_exports(launched.results, "ortbench run", junit, action_json)

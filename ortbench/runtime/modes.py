@@ -6,18 +6,18 @@ memory, or already in place where that is the mode's point.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from ortbench.errors import BenchmarkFailed, Unsupported
-from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, RESIDENT
+from ortbench.plan import CPU, CPU_PINNED, DEVICE, DEVICE_PINNED, HOST_ACCESSIBLE, PINNED_MODES, RESIDENT
 from ortbench.runtime import outputs as output_arrays
 from ortbench.runtime.fence import RUN, SYNCHRONIZE, Fence, prove
-from ortbench.runtime.memory import Copy, Memory, device_memory, host_accessible_memory
+from ortbench.runtime.memory import Copy, EpDeviceMemory, Memory, copy_tensors, device_memory, host_accessible_memory
 from ortbench.runtime.providers import Provider
 from ortbench.runtime.session import Data, Model, cpu_arrays, cpu_call
 from ortbench.runtime.tensors import Array, TensorSpec, host_value, host_view, nbytes
@@ -88,6 +88,21 @@ class CpuMode:
         return cpu_arrays(self._model, call(feeds, options))
 
 
+class CpuPinnedMode(CpuMode):
+    """As `CpuMode`, with the inputs in the EP's pinned memory; outputs are arrays that ORT makes in ordinary memory."""
+
+    name = CPU_PINNED
+
+    def __init__(self, model: Model, data: Data, pinned: EpDeviceMemory) -> None:
+        _refuse_strings(model.inputs)
+        self._values = [pinned.allocate(spec, data.arrays[spec.name].shape) for spec in model.inputs]
+        arrays = {}
+        for spec, value in zip(model.inputs, self._values, strict=True):
+            arrays[spec.name] = host_view(spec, value)
+            np.copyto(arrays[spec.name], data.arrays[spec.name])
+        super().__init__(model, replace(data, arrays=arrays))
+
+
 @dataclass(frozen=True)
 class Slot:
     """One bound input or output.
@@ -98,30 +113,41 @@ class Slot:
         value: the OrtValue that is bound.
         stays: the session wants it in ordinary host memory (a shape, say): `value` is then over `array` itself and
             nothing is copied; on the device it would cost a copy back inside every run.
+        pinned: the value in pinned memory that `array` looks into; None where `array` is in ordinary host memory.
     """
 
     spec: TensorSpec
     array: Array
     value: Any
     stays: bool
+    pinned: Any = None
 
 
 class BoundMode:
-    """What all modes with IO binding share: values in `memory`, bound once, with preallocated outputs."""
+    """What all modes with IO binding share: values in `memory`, bound once, with preallocated outputs.
+
+    Args:
+        model, data: what runs, and with what.
+        memory: of what is bound.
+        token_memory: of a small value that tells when the device has finished.
+        pinned: memory for the host's side of copies; None for ordinary host memory.
+    """
 
     name = ""
 
-    def __init__(self, model: Model, data: Data, memory: Memory, token_memory: Memory) -> None:
-        for spec in (*model.inputs, *model.outputs):
-            if spec.is_string:
-                raise Unsupported(f"{spec.name!r} is a tensor of strings, which only mode cpu can hold")
+    def __init__(
+        self, model: Model, data: Data, memory: Memory, token_memory: Memory, pinned: EpDeviceMemory | None = None
+    ) -> None:
+        _refuse_strings((*model.inputs, *model.outputs))
+        self._pinned = pinned
         self._model, self._data, self._memory = model, data, memory
         in_host = model.on_host(model.session.get_input_memory_infos())
         out_host = model.on_host(model.session.get_output_memory_infos())
-        self._out_arrays = [np.empty_like(array) for array in data.reference]
         sources = [data.arrays[spec.name] for spec in model.inputs]
         self._ins = [self._slot(*item) for item in zip(model.inputs, sources, in_host, strict=True)]
-        self._outs = [self._slot(*item) for item in zip(model.outputs, self._out_arrays, out_host, strict=True)]
+        blank = [np.empty_like(array) for array in data.reference]
+        self._outs = [self._slot(*item) for item in zip(model.outputs, blank, out_host, strict=True)]
+        self._out_arrays = [slot.array for slot in self._outs]
         self._binding = model.session.io_binding()
         for slot in self._ins:
             self._binding.bind_ortvalue_input(slot.spec.name, slot.value)
@@ -138,7 +164,13 @@ class BoundMode:
     def _slot(self, spec: TensorSpec, array: Array, wanted_in_host: bool) -> Slot:
         if wanted_in_host and self._memory.kind != "host":
             return Slot(spec, array, host_value(spec, array), stays=True)
-        return Slot(spec, array, self._memory.allocate(spec, array.shape), stays=False)
+        bound = self._memory.allocate(spec, array.shape)
+        if self._pinned is None:
+            return Slot(spec, array, bound, stays=False)
+        value = self._pinned.allocate(spec, array.shape)
+        view = host_view(spec, value)
+        np.copyto(view, array)
+        return Slot(spec, view, bound, stays=False, pinned=value)
 
     def _prepare(self) -> None:
         """The first upload and run, and the proofs of what ends them."""
@@ -229,6 +261,25 @@ class DeviceMode(BoundMode):
         return self._out_arrays  # every run leaves them in host memory; another copy would hide one that was late
 
 
+class DevicePinnedMode(DeviceMode):
+    """As `DeviceMode`, with the host's side of both copies in the EP's pinned memory.
+
+    Attributes:
+        download_fence: what ends its download.
+    """
+
+    name = DEVICE_PINNED
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        # From ordinary memory a copy has to be done when it returns; to pinned memory a device may copy on its own time.
+        assert self._token is not None
+        apart = [Slot(slot.spec, np.empty_like(slot.array), slot.value, slot.stays) for slot in self._outs]
+        candidates = [(RUN, None), (SYNCHRONIZE, self._binding.synchronize_outputs)]
+        self.download_fence = prove(self._download, candidates, _download(self._memory, apart), self._token)
+        self._download = _then(self._download, self.download_fence.wait)
+
+
 class ResidentMode(BoundMode):
     """Device tensors, copied in once before and out once after all runs."""
 
@@ -285,17 +336,26 @@ def make_mode(name: str, model: Model, data: Data) -> Mode:
     if reason is not None:
         raise Unsupported(f"{model.provider.name} offers {reason} on this device")
     memory, shared = device_memory(model.provider), host_accessible_memory(model.provider)
+    if name == CPU_PINNED:
+        assert shared is not None
+        return CpuPinnedMode(model, data, shared)
     if name == HOST_ACCESSIBLE:
         place = shared or memory  # without a device all memory is accessible to the host
         assert place is not None
         return HostAccessibleMode(model, data, place, memory or place)
     assert memory is not None
+    if name == DEVICE_PINNED:
+        return DevicePinnedMode(model, data, memory, memory, shared)
     kind = DeviceMode if name == DEVICE else ResidentMode
     return kind(model, data, memory, memory)
 
 
 def unsupported_reason(name: str, provider: Provider) -> str | None:
     """What an EP lacks for a mode, whatever the model; None if it can do it."""
+    if name in PINNED_MODES and host_accessible_memory(provider) is None:
+        return "no HOST_ACCESSIBLE (pinned) memory"
+    if name == CPU_PINNED:
+        return None
     if name == CPU or provider.computes_on_host:
         return None
     if name == HOST_ACCESSIBLE:
@@ -330,13 +390,23 @@ def differences(mode: Mode, model: Model, data: Data, rtol: float | None, atol: 
     return None
 
 
+def _refuse_strings(specs: Iterable[TensorSpec]) -> None:
+    for spec in specs:
+        if spec.is_string:
+            raise Unsupported(f"{spec.name!r} is a tensor of strings, which only mode cpu can hold")
+
+
 def _upload(memory: Memory, slots: list[Slot]) -> Copy:
     moved = [slot for slot in slots if not slot.stays]
+    if all(slot.pinned is not None for slot in moved):
+        return copy_tensors([slot.pinned for slot in moved], [slot.value for slot in moved])
     return memory.upload([s.spec for s in moved], [s.array for s in moved], [s.value for s in moved])
 
 
 def _download(memory: Memory, slots: list[Slot]) -> Copy:
     moved = [slot for slot in slots if not slot.stays]
+    if all(slot.pinned is not None for slot in moved):
+        return copy_tensors([slot.value for slot in moved], [slot.pinned for slot in moved])
     return memory.download([s.spec for s in moved], [s.value for s in moved], [s.array for s in moved])
 
 
