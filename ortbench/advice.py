@@ -29,9 +29,10 @@ def _of_modes(result: Result) -> list[str]:
 
 
 def _on_host(result: Result) -> str:
+    outputs = "outputs that ONNX Runtime allocates" if result.target.get("dynamic_outputs") else "preallocated outputs"
     return (
         f"{result.target['ep']} computes in host memory: nothing is copied to a device. The device modes are IO binding "
-        "with preallocated outputs, their copies are numpy's, so the differences show the cost of calls, of allocating "
+        f"with {outputs}, their copies are numpy's, so the differences show the cost of calls, of allocating "
         "outputs and of host copies, not of a transfer."
     )
 

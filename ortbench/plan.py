@@ -19,6 +19,7 @@ PINNED_MODES = (
     DEVICE_PINNED,
 )  # as cpu and device, the host's side in memory that the device reaches itself
 OPTIONAL_MODES = PINNED_MODES
+DYNAMIC_MODES = (DEVICE, RESIDENT, DEVICE_PINNED)  # whose outputs can be left for ORT to allocate
 CPU_TENSOR_MODES = (CPU, CPU_PINNED)  # what their runs copy is known by difference only
 MODES = (*USUAL_MODES, *OPTIONAL_MODES)
 
@@ -50,6 +51,7 @@ class Target:
         threads: intra-op threads; None leaves ORT's default.
         opt_level: graph optimisation level, one of `OPT_LEVELS`.
         require_placement: nodes that stay on the CPU are an error.
+        dynamic_outputs: in `DYNAMIC_MODES` outputs are bound without a shape, and ORT allocates them in each run.
     """
 
     ep: str = "auto"
@@ -60,6 +62,7 @@ class Target:
     threads: int | None = None
     opt_level: str = "all"
     require_placement: bool = False
+    dynamic_outputs: bool = False
 
 
 @dataclass(frozen=True)

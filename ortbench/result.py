@@ -3,7 +3,7 @@
 Schema 1. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do not know.
 
 Top level: ``schema_version``, ``tool`` (name, version), ``created`` (UTC, ISO 8601), ``command``, ``environment``,
-``model`` (path, sha256, inputs, outputs), ``target`` (ep, device, memory, fence, ep_options, …), ``placement`` (nodes
+``model`` (path, sha256, inputs, outputs), ``target`` (ep, device, memory, fence, ep_options, …: see below), ``placement`` (nodes
 per EP, memcpy_nodes), ``setup`` (session_ns, seed, run_id: results of one run, whose blocks alternated, share it),
 ``stopped``, ``warnings`` (code, message), ``cases``, and with ``--nodes`` ``nodes`` (else null).
 
@@ -21,6 +21,9 @@ nothing of them is in any case. Medians over the runs: ``ns`` in a run, ``share`
   (``start``, ``end``, ``middle``, ``apart``; see `ortbench.islands.position`), ``node_ns``, ``to_host`` and ``from_host``
   (Memcpy nodes that it forces), ``bytes`` and ``memcpy_ns`` of these, ``ns`` of both, ``share``.
 - ``problem``: why tensors, ``forced_by`` and islands are not known, else null.
+
+Of ``target``: ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device``, ``device-resident`` and
+``device-pinned`` in each run (false: they were bound preallocated).
 
 A case is one mode: see `Case`. Durations are integer nanoseconds, sizes bytes.
 """

@@ -169,6 +169,7 @@ class Side:
             "session_config": dict(plan.target.session_config),
             "threads": plan.target.threads,
             "opt_level": plan.target.opt_level,
+            "dynamic_outputs": plan.target.dynamic_outputs,
         }
         result.placement = opened["placement"]
         result.setup = {

@@ -193,6 +193,7 @@ _OPTIONS: dict[str, _Scalar] = {
     "threads": _whole,
     "opt-level": _text,
     "require-placement": _flag,
+    "dynamic-outputs": _flag,
     "timeout": _number,
 }
 _OPTION_TABLES: dict[str, _Entry] = {

@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
@@ -180,7 +180,10 @@ class Worker:
 
         if self._model.provider.computes_on_host or device_memory(self._model.provider) is None:
             return prove_zero_copy(made, None, self._model.provider.computes_on_host).to_dict()
-        resident = self._modes.get(RESIDENT) or modes.make_mode(RESIDENT, self._model, self._data)
+        resident = self._modes.get(RESIDENT)
+        if resident is None or self._model.target.dynamic_outputs:  # allocating outputs would be in the comparison
+            plain = replace(self._model, target=replace(self._model.target, dynamic_outputs=False))
+            resident = modes.make_mode(RESIDENT, plain, self._data)
         assert isinstance(resident, modes.ResidentMode)
         return prove_zero_copy(made, resident, on_host=False).to_dict()
 

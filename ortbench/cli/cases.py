@@ -148,6 +148,7 @@ class _Maker:
                 self._get("threads"),
                 self._get("opt-level", Target.opt_level),
                 self._get("require-placement", False),
+                self._get("dynamic-outputs", False),
             )
             inputs = inputs_of(
                 self._get("input"),

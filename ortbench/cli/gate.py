@@ -16,6 +16,7 @@ from ortbench.cli.options import (
     Baseline,
     Device,
     Dim,
+    DynamicOutputs,
     Ep,
     EpLibrary,
     EpOption,
@@ -133,6 +134,7 @@ def gate(
     threads: Threads = None,
     opt_level: OptLevel = "all",
     require_placement: RequirePlacement = False,
+    dynamic_outputs: DynamicOutputs = False,
     timeout: Timeout = 600.0,
     out: Out = REPORTS,
     json_out: JsonOut = None,
@@ -175,7 +177,9 @@ def gate(
         raise BadInput("a live gate measures its baseline itself: leave --baseline out or name a result file")
     plan = Plan(
         model=model,
-        target=target_of(ep, ep_library, device, ep_option, session_config, threads, opt_level, require_placement),
+        target=target_of(
+            ep, ep_library, device, ep_option, session_config, threads, opt_level, require_placement, dynamic_outputs
+        ),
         inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
         modes=modes_needed(mode, added, limits),
         loop=live_loop(warmup, duration, limits),
@@ -201,7 +205,7 @@ def gate(
 
 _LIVE_ONLY = (
     "ep", "ep_library", "ep_option", "device", "pinned", "input", "expect", "shape", "dim", "range_", "seed", "rtol", "atol",
-    "warmup", "duration", "session_config", "threads", "opt_level", "require_placement", "timeout", "out",
+    "warmup", "duration", "session_config", "threads", "opt_level", "require_placement", "dynamic_outputs", "timeout", "out",
 )  # fmt: skip
 
 

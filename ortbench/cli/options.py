@@ -98,6 +98,10 @@ OptLevel = Annotated[
     str, typer.Option("--opt-level", metavar="LEVEL", help=f"Graph optimisation: {', '.join(OPT_LEVELS)}.")
 ]
 RequirePlacement = Annotated[bool, typer.Option("--require-placement", help="Fail if nodes stay on the CPU.")]
+DynamicOutputs = Annotated[
+    bool,
+    typer.Option("--dynamic-outputs", help="Bind outputs without a shape: ONNX Runtime allocates them in each run."),
+]
 Timeout = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", help="Longest wait for one answer of the worker.")
 ]
@@ -202,6 +206,7 @@ def target_of(
     threads: int | None,
     opt_level: str,
     require_placement: bool,
+    dynamic_outputs: bool,
 ) -> Target:
     """The target that options describe. An EP that is a path is a plugin EP's library.
 
@@ -221,6 +226,7 @@ def target_of(
         threads=threads,
         opt_level=opt_level,
         require_placement=require_placement,
+        dynamic_outputs=dynamic_outputs,
     )
 
 

@@ -15,6 +15,7 @@ from ortbench.cli.options import (
     Atol,
     Device,
     Dim,
+    DynamicOutputs,
     Ep,
     EpLibrary,
     EpOption,
@@ -82,6 +83,7 @@ def profile(
     threads: Threads = None,
     opt_level: OptLevel = "all",
     require_placement: RequirePlacement = False,
+    dynamic_outputs: DynamicOutputs = False,
     attach_only: Annotated[
         bool,
         typer.Option("--attach-only", help="Do not start nsys: run the session for a profiler that is attached."),
@@ -94,7 +96,9 @@ def profile(
     """Run a short session made for a timeline, under Nsight Systems where it is installed."""
     plan = Plan(
         model=model,
-        target=target_of(ep, ep_library, device, ep_option, session_config, threads, opt_level, require_placement),
+        target=target_of(
+            ep, ep_library, device, ep_option, session_config, threads, opt_level, require_placement, dynamic_outputs
+        ),
         inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
         modes=modes_of(mode, added_modes(pinned)),
         loop=Loop(warmup=warmup, iterations=iterations, in_order=True),

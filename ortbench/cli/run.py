@@ -17,6 +17,7 @@ from ortbench.cli.options import (
     Atol,
     Device,
     Dim,
+    DynamicOutputs,
     EpLibrary,
     EpOption,
     Expect,
@@ -89,6 +90,7 @@ def run(
     threads: Threads = None,
     opt_level: OptLevel = "all",
     require_placement: RequirePlacement = False,
+    dynamic_outputs: DynamicOutputs = False,
     nodes: Annotated[
         bool,
         typer.Option("--nodes", help="Then profile some runs: time by operator and EP, copies inside the graph."),
@@ -121,7 +123,9 @@ def run(
     plans = []
     for name in eps:
         own = options_for(name, eps, ep_option) if len(eps) > 1 else ep_option
-        target = target_of(name, ep_library, device, own, session_config, threads, opt_level, require_placement)
+        target = target_of(
+            name, ep_library, device, own, session_config, threads, opt_level, require_placement, dynamic_outputs
+        )
         plans.append(
             Plan(
                 model,

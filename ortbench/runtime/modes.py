@@ -14,8 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from ortbench.errors import BenchmarkFailed, Unsupported
-from ortbench.plan import CPU, CPU_PINNED, DEVICE, DEVICE_PINNED, HOST_ACCESSIBLE, PINNED_MODES, RESIDENT
+from ortbench.plan import CPU, CPU_PINNED, DEVICE, DEVICE_PINNED, DYNAMIC_MODES, HOST_ACCESSIBLE, PINNED_MODES, RESIDENT
 from ortbench.runtime import outputs as output_arrays
+from ortbench.runtime.dynamic import DynamicOutputs, Target
 from ortbench.runtime.fence import RUN, SYNCHRONIZE, Fence, prove
 from ortbench.runtime.memory import Copy, EpDeviceMemory, Memory, copy_tensors, device_memory, host_accessible_memory
 from ortbench.runtime.providers import Provider
@@ -110,7 +111,7 @@ class Slot:
     Attributes:
         spec: its name, dtype and shape.
         array: its host side.
-        value: the OrtValue that is bound.
+        value: the OrtValue that is bound; None for an output that ORT allocates.
         stays: the session wants it in ordinary host memory (a shape, say): `value` is then over `array` itself and
             nothing is copied; on the device it would cost a copy back inside every run.
         pinned: the value in pinned memory that `array` looks into; None where `array` is in ordinary host memory.
@@ -146,25 +147,35 @@ class BoundMode:
         sources = [data.arrays[spec.name] for spec in model.inputs]
         self._ins = [self._slot(*item) for item in zip(model.inputs, sources, in_host, strict=True)]
         blank = [np.empty_like(array) for array in data.reference]
-        self._outs = [self._slot(*item) for item in zip(model.outputs, blank, out_host, strict=True)]
+        dynamic = model.target.dynamic_outputs and self.name in DYNAMIC_MODES
+        self._outs = [
+            self._slot(*item, allocate=not dynamic) for item in zip(model.outputs, blank, out_host, strict=True)
+        ]
         self._out_arrays = [slot.array for slot in self._outs]
         self._binding = model.session.io_binding()
         for slot in self._ins:
             self._binding.bind_ortvalue_input(slot.spec.name, slot.value)
-        for slot in self._outs:
-            self._binding.bind_ortvalue_output(slot.spec.name, slot.value)
         self._upload = _upload(memory, self._ins)
-        self._download = _download(memory, self._outs)
-        self._run = model.native.run_with_iobinding
+        self._run: Callable[[Any, Any], object] = model.native.run_with_iobinding
         self._native_binding = self._binding._iobinding
+        self._dynamic: DynamicOutputs | None = None
+        if dynamic:
+            places = [Target(slot.spec, slot.array, slot.pinned, slot.stays) for slot in self._outs]
+            self._dynamic = DynamicOutputs(self._binding, self._run, memory, places)
+            self._run = self._dynamic.run
+            self._download: Copy = self._dynamic.download
+        else:
+            for slot in self._outs:
+                self._binding.bind_ortvalue_output(slot.spec.name, slot.value)
+            self._download = _download(memory, self._outs)
         self._token = _token(token_memory)
         self.upload_fence: Fence | None = None
         self._prepare()
 
-    def _slot(self, spec: TensorSpec, array: Array, wanted_in_host: bool) -> Slot:
+    def _slot(self, spec: TensorSpec, array: Array, wanted_in_host: bool, allocate: bool = True) -> Slot:
         if wanted_in_host and self._memory.kind != "host":
             return Slot(spec, array, host_value(spec, array), stays=True)
-        bound = self._memory.allocate(spec, array.shape)
+        bound = self._memory.allocate(spec, array.shape) if allocate else None
         if self._pinned is None:
             return Slot(spec, array, bound, stays=False)
         value = self._pinned.allocate(spec, array.shape)
@@ -216,6 +227,9 @@ class BoundMode:
         return _then(self._upload, self.upload_fence.wait)
 
     def poison(self) -> None:
+        if self._dynamic is not None:
+            self._dynamic.poison(self._data.reference)
+            return
         poisons = [output_arrays.poison(array) for array in self._data.reference]
         moved = [
             Slot(slot.spec, array, slot.value, slot.stays) for slot, array in zip(self._outs, poisons, strict=True)
@@ -226,7 +240,11 @@ class BoundMode:
 
     def outputs(self) -> list[Array]:
         self._download()
-        return self._out_arrays
+        return self._left()
+
+    def _left(self) -> list[Array]:
+        """The outputs on the host."""
+        return self._out_arrays if self._dynamic is None else self._dynamic.arrays()
 
 
 class DeviceMode(BoundMode):
@@ -258,7 +276,7 @@ class DeviceMode(BoundMode):
         return [*upload, *super().steps(), ("download", self._download)]
 
     def outputs(self) -> list[Array]:
-        return self._out_arrays  # every run leaves them in host memory; another copy would hide one that was late
+        return self._left()  # every run leaves them in host memory; another copy would hide one that was late
 
 
 class DevicePinnedMode(DeviceMode):
@@ -272,12 +290,18 @@ class DevicePinnedMode(DeviceMode):
 
     def _prepare(self) -> None:
         super()._prepare()
-        # From ordinary memory a copy has to be done when it returns; to pinned memory a device may copy on its own time.
+        # To ordinary memory a copy is done when it returns; to pinned memory a device may copy on its own time.
         assert self._token is not None
-        apart = [Slot(slot.spec, np.empty_like(slot.array), slot.value, slot.stays) for slot in self._outs]
         candidates = [(RUN, None), (SYNCHRONIZE, self._binding.synchronize_outputs)]
-        self.download_fence = prove(self._download, candidates, _download(self._memory, apart), self._token)
+        self.download_fence = prove(self._download, candidates, self._read_back(), self._token)
         self._download = _then(self._download, self.download_fence.wait)
+
+    def _read_back(self) -> Copy:
+        """A download to ordinary memory."""
+        if self._dynamic is not None:
+            return self._token or self._download
+        apart = [Slot(slot.spec, np.empty_like(slot.array), slot.value, slot.stays) for slot in self._outs]
+        return _download(self._memory, apart)
 
 
 class ResidentMode(BoundMode):

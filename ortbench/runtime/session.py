@@ -41,6 +41,7 @@ class Model:
         session: onnxruntime's InferenceSession.
         native: the session object under it: the same calls without Python's checks.
         provider: the EP.
+        target: what was asked for.
         inputs, outputs: what the model takes and gives.
         session_ns: how long the session took to create.
     """
@@ -48,6 +49,7 @@ class Model:
     session: Any
     native: Any
     provider: Provider
+    target: Target
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     session_ns: int
@@ -133,7 +135,9 @@ def open_model(
         raise BenchmarkFailed(
             f"{provider.name} does not load; ONNX Runtime would have used the CPU instead. {_why(provider)}"
         )
-    return Model(session, session._sess, provider, specs(session.get_inputs()), specs(session.get_outputs()), took)
+    return Model(
+        session, session._sess, provider, target, specs(session.get_inputs()), specs(session.get_outputs()), took
+    )
 
 
 def _options(target: Target, provider: Provider) -> Any:
