@@ -24,8 +24,15 @@ def _of_modes(result: Result) -> list[str]:
     if all(case.median("total") is None for case in result.cases):
         return []
     if result.target["memory"]["kind"] == "host":
-        return [_on_host(result), *_fastest(result)]
-    return [*_copy_share(result), *_fastest(result), *_residency(result), *_pinned(result), *_zero_copy(result)]
+        return [_on_host(result), *_fastest(result), *_external(result)]
+    return [
+        *_copy_share(result),
+        *_fastest(result),
+        *_residency(result),
+        *_pinned(result),
+        *_zero_copy(result),
+        *_external(result),
+    ]
 
 
 def _on_host(result: Result) -> str:
@@ -112,6 +119,15 @@ def _copies_ns(case: Case | None) -> int | None:
 def _zero_copy(result: Result) -> list[str]:
     measured = [case for case in result.cases if case.status == OK and case.median("total") is not None]
     return [_zero_copy_of(case) for case in measured if case.zero_copy is not None]
+
+
+def _external(result: Result) -> list[str]:
+    found = [(case.mode, case.external) for case in result.cases if case.status == OK and case.external is not None]
+    return [
+        f"{mode}: inputs in {it['library']}'s memory ({it['place']}); that they are not copied is "
+        f"{'' if it['proved'] else 'not '}proved ({it['how']})."
+        for mode, it in found
+    ]
 
 
 def _zero_copy_of(case: Case) -> str:

@@ -111,6 +111,7 @@ def changes(one: Result, other: Result) -> list[str]:
         ("threads", one.target.get("threads"), other.target.get("threads")),
         ("optimisation", one.target.get("opt_level"), other.target.get("opt_level")),
         ("dynamic outputs", one.target.get("dynamic_outputs", False), other.target.get("dynamic_outputs", False)),
+        ("memory of inputs", one.target.get("external"), other.target.get("external")),
         ("Python", one.environment.get("python"), other.environment.get("python")),
         ("OS", one.environment.get("os"), other.environment.get("os")),
     ):

@@ -20,6 +20,7 @@ PINNED_MODES = (
 )  # as cpu and device, the host's side in memory that the device reaches itself
 OPTIONAL_MODES = PINNED_MODES
 DYNAMIC_MODES = (DEVICE, RESIDENT, DEVICE_PINNED)  # whose outputs can be left for ORT to allocate
+EXTERNAL_MODES = (DEVICE, RESIDENT)  # whose inputs can be in memory of another library
 CPU_TENSOR_MODES = (CPU, CPU_PINNED)  # what their runs copy is known by difference only
 MODES = (*USUAL_MODES, *OPTIONAL_MODES)
 
@@ -35,6 +36,7 @@ PHASES = {
 
 CPU_EP = "CPUExecutionProvider"
 
+EXTERNAL_LIBRARIES = ("numpy", "torch", "cupy")
 OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
 
 
@@ -51,6 +53,7 @@ class Target:
         threads: intra-op threads; None leaves ORT's default.
         opt_level: graph optimisation level, one of `OPT_LEVELS`.
         require_placement: nodes that stay on the CPU are an error.
+        external: one of `EXTERNAL_LIBRARIES`, in whose memory the inputs of `EXTERNAL_MODES` are; None for the EP's own.
         dynamic_outputs: in `DYNAMIC_MODES` outputs are bound without a shape, and ORT allocates them in each run.
     """
 
@@ -63,6 +66,7 @@ class Target:
     opt_level: str = "all"
     require_placement: bool = False
     dynamic_outputs: bool = False
+    external: str | None = None
 
 
 @dataclass(frozen=True)
@@ -292,6 +296,10 @@ def check(plan: Plan) -> None:
         raise BadInput(f"--timeout {plan.timeout_s:g}: must be above zero seconds")
     if plan.target.opt_level not in OPT_LEVELS:
         raise BadInput(f"--opt-level {plan.target.opt_level!r}: choose from {', '.join(OPT_LEVELS)}")
+    if plan.target.external not in (None, *EXTERNAL_LIBRARIES):
+        raise BadInput(f"--external {plan.target.external!r}: choose from {', '.join(EXTERNAL_LIBRARIES)}")
+    if plan.target.external is not None and not set(plan.modes) & set(EXTERNAL_MODES):
+        raise BadInput(f"--external is for the modes {' and '.join(EXTERNAL_MODES)}: ask for one of them")
     if plan.target.threads is not None and plan.target.threads < 1:
         raise BadInput(f"--threads {plan.target.threads}: at least one")
     if plan.target.device is not None and plan.target.device < 0:

@@ -23,7 +23,8 @@ nothing of them is in any case. Medians over the runs: ``ns`` in a run, ``share`
 - ``problem``: why tensors, ``forced_by`` and islands are not known, else null.
 
 Of ``target``: ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device``, ``device-resident`` and
-``device-pinned`` in each run (false: they were bound preallocated).
+``device-pinned`` in each run (false: they were bound preallocated); ``external``: the library in whose memory the inputs of ``device`` and
+``device-resident`` were, or null.
 
 A case is one mode: see `Case`. Durations are integer nanoseconds, sizes bytes.
 """
@@ -58,6 +59,7 @@ class Case:
         bytes_in, bytes_out: copied to and from the device per run, bytes; None where not known.
         outputs_match: whether the outputs are those of the other modes (and of ``--expect``); None if not compared.
         zero_copy: ``{proved, how}`` for ``host-accessible``; else None.
+        external: with ``--external`` ``{library, place, proved, how}``: whether runs read the library's own memory; else None.
         vs_cpu: ``{ratio, ci95}``: how many times as fast as mode ``cpu`` (above 1 is faster), over paired blocks.
         phases: ``upload``, ``inference``, ``download``, ``total``: statistics, or None where the mode has no such phase.
         derived: ``{copies_ns, inference_ns}`` for ``cpu`` and ``cpu-pinned``: differences of medians, not measurements.
@@ -76,6 +78,7 @@ class Case:
     bytes_out: int | None = None
     outputs_match: bool | None = None
     zero_copy: dict[str, Any] | None = None
+    external: dict[str, Any] | None = None
     vs_cpu: dict[str, Any] | None = None
     phases: dict[str, Stats | None] = field(default_factory=lambda: dict.fromkeys(PHASE_NAMES))
     derived: dict[str, int] | None = None

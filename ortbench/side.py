@@ -170,6 +170,7 @@ class Side:
             "threads": plan.target.threads,
             "opt_level": plan.target.opt_level,
             "dynamic_outputs": plan.target.dynamic_outputs,
+            "external": plan.target.external,
         }
         result.placement = opened["placement"]
         result.setup = {
@@ -241,6 +242,7 @@ class Side:
             self._prepared[mode] = answer
             case.bytes_in, case.bytes_out = answer["bytes_in"], answer["bytes_out"]
             case.fence, case.zero_copy = answer["fence"], answer["zero_copy"]
+            case.external = answer["external"]
             case.outputs_match = True
 
     def reject(self, reason: str) -> None:

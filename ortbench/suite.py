@@ -194,6 +194,7 @@ _OPTIONS: dict[str, _Scalar] = {
     "opt-level": _text,
     "require-placement": _flag,
     "dynamic-outputs": _flag,
+    "external": _text,
     "timeout": _number,
 }
 _OPTION_TABLES: dict[str, _Entry] = {

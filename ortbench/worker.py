@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ortbench.environment import is_profiled
-from ortbench.errors import OrtbenchError, Unsupported, ort_text
+from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported, ort_text
 from ortbench.schedule import TOTAL
 
 WARMUP_NS = 500_000_000
@@ -75,11 +75,13 @@ class Worker:
         """Load the EP, create the session, make inputs and reference outputs."""
         stages = _Stages()
         from ortbench.plan import inputs_from, target_from
-        from ortbench.runtime import memory, nodes, providers, session
+        from ortbench.runtime import external, memory, nodes, providers, session
 
         _quiet_ort()
         self._request = inputs_from(inputs)
         wanted = target_from(target)
+        if wanted.external is not None:
+            external.check(wanted.external)
         provider = providers.find(wanted)
         stages.done("loading ONNX Runtime and the EP")
         self._model = session.open_model(model, wanted, provider)
@@ -151,6 +153,9 @@ class Worker:
         zero_copy = self._zero_copy(made) if isinstance(made, modes.HostAccessibleMode) else None
         if zero_copy is not None:
             stages.done("proving zero-copy")
+        external = self._external(made) if isinstance(made, modes.BoundMode) and made.external is not None else None
+        if external is not None:
+            stages.done("proving that external memory is not copied")
         estimates = {
             phase: _warm_up(call, warmup, WARMUP_NS if phase == TOTAL else WARMUP_NS // 5)
             for phase, call in made.phases().items()
@@ -168,6 +173,7 @@ class Worker:
                 "download": download and download.to_dict(),
             },
             "zero_copy": zero_copy,
+            "external": external,
             "estimates_ns": estimates,
             "stages": stages.spans,
         }
@@ -181,11 +187,23 @@ class Worker:
         if self._model.provider.computes_on_host or device_memory(self._model.provider) is None:
             return prove_zero_copy(made, None, self._model.provider.computes_on_host).to_dict()
         resident = self._modes.get(RESIDENT)
-        if resident is None or self._model.target.dynamic_outputs:  # allocating outputs would be in the comparison
-            plain = replace(self._model, target=replace(self._model.target, dynamic_outputs=False))
-            resident = modes.make_mode(RESIDENT, plain, self._data)
+        plain = replace(self._model.target, dynamic_outputs=False, external=None)
+        if resident is None or plain != self._model.target:  # what is compared must differ in the memory alone
+            resident = modes.make_mode(RESIDENT, replace(self._model, target=plain), self._data)
         assert isinstance(resident, modes.ResidentMode)
         return prove_zero_copy(made, resident, on_host=False).to_dict()
+
+    def _external(self, made: Any) -> Answer:
+        from ortbench.runtime.inplace import follows
+
+        if not made.external.same_addresses():
+            return {**made.external.describe(), "proved": False, "how": "the bound addresses are not the library's"}
+        tolerances = self._request.rtol, self._request.atol
+        found = follows(made, self._model, self._data, made.external.write, *tolerances)
+        if found.wrong is not None:
+            raise BenchmarkFailed(f"{found.wrong} (after inputs were written through {self._model.target.external})")
+        how = f"the addresses are the library's; {found.how}"
+        return {**made.external.describe(), "proved": found.proved, "how": how}
 
     def block(self, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> Answer:
         """Time one block; for a timeline also say when each sample began."""

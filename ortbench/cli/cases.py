@@ -149,6 +149,7 @@ class _Maker:
                 self._get("opt-level", Target.opt_level),
                 self._get("require-placement", False),
                 self._get("dynamic-outputs", False),
+                self._get("external"),
             )
             inputs = inputs_of(
                 self._get("input"),

@@ -21,6 +21,7 @@ from ortbench.cli.options import (
     EpLibrary,
     EpOption,
     Expect,
+    External,
     Force,
     Input,
     JsonOut,
@@ -135,6 +136,7 @@ def gate(
     opt_level: OptLevel = "all",
     require_placement: RequirePlacement = False,
     dynamic_outputs: DynamicOutputs = False,
+    external: External = None,
     timeout: Timeout = 600.0,
     out: Out = REPORTS,
     json_out: JsonOut = None,
@@ -178,7 +180,16 @@ def gate(
     plan = Plan(
         model=model,
         target=target_of(
-            ep, ep_library, device, ep_option, session_config, threads, opt_level, require_placement, dynamic_outputs
+            ep,
+            ep_library,
+            device,
+            ep_option,
+            session_config,
+            threads,
+            opt_level,
+            require_placement,
+            dynamic_outputs,
+            external,
         ),
         inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
         modes=modes_needed(mode, added, limits),
@@ -205,7 +216,7 @@ def gate(
 
 _LIVE_ONLY = (
     "ep", "ep_library", "ep_option", "device", "pinned", "input", "expect", "shape", "dim", "range_", "seed", "rtol", "atol",
-    "warmup", "duration", "session_config", "threads", "opt_level", "require_placement", "dynamic_outputs", "timeout", "out",
+    "warmup", "duration", "session_config", "threads", "opt_level", "require_placement", "dynamic_outputs", "external", "timeout", "out",
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import typer
 
 from ortbench.errors import BadInput
 from ortbench.plan import (
+    EXTERNAL_LIBRARIES,
     MODES,
     OPT_LEVELS,
     OPTIONAL_MODES,
@@ -101,6 +102,12 @@ RequirePlacement = Annotated[bool, typer.Option("--require-placement", help="Fai
 DynamicOutputs = Annotated[
     bool,
     typer.Option("--dynamic-outputs", help="Bind outputs without a shape: ONNX Runtime allocates them in each run."),
+]
+External = Annotated[
+    str | None,
+    typer.Option(
+        "--external", metavar="LIB", help=f"Bind inputs in another library's memory: {', '.join(EXTERNAL_LIBRARIES)}."
+    ),
 ]
 Timeout = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", help="Longest wait for one answer of the worker.")
@@ -207,6 +214,7 @@ def target_of(
     opt_level: str,
     require_placement: bool,
     dynamic_outputs: bool,
+    external: str | None,
 ) -> Target:
     """The target that options describe. An EP that is a path is a plugin EP's library.
 
@@ -227,6 +235,7 @@ def target_of(
         opt_level=opt_level,
         require_placement=require_placement,
         dynamic_outputs=dynamic_outputs,
+        external=external,
     )
 
 

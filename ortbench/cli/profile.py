@@ -20,6 +20,7 @@ from ortbench.cli.options import (
     EpLibrary,
     EpOption,
     Expect,
+    External,
     Input,
     JsonOut,
     Mode,
@@ -84,6 +85,7 @@ def profile(
     opt_level: OptLevel = "all",
     require_placement: RequirePlacement = False,
     dynamic_outputs: DynamicOutputs = False,
+    external: External = None,
     attach_only: Annotated[
         bool,
         typer.Option("--attach-only", help="Do not start nsys: run the session for a profiler that is attached."),
@@ -97,7 +99,16 @@ def profile(
     plan = Plan(
         model=model,
         target=target_of(
-            ep, ep_library, device, ep_option, session_config, threads, opt_level, require_placement, dynamic_outputs
+            ep,
+            ep_library,
+            device,
+            ep_option,
+            session_config,
+            threads,
+            opt_level,
+            require_placement,
+            dynamic_outputs,
+            external,
         ),
         inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
         modes=modes_of(mode, added_modes(pinned)),

@@ -21,6 +21,7 @@ from ortbench.cli.options import (
     EpLibrary,
     EpOption,
     Expect,
+    External,
     Input,
     JsonOut,
     JunitOut,
@@ -91,6 +92,7 @@ def run(
     opt_level: OptLevel = "all",
     require_placement: RequirePlacement = False,
     dynamic_outputs: DynamicOutputs = False,
+    external: External = None,
     nodes: Annotated[
         bool,
         typer.Option("--nodes", help="Then profile some runs: time by operator and EP, copies inside the graph."),
@@ -124,7 +126,16 @@ def run(
     for name in eps:
         own = options_for(name, eps, ep_option) if len(eps) > 1 else ep_option
         target = target_of(
-            name, ep_library, device, own, session_config, threads, opt_level, require_placement, dynamic_outputs
+            name,
+            ep_library,
+            device,
+            own,
+            session_config,
+            threads,
+            opt_level,
+            require_placement,
+            dynamic_outputs,
+            external,
         )
         plans.append(
             Plan(

@@ -14,9 +14,20 @@ from typing import Any, Protocol
 import numpy as np
 
 from ortbench.errors import BenchmarkFailed, Unsupported
-from ortbench.plan import CPU, CPU_PINNED, DEVICE, DEVICE_PINNED, DYNAMIC_MODES, HOST_ACCESSIBLE, PINNED_MODES, RESIDENT
+from ortbench.plan import (
+    CPU,
+    CPU_PINNED,
+    DEVICE,
+    DEVICE_PINNED,
+    DYNAMIC_MODES,
+    EXTERNAL_MODES,
+    HOST_ACCESSIBLE,
+    PINNED_MODES,
+    RESIDENT,
+)
 from ortbench.runtime import outputs as output_arrays
 from ortbench.runtime.dynamic import DynamicOutputs, Target
+from ortbench.runtime.external import ExternalInputs
 from ortbench.runtime.fence import RUN, SYNCHRONIZE, Fence, prove
 from ortbench.runtime.memory import Copy, EpDeviceMemory, Memory, copy_tensors, device_memory, host_accessible_memory
 from ortbench.runtime.providers import Provider
@@ -127,6 +138,9 @@ class Slot:
 class BoundMode:
     """What all modes with IO binding share: values in `memory`, bound once, with preallocated outputs.
 
+    Attributes:
+        external: the inputs, where they are in another library's memory.
+
     Args:
         model, data: what runs, and with what.
         memory: of what is bound.
@@ -145,7 +159,9 @@ class BoundMode:
         in_host = model.on_host(model.session.get_input_memory_infos())
         out_host = model.on_host(model.session.get_output_memory_infos())
         sources = [data.arrays[spec.name] for spec in model.inputs]
-        self._ins = [self._slot(*item) for item in zip(model.inputs, sources, in_host, strict=True)]
+        library = model.target.external if self.name in EXTERNAL_MODES else None
+        self.external = None if library is None else ExternalInputs(library, model.provider)
+        self._ins = [self._in_slot(*item) for item in zip(model.inputs, sources, in_host, strict=True)]
         blank = [np.empty_like(array) for array in data.reference]
         dynamic = model.target.dynamic_outputs and self.name in DYNAMIC_MODES
         self._outs = [
@@ -171,6 +187,11 @@ class BoundMode:
         self._token = _token(token_memory)
         self.upload_fence: Fence | None = None
         self._prepare()
+
+    def _in_slot(self, spec: TensorSpec, array: Array, wanted_in_host: bool) -> Slot:
+        if self.external is None or (wanted_in_host and self._memory.kind != "host"):
+            return self._slot(spec, array, wanted_in_host)
+        return Slot(spec, array, self.external.wrap(spec, array), stays=False)
 
     def _slot(self, spec: TensorSpec, array: Array, wanted_in_host: bool, allocate: bool = True) -> Slot:
         if wanted_in_host and self._memory.kind != "host":
@@ -239,6 +260,13 @@ class BoundMode:
             slot.array[...] = array
 
     def outputs(self) -> list[Array]:
+        self._download()
+        return self._left()
+
+    def run_as_bound(self) -> list[Array]:
+        """The outputs of one run on what is in the bound memory now, in host memory."""
+        call, a, b = self._fenced_run()
+        call(a, b)
         self._download()
         return self._left()
 

@@ -47,7 +47,7 @@ PACKAGES = {
 
 # EPs inside an onnxruntime wheel whose library can be registered like a plugin's, which gives them an EP device.
 _BUNDLED_LIBRARIES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "tensorrt"}
-_NVIDIA_EPS = {CUDA_EP, "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider"}
+NVIDIA_EPS = {CUDA_EP, "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider"}
 
 # The device names `OrtValue` knows for EPs that offer no EP device.
 NAMED_DEVICES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "cuda", "DmlExecutionProvider": "dml"}
@@ -163,7 +163,7 @@ def register(name: str, library: str) -> None:
     """
     if ep_devices(name):
         return
-    if name in _NVIDIA_EPS:
+    if name in NVIDIA_EPS:
         preload_nvidia()
     try:
         ort.register_execution_provider_library(name, library)
