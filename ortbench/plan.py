@@ -36,6 +36,15 @@ PHASES = {
 
 CPU_EP = "CPUExecutionProvider"
 
+# What --ep can be in place of an EP, and ORT's name of it in OrtExecutionProviderDevicePolicy.
+POLICIES = {
+    "prefer-gpu": "PREFER_GPU",
+    "prefer-npu": "PREFER_NPU",
+    "prefer-cpu": "PREFER_CPU",
+    "max-performance": "MAX_PERFORMANCE",
+    "max-efficiency": "MAX_EFFICIENCY",
+    "min-overall-power": "MIN_OVERALL_POWER",
+}
 EXTERNAL_LIBRARIES = ("numpy", "torch", "cupy")
 OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
 
@@ -45,7 +54,7 @@ class Target:
     """Which EP, on which device, with which session.
 
     Attributes:
-        ep: ``auto``, a short name, a full EP name, or a plugin EP package's name.
+        ep: ``auto``, a short name, a full EP name, a plugin EP package's name, or one of `POLICIES`, by which ORT chooses.
         library: path of a plugin EP library that is not a package.
         device: index among the devices of that EP; None takes its first GPU or NPU.
         options: EP options.
@@ -296,6 +305,10 @@ def check(plan: Plan) -> None:
         raise BadInput(f"--timeout {plan.timeout_s:g}: must be above zero seconds")
     if plan.target.opt_level not in OPT_LEVELS:
         raise BadInput(f"--opt-level {plan.target.opt_level!r}: choose from {', '.join(OPT_LEVELS)}")
+    if plan.target.ep in POLICIES:
+        for option, given in (("--device", plan.target.device is not None), ("--ep-option", bool(plan.target.options))):
+            if given:
+                raise BadInput(f"{option}: with --ep {plan.target.ep} ONNX Runtime chooses the EP, so leave it out")
     if plan.target.external not in (None, *EXTERNAL_LIBRARIES):
         raise BadInput(f"--external {plan.target.external!r}: choose from {', '.join(EXTERNAL_LIBRARIES)}")
     if plan.target.external is not None and not set(plan.modes) & set(EXTERNAL_MODES):

@@ -22,7 +22,8 @@ nothing of them is in any case. Medians over the runs: ``ns`` in a run, ``share`
   (Memcpy nodes that it forces), ``bytes`` and ``memcpy_ns`` of these, ``ns`` of both, ``share``.
 - ``problem``: why tensors, ``forced_by`` and islands are not known, else null.
 
-Of ``target``: ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device``, ``device-resident`` and
+Of ``target``: ``policy``: where ONNX Runtime chose the EP, what by (``PREFER_GPU`` …, else null; ``ep`` and ``device`` are
+what it chose, read from the session); ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device``, ``device-resident`` and
 ``device-pinned`` in each run (false: they were bound preallocated); ``external``: the library in whose memory the inputs of ``device`` and
 ``device-resident`` were, or null.
 

@@ -19,7 +19,7 @@ from ortbench.environment import load_average
 from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.gpus import Reading, what_moved
 from ortbench.pairs import block_medians, shared
-from ortbench.plan import CPU, CPU_TENSOR_MODES, HOST_ACCESSIBLE, RESIDENT, Plan
+from ortbench.plan import CPU, CPU_TENSOR_MODES, HOST_ACCESSIBLE, POLICIES, RESIDENT, Plan
 from ortbench.result import FAILED, OK, PHASE_NAMES, UNSUPPORTED, Case, Result
 from ortbench.schedule import TOTAL, Block
 from ortbench.stats import paired_ratio, summarise
@@ -160,6 +160,7 @@ class Side:
         result.target = {
             "ep": opened["ep"],
             "ep_requested": plan.target.ep,
+            "policy": POLICIES.get(plan.target.ep),
             "ep_library": opened["library"],
             "ep_version": opened["version"],
             "device": opened["device"],

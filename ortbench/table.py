@@ -340,9 +340,10 @@ def heading(result: Result) -> list[str]:
     target, environment = result.target, result.environment
     shapes = ", ".join(f"{tensor['name']} {_shape(tensor)}" for tensor in result.model["inputs"])
     ep = f"{target['ep']} {target['ep_version'] or ''}".strip()
+    chosen = f" (chosen by {target['policy']})" if target.get("policy") else ""
     lines = [
         f"{result.model['path']} ({shapes})",
-        f"{ep} on {device_name(result)}, ONNX Runtime {environment['onnxruntime']}",
+        f"{ep} on {device_name(result)}{chosen}, ONNX Runtime {environment['onnxruntime']}",
     ]
     if target["fence"] is not None:
         cost = f", {units.duration(target['fence']['cost_ns'])} of every run" if target["fence"]["cost_ns"] else ""

@@ -19,6 +19,7 @@ from ortbench.plan import (
     OPT_LEVELS,
     OPTIONAL_MODES,
     PINNED_MODES,
+    POLICIES,
     USUAL_MODES,
     Inputs,
     Loop,
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 
 EP_HELP = (
     "auto (the first with a GPU or NPU, else cpu), cpu, cuda, tensorrt, nv-tensorrt-rtx, webgpu, openvino, qnn, migraphx, "
-    "dml, a full name, an installed plugin package, or the path of a plugin EP's library"
+    "dml, a full name, an installed plugin package, the path of a plugin EP's library, or what ONNX Runtime is to choose by: "
+    f"{', '.join(POLICIES)}"
 )
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file.")]

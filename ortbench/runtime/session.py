@@ -18,7 +18,7 @@ from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.plan import CPU_EP, Inputs, Target
 from ortbench.runtime import inputs as input_arrays
 from ortbench.runtime import outputs as output_arrays
-from ortbench.runtime.providers import NAMED_DEVICES, Provider, bundled_library, load_problem
+from ortbench.runtime.providers import NAMED_DEVICES, Provider, bundled_library, load_problem, settle
 from ortbench.runtime.tensors import Array, TensorSpec, host_value, host_view, specs
 
 _OPT_LEVELS = {
@@ -117,7 +117,7 @@ def open_model(
     if content is not None:  # weights in files of their own stay where they are
         options.add_session_config_entry(_WEIGHTS_FOLDER, str(Path(path).absolute().parent))
     names: list[Any] | None = None
-    if provider.ep_device is None:
+    if provider.ep_device is None and provider.policy is None:
         own = dict(target.options)
         if provider.device_index:
             own["device_id"] = str(provider.device_index)
@@ -130,6 +130,8 @@ def open_model(
     except Exception as error:
         raise _session_error(error, path, provider) from None
     took = time.perf_counter_ns() - start
+    if provider.policy is not None:
+        settle(provider, session, target.library)
     if provider.name not in session.get_providers():
         # ORT only warns when a built-in EP does not load, and runs on the CPU.
         raise BenchmarkFailed(
@@ -150,7 +152,9 @@ def _options(target: Target, provider: Provider) -> Any:
         options.add_session_config_entry(_ASSIGNMENT, "1")
         for key, value in target.session_config.items():
             options.add_session_config_entry(key, value)
-        if provider.ep_device is not None:
+        if provider.policy is not None:
+            options.set_provider_selection_policy(provider.policy)
+        elif provider.ep_device is not None:
             options.add_provider_for_devices([provider.ep_device], target.options)
     except Exception as error:
         raise BadInput(f"the session options were refused: {ort_text(error)}") from None
