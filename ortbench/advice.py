@@ -32,6 +32,7 @@ def _of_modes(result: Result) -> list[str]:
         *_pinned(result),
         *_zero_copy(result),
         *_external(result),
+        *_graphs(result),
     ]
 
 
@@ -128,6 +129,17 @@ def _external(result: Result) -> list[str]:
         f"{'' if it['proved'] else 'not '}proved ({it['how']})."
         for mode, it in found
     ]
+
+
+def _graphs(result: Result) -> list[str]:
+    found = [(case.mode, case.graph) for case in result.cases if case.status == OK and case.graph is not None]
+    if not found:
+        return []
+    unproved = [f"{mode}: {graph['how']}" for mode, graph in found if not graph["proved"]]
+    said = (
+        f"Captured as graphs and replayed: {', '.join(mode for mode, _ in found)}; the other modes ran without capture."
+    )
+    return [said, *(f"That replays read new inputs is not proved ({words})." for words in unproved)]
 
 
 def _zero_copy_of(case: Case) -> str:

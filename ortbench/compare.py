@@ -112,6 +112,7 @@ def changes(one: Result, other: Result) -> list[str]:
         ("optimisation", one.target.get("opt_level"), other.target.get("opt_level")),
         ("dynamic outputs", one.target.get("dynamic_outputs", False), other.target.get("dynamic_outputs", False)),
         ("memory of inputs", one.target.get("external"), other.target.get("external")),
+        ("graph capture", one.target.get("cuda_graph", False), other.target.get("cuda_graph", False)),
         ("Python", one.environment.get("python"), other.environment.get("python")),
         ("OS", one.environment.get("os"), other.environment.get("os")),
     ):

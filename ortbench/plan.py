@@ -21,6 +21,7 @@ PINNED_MODES = (
 OPTIONAL_MODES = PINNED_MODES
 DYNAMIC_MODES = (DEVICE, RESIDENT, DEVICE_PINNED)  # whose outputs can be left for ORT to allocate
 EXTERNAL_MODES = (DEVICE, RESIDENT)  # whose inputs can be in memory of another library
+CAPTURED_MODES = (DEVICE, RESIDENT, DEVICE_PINNED)  # whose addresses are fixed and on the device
 CPU_TENSOR_MODES = (CPU, CPU_PINNED)  # what their runs copy is known by difference only
 MODES = (*USUAL_MODES, *OPTIONAL_MODES)
 
@@ -63,6 +64,7 @@ class Target:
         opt_level: graph optimisation level, one of `OPT_LEVELS`.
         require_placement: nodes that stay on the CPU are an error.
         external: one of `EXTERNAL_LIBRARIES`, in whose memory the inputs of `EXTERNAL_MODES` are; None for the EP's own.
+        cuda_graph: the runs of `CAPTURED_MODES` are captured once and replayed.
         dynamic_outputs: in `DYNAMIC_MODES` outputs are bound without a shape, and ORT allocates them in each run.
     """
 
@@ -76,6 +78,7 @@ class Target:
     require_placement: bool = False
     dynamic_outputs: bool = False
     external: str | None = None
+    cuda_graph: bool = False
 
 
 @dataclass(frozen=True)
@@ -305,8 +308,14 @@ def check(plan: Plan) -> None:
         raise BadInput(f"--timeout {plan.timeout_s:g}: must be above zero seconds")
     if plan.target.opt_level not in OPT_LEVELS:
         raise BadInput(f"--opt-level {plan.target.opt_level!r}: choose from {', '.join(OPT_LEVELS)}")
+    if plan.target.cuda_graph and plan.target.dynamic_outputs:
+        raise BadInput("--cuda-graph needs outputs at fixed addresses: leave --dynamic-outputs out")
     if plan.target.ep in POLICIES:
-        for option, given in (("--device", plan.target.device is not None), ("--ep-option", bool(plan.target.options))):
+        for option, given in (
+            ("--device", plan.target.device is not None),
+            ("--ep-option", bool(plan.target.options)),
+            ("--cuda-graph", plan.target.cuda_graph),
+        ):
             if given:
                 raise BadInput(f"{option}: with --ep {plan.target.ep} ONNX Runtime chooses the EP, so leave it out")
     if plan.target.external not in (None, *EXTERNAL_LIBRARIES):

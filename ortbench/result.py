@@ -25,7 +25,7 @@ nothing of them is in any case. Medians over the runs: ``ns`` in a run, ``share`
 Of ``target``: ``policy``: where ONNX Runtime chose the EP, what by (``PREFER_GPU`` …, else null; ``ep`` and ``device`` are
 what it chose, read from the session); ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device``, ``device-resident`` and
 ``device-pinned`` in each run (false: they were bound preallocated); ``external``: the library in whose memory the inputs of ``device`` and
-``device-resident`` were, or null.
+``device-resident`` were, or null; ``cuda_graph``: runs were captured and replayed where a case has a ``graph``.
 
 A case is one mode: see `Case`. Durations are integer nanoseconds, sizes bytes.
 """
@@ -61,6 +61,8 @@ class Case:
         outputs_match: whether the outputs are those of the other modes (and of ``--expect``); None if not compared.
         zero_copy: ``{proved, how}`` for ``host-accessible``; else None.
         external: with ``--external`` ``{library, place, proved, how}``: whether runs read the library's own memory; else None.
+        graph: with ``--cuda-graph`` ``{id, proved, how}`` where a graph was captured and replayed: whether a replay reads
+            inputs that were written in place; else None.
         vs_cpu: ``{ratio, ci95}``: how many times as fast as mode ``cpu`` (above 1 is faster), over paired blocks.
         phases: ``upload``, ``inference``, ``download``, ``total``: statistics, or None where the mode has no such phase.
         derived: ``{copies_ns, inference_ns}`` for ``cpu`` and ``cpu-pinned``: differences of medians, not measurements.
@@ -80,6 +82,7 @@ class Case:
     outputs_match: bool | None = None
     zero_copy: dict[str, Any] | None = None
     external: dict[str, Any] | None = None
+    graph: dict[str, Any] | None = None
     vs_cpu: dict[str, Any] | None = None
     phases: dict[str, Stats | None] = field(default_factory=lambda: dict.fromkeys(PHASE_NAMES))
     derived: dict[str, int] | None = None

@@ -172,6 +172,7 @@ class Side:
             "opt_level": plan.target.opt_level,
             "dynamic_outputs": plan.target.dynamic_outputs,
             "external": plan.target.external,
+            "cuda_graph": plan.target.cuda_graph,
         }
         result.placement = opened["placement"]
         result.setup = {
@@ -243,7 +244,7 @@ class Side:
             self._prepared[mode] = answer
             case.bytes_in, case.bytes_out = answer["bytes_in"], answer["bytes_out"]
             case.fence, case.zero_copy = answer["fence"], answer["zero_copy"]
-            case.external = answer["external"]
+            case.external, case.graph = answer["external"], answer["graph"]
             case.outputs_match = True
 
     def reject(self, reason: str) -> None:

@@ -195,6 +195,7 @@ _OPTIONS: dict[str, _Scalar] = {
     "require-placement": _flag,
     "dynamic-outputs": _flag,
     "external": _text,
+    "cuda-graph": _flag,
     "timeout": _number,
 }
 _OPTION_TABLES: dict[str, _Entry] = {

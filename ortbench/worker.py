@@ -156,6 +156,9 @@ class Worker:
         external = self._external(made) if isinstance(made, modes.BoundMode) and made.external is not None else None
         if external is not None:
             stages.done("proving that external memory is not copied")
+        graph = self._graph(made) if isinstance(made, modes.BoundMode) and made.graph_id is not None else None
+        if graph is not None:
+            stages.done("proving that a graph is replayed")
         estimates = {
             phase: _warm_up(call, warmup, WARMUP_NS if phase == TOTAL else WARMUP_NS // 5)
             for phase, call in made.phases().items()
@@ -174,6 +177,7 @@ class Worker:
             },
             "zero_copy": zero_copy,
             "external": external,
+            "graph": graph,
             "estimates_ns": estimates,
             "stages": stages.spans,
         }
@@ -187,7 +191,7 @@ class Worker:
         if self._model.provider.computes_on_host or device_memory(self._model.provider) is None:
             return prove_zero_copy(made, None, self._model.provider.computes_on_host).to_dict()
         resident = self._modes.get(RESIDENT)
-        plain = replace(self._model.target, dynamic_outputs=False, external=None)
+        plain = replace(self._model.target, dynamic_outputs=False, external=None, cuda_graph=False)
         if resident is None or plain != self._model.target:  # what is compared must differ in the memory alone
             resident = modes.make_mode(RESIDENT, replace(self._model, target=plain), self._data)
         assert isinstance(resident, modes.ResidentMode)
@@ -204,6 +208,18 @@ class Worker:
             raise BenchmarkFailed(f"{found.wrong} (after inputs were written through {self._model.target.external})")
         how = f"the addresses are the library's; {found.how}"
         return {**made.external.describe(), "proved": found.proved, "how": how}
+
+    def _graph(self, made: Any) -> Answer:
+        """Whether runs are replays, and replays see what is written to the inputs in place."""
+        from ortbench.runtime.inplace import follows
+
+        if not made.is_replayed():
+            raise Unsupported(f"{self._model.provider.name} captured no graph: a run writes to whatever is bound")
+        tolerances = self._request.rtol, self._request.atol
+        found = follows(made, self._model, self._data, made.write_inputs, *tolerances)
+        if found.wrong is not None:
+            raise BenchmarkFailed(f"{found.wrong} (a replay after its inputs were written in place)")
+        return {"id": made.graph_id, "proved": found.proved, "how": found.how}
 
     def block(self, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> Answer:
         """Time one block; for a timeline also say when each sample began."""

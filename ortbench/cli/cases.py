@@ -150,6 +150,7 @@ class _Maker:
                 self._get("require-placement", False),
                 self._get("dynamic-outputs", False),
                 self._get("external"),
+                self._get("cuda-graph", False),
             )
             inputs = inputs_of(
                 self._get("input"),

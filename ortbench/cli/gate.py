@@ -14,6 +14,7 @@ from ortbench.cli.options import (
     REPORTS,
     Atol,
     Baseline,
+    CudaGraph,
     Device,
     Dim,
     DynamicOutputs,
@@ -137,6 +138,7 @@ def gate(
     require_placement: RequirePlacement = False,
     dynamic_outputs: DynamicOutputs = False,
     external: External = None,
+    cuda_graph: CudaGraph = False,
     timeout: Timeout = 600.0,
     out: Out = REPORTS,
     json_out: JsonOut = None,
@@ -190,6 +192,7 @@ def gate(
             require_placement,
             dynamic_outputs,
             external,
+            cuda_graph,
         ),
         inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
         modes=modes_needed(mode, added, limits),
@@ -216,7 +219,7 @@ def gate(
 
 _LIVE_ONLY = (
     "ep", "ep_library", "ep_option", "device", "pinned", "input", "expect", "shape", "dim", "range_", "seed", "rtol", "atol",
-    "warmup", "duration", "session_config", "threads", "opt_level", "require_placement", "dynamic_outputs", "external", "timeout", "out",
+    "warmup", "duration", "session_config", "threads", "opt_level", "require_placement", "dynamic_outputs", "external", "cuda_graph", "timeout", "out",
 )  # fmt: skip
 
 

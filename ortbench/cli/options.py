@@ -111,6 +111,9 @@ External = Annotated[
         "--external", metavar="LIB", help=f"Bind inputs in another library's memory: {', '.join(EXTERNAL_LIBRARIES)}."
     ),
 ]
+CudaGraph = Annotated[
+    bool, typer.Option("--cuda-graph", help="Capture runs as a graph and replay it (CUDA, TensorRT, WebGPU).")
+]
 Timeout = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", help="Longest wait for one answer of the worker.")
 ]
@@ -217,6 +220,7 @@ def target_of(
     require_placement: bool,
     dynamic_outputs: bool,
     external: str | None,
+    cuda_graph: bool,
 ) -> Target:
     """The target that options describe. An EP that is a path is a plugin EP's library.
 
@@ -238,6 +242,7 @@ def target_of(
         require_placement=require_placement,
         dynamic_outputs=dynamic_outputs,
         external=external,
+        cuda_graph=cuda_graph,
     )
 
 

@@ -13,6 +13,7 @@ import typer
 from ortbench.cli.options import (
     REPORTS,
     Atol,
+    CudaGraph,
     Device,
     Dim,
     DynamicOutputs,
@@ -86,6 +87,7 @@ def profile(
     require_placement: RequirePlacement = False,
     dynamic_outputs: DynamicOutputs = False,
     external: External = None,
+    cuda_graph: CudaGraph = False,
     attach_only: Annotated[
         bool,
         typer.Option("--attach-only", help="Do not start nsys: run the session for a profiler that is attached."),
@@ -109,6 +111,7 @@ def profile(
             require_placement,
             dynamic_outputs,
             external,
+            cuda_graph,
         ),
         inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
         modes=modes_of(mode, added_modes(pinned)),

@@ -15,6 +15,7 @@ from ortbench.cli.options import (
     SAME,
     ActionOut,
     Atol,
+    CudaGraph,
     Device,
     Dim,
     DynamicOutputs,
@@ -93,6 +94,7 @@ def run(
     require_placement: RequirePlacement = False,
     dynamic_outputs: DynamicOutputs = False,
     external: External = None,
+    cuda_graph: CudaGraph = False,
     nodes: Annotated[
         bool,
         typer.Option("--nodes", help="Then profile some runs: time by operator and EP, copies inside the graph."),
@@ -136,6 +138,7 @@ def run(
             require_placement,
             dynamic_outputs,
             external,
+            cuda_graph,
         )
         plans.append(
             Plan(

@@ -15,6 +15,7 @@ import numpy as np
 
 from ortbench.errors import BenchmarkFailed, Unsupported
 from ortbench.plan import (
+    CAPTURED_MODES,
     CPU,
     CPU_PINNED,
     DEVICE,
@@ -31,7 +32,7 @@ from ortbench.runtime.external import ExternalInputs
 from ortbench.runtime.fence import RUN, SYNCHRONIZE, Fence, prove
 from ortbench.runtime.memory import Copy, EpDeviceMemory, Memory, copy_tensors, device_memory, host_accessible_memory
 from ortbench.runtime.providers import Provider
-from ortbench.runtime.session import Data, Model, cpu_arrays, cpu_call
+from ortbench.runtime.session import Data, Model, cpu_arrays, cpu_call, graph_options
 from ortbench.runtime.tensors import Array, TensorSpec, host_value, host_view, nbytes
 from ortbench.schedule import TOTAL
 
@@ -140,6 +141,7 @@ class BoundMode:
 
     Attributes:
         external: the inputs, where they are in another library's memory.
+        graph_id: of the graph that its runs are captured as, and replay; None where they are not.
 
     Args:
         model, data: what runs, and with what.
@@ -174,6 +176,8 @@ class BoundMode:
         self._upload = _upload(memory, self._ins)
         self._run: Callable[[Any, Any], object] = model.native.run_with_iobinding
         self._native_binding = self._binding._iobinding
+        self.graph_id = next(model.graph_ids) if model.target.cuda_graph and self.name in CAPTURED_MODES else None
+        self._options = model.plain_options if self.graph_id is None else graph_options(self.graph_id)
         self._dynamic: DynamicOutputs | None = None
         if dynamic:
             places = [Target(slot.spec, slot.array, slot.pinned, slot.stays) for slot in self._outs]
@@ -224,7 +228,7 @@ class BoundMode:
         return prove(self._upload, candidates, _download(self._memory, arrays), self._token)
 
     def _launch(self) -> None:
-        self._run(self._native_binding, None)
+        self._run(self._native_binding, self._options)
 
     def phases(self) -> dict[str, TimedCall]:
         return {TOTAL: self._fenced_run()}
@@ -235,13 +239,13 @@ class BoundMode:
     def _fenced_run(self) -> TimedCall:
         wait, run = self.fence.wait, self._run
         if wait is None:
-            return run, self._native_binding, None
+            return run, self._native_binding, self._options
 
         def fenced(binding: Any, options: Any) -> None:
             run(binding, options)
             wait()
 
-        return fenced, self._native_binding, None
+        return fenced, self._native_binding, self._options
 
     def _fenced_upload(self) -> Copy:
         assert self.upload_fence is not None
@@ -270,6 +274,39 @@ class BoundMode:
         self._download()
         return self._left()
 
+    def write_inputs(self, arrays: dict[str, Array]) -> None:
+        """Write inputs to where those that are bound are."""
+        for slot in self._ins:
+            if slot.stays:
+                np.copyto(slot.array, arrays[slot.spec.name])
+        others = [replace(slot, array=np.ascontiguousarray(arrays[slot.spec.name]), pinned=None) for slot in self._ins]
+        _upload(self._memory, others)()
+
+    def is_replayed(self) -> bool:
+        """Whether a run is a replay: it then writes to the outputs of the capture, whichever others are bound."""
+        binding = self._model.session.io_binding()
+        for slot in self._ins:
+            binding.bind_ortvalue_input(slot.spec.name, slot.value)
+        poisons = [output_arrays.poison(array) for array in self._data.reference]
+        decoys = [
+            Slot(slot.spec, array, host_value(slot.spec, array), stays=True)
+            if slot.stays
+            else Slot(slot.spec, array, self._memory.allocate(slot.spec, array.shape), stays=False)
+            for slot, array in zip(self._outs, poisons, strict=True)
+        ]
+        for slot in decoys:
+            binding.bind_ortvalue_output(slot.spec.name, slot.value)
+        _upload(self._memory, decoys)()
+        self._run(binding._iobinding, self._options)
+        seen = [replace(slot, array=np.empty_like(slot.array)) for slot in decoys if not slot.stays]
+        _download(self._memory, seen)()
+        untouched = [output_arrays.poison(reference) for reference in self._data.reference]
+        moved = [array for slot, array in zip(decoys, untouched, strict=True) if not slot.stays and array.size]
+        return bool(moved) and all(
+            slot.array.tobytes() == array.tobytes()
+            for slot, array in zip([slot for slot in seen if slot.array.size], moved, strict=True)
+        )
+
     def _left(self) -> list[Array]:
         """The outputs on the host."""
         return self._out_arrays if self._dynamic is None else self._dynamic.arrays()
@@ -293,7 +330,7 @@ class DeviceMode(BoundMode):
             download()  # the outputs are in host memory when it returns, which the check of outputs proves
 
         return {
-            TOTAL: (whole, self._native_binding, None),
+            TOTAL: (whole, self._native_binding, self._options),
             "upload": _timed(self._fenced_upload()),
             "inference": self._fenced_run(),
             "download": _timed(download),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,14 @@ _OPT_LEVELS = {
     "layout": "ORT_ENABLE_LAYOUT",
     "all": "ORT_ENABLE_ALL",
 }
+# What switches graph capture on: the EP options, by their documentation.
+_CAPTURE = {
+    "CUDAExecutionProvider": {"enable_cuda_graph": "1"},
+    "TensorrtExecutionProvider": {"trt_cuda_graph_enable": "1"},
+    "NvTensorRTRTXExecutionProvider": {"enable_cuda_graph": "1"},
+    "WebGpuExecutionProvider": {"enableGraphCapture": "1"},
+}
+NOT_CAPTURED = -1
 _ASSIGNMENT = "session.record_ep_graph_assignment_info"
 _WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 _WRITTEN_WEIGHTS = "session.optimized_model_external_initializers_file_name"
@@ -44,6 +53,8 @@ class Model:
         target: what was asked for.
         inputs, outputs: what the model takes and gives.
         session_ns: how long the session took to create.
+        plain_options: run options of a run that is not captured; None where nothing is captured.
+        graph_ids: a number of its own for each graph that is captured.
     """
 
     session: Any
@@ -53,6 +64,8 @@ class Model:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     session_ns: int
+    plain_options: Any = None
+    graph_ids: Iterator[int] = field(default_factory=lambda: count(1))
 
     @property
     def output_names(self) -> list[str]:
@@ -107,7 +120,13 @@ def open_model(
         BadInput: not a model, or options ORT refuses.
         BenchmarkFailed: the EP cannot load or run it.
     """
+    capturing = target.cuda_graph and profile_prefix is None and graph_path is None  # a replay shows no nodes
+    if capturing and provider.name not in _CAPTURE:
+        raise BadInput(f"--cuda-graph: {provider.name} captures no graphs; {', '.join(_CAPTURE)} do")
+    if capturing:
+        target = replace(target, options={**_CAPTURE[provider.name], **target.options})
     options = _options(target, provider)
+    options.enable_mem_pattern = not capturing  # it plans allocations anew, and WebGPU refuses to capture with it
     if profile_prefix is not None:
         options.enable_profiling = True
         options.profile_file_prefix = profile_prefix
@@ -138,8 +157,22 @@ def open_model(
             f"{provider.name} does not load; ONNX Runtime would have used the CPU instead. {_why(provider)}"
         )
     return Model(
-        session, session._sess, provider, target, specs(session.get_inputs()), specs(session.get_outputs()), took
+        session=session,
+        native=session._sess,
+        provider=provider,
+        target=target,
+        inputs=specs(session.get_inputs()),
+        outputs=specs(session.get_outputs()),
+        session_ns=took,
+        plain_options=graph_options(NOT_CAPTURED) if capturing else None,
     )
+
+
+def graph_options(number: int) -> Any:
+    """Run options that choose a captured graph; `NOT_CAPTURED` captures none and replays none."""
+    options = ort.RunOptions()
+    options.add_run_config_entry("gpu_graph_id", str(number))
+    return options
 
 
 def _options(target: Target, provider: Provider) -> Any:
@@ -265,7 +298,7 @@ def run_once(model: Model, arrays: dict[str, Array]) -> list[Array]:
     return cpu_arrays(model, call(feeds, options))
 
 
-def cpu_call(model: Model, arrays: dict[str, Array]) -> tuple[Callable[[Any, Any], Any], dict[str, Any], None]:
+def cpu_call(model: Model, arrays: dict[str, Array]) -> tuple[Callable[[Any, Any], Any], dict[str, Any], Any]:
     """The call of mode `cpu`: plain `run` with arrays, or with OrtValues where numpy has no such dtype.
 
     Args:
@@ -276,10 +309,10 @@ def cpu_call(model: Model, arrays: dict[str, Array]) -> tuple[Callable[[Any, Any
     """
     names = model.output_names
     if all(spec.native for spec in (*model.inputs, *model.outputs)):
-        return partial(model.native.run, names), arrays, None
+        return partial(model.native.run, names), arrays, model.plain_options
     natives = {spec.name: host_value(spec, arrays[spec.name])._get_c_value() for spec in model.inputs}
     run = model.native.run_with_ort_values
-    return (lambda feeds, options: run(feeds, names, options)), natives, None
+    return (lambda feeds, options: run(feeds, names, options)), natives, model.plain_options
 
 
 def cpu_arrays(model: Model, results: Any) -> list[Array]:
