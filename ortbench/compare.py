@@ -113,6 +113,7 @@ def changes(one: Result, other: Result) -> list[str]:
         ("dynamic outputs", one.target.get("dynamic_outputs", False), other.target.get("dynamic_outputs", False)),
         ("memory of inputs", one.target.get("external"), other.target.get("external")),
         ("graph capture", one.target.get("cuda_graph", False), other.target.get("cuda_graph", False)),
+        ("compute stream", one.target.get("stream"), other.target.get("stream")),
         ("Python", one.environment.get("python"), other.environment.get("python")),
         ("OS", one.environment.get("os"), other.environment.get("os")),
     ):

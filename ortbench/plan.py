@@ -46,6 +46,7 @@ POLICIES = {
     "max-efficiency": "MAX_EFFICIENCY",
     "min-overall-power": "MIN_OVERALL_POWER",
 }
+STREAMS = ("ort", "cuda-python")
 EXTERNAL_LIBRARIES = ("numpy", "torch", "cupy")
 OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
 
@@ -65,6 +66,7 @@ class Target:
         require_placement: nodes that stay on the CPU are an error.
         external: one of `EXTERNAL_LIBRARIES`, in whose memory the inputs of `EXTERNAL_MODES` are; None for the EP's own.
         cuda_graph: the runs of `CAPTURED_MODES` are captured once and replayed.
+        stream: one of `STREAMS`, which makes the stream that the EP's kernels run on; None for the EP's own.
         dynamic_outputs: in `DYNAMIC_MODES` outputs are bound without a shape, and ORT allocates them in each run.
     """
 
@@ -79,6 +81,7 @@ class Target:
     dynamic_outputs: bool = False
     external: str | None = None
     cuda_graph: bool = False
+    stream: str | None = None
 
 
 @dataclass(frozen=True)
@@ -315,9 +318,14 @@ def check(plan: Plan) -> None:
             ("--device", plan.target.device is not None),
             ("--ep-option", bool(plan.target.options)),
             ("--cuda-graph", plan.target.cuda_graph),
+            ("--stream", plan.target.stream is not None),
         ):
             if given:
                 raise BadInput(f"{option}: with --ep {plan.target.ep} ONNX Runtime chooses the EP, so leave it out")
+    if plan.target.stream not in (None, *STREAMS):
+        raise BadInput(f"--stream {plan.target.stream!r}: choose from {', '.join(STREAMS)}")
+    if plan.target.stream is not None and "user_compute_stream" in plan.target.options:
+        raise BadInput("--stream makes a stream, and --ep-option user_compute_stream names another: leave one out")
     if plan.target.external not in (None, *EXTERNAL_LIBRARIES):
         raise BadInput(f"--external {plan.target.external!r}: choose from {', '.join(EXTERNAL_LIBRARIES)}")
     if plan.target.external is not None and not set(plan.modes) & set(EXTERNAL_MODES):

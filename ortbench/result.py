@@ -25,7 +25,8 @@ nothing of them is in any case. Medians over the runs: ``ns`` in a run, ``share`
 Of ``target``: ``policy``: where ONNX Runtime chose the EP, what by (``PREFER_GPU`` …, else null; ``ep`` and ``device`` are
 what it chose, read from the session); ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device``, ``device-resident`` and
 ``device-pinned`` in each run (false: they were bound preallocated); ``external``: the library in whose memory the inputs of ``device`` and
-``device-resident`` were, or null; ``cuda_graph``: runs were captured and replayed where a case has a ``graph``.
+``device-resident`` were, or null; ``cuda_graph``: runs were captured and replayed where a case has a ``graph``;
+``stream``: what made the stream that the EP's kernels ran on, or null for the EP's own.
 
 A case is one mode: see `Case`. Durations are integer nanoseconds, sizes bytes.
 """

@@ -173,6 +173,7 @@ class Side:
             "dynamic_outputs": plan.target.dynamic_outputs,
             "external": plan.target.external,
             "cuda_graph": plan.target.cuda_graph,
+            "stream": plan.target.stream,
         }
         result.placement = opened["placement"]
         result.setup = {

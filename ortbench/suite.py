@@ -196,6 +196,7 @@ _OPTIONS: dict[str, _Scalar] = {
     "dynamic-outputs": _flag,
     "external": _text,
     "cuda-graph": _flag,
+    "stream": _text,
     "timeout": _number,
 }
 _OPTION_TABLES: dict[str, _Entry] = {

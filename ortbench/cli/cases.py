@@ -151,6 +151,7 @@ class _Maker:
                 self._get("dynamic-outputs", False),
                 self._get("external"),
                 self._get("cuda-graph", False),
+                self._get("stream"),
             )
             inputs = inputs_of(
                 self._get("input"),

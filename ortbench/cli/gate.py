@@ -14,6 +14,7 @@ from ortbench.cli.options import (
     REPORTS,
     Atol,
     Baseline,
+    ComputeStream,
     CudaGraph,
     Device,
     Dim,
@@ -139,6 +140,7 @@ def gate(
     dynamic_outputs: DynamicOutputs = False,
     external: External = None,
     cuda_graph: CudaGraph = False,
+    stream: ComputeStream = None,
     timeout: Timeout = 600.0,
     out: Out = REPORTS,
     json_out: JsonOut = None,
@@ -193,6 +195,7 @@ def gate(
             dynamic_outputs,
             external,
             cuda_graph,
+            stream,
         ),
         inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
         modes=modes_needed(mode, added, limits),
@@ -218,8 +221,9 @@ def gate(
 
 
 _LIVE_ONLY = (
-    "ep", "ep_library", "ep_option", "device", "pinned", "input", "expect", "shape", "dim", "range_", "seed", "rtol", "atol",
-    "warmup", "duration", "session_config", "threads", "opt_level", "require_placement", "dynamic_outputs", "external", "cuda_graph", "timeout", "out",
+    "ep", "ep_library", "ep_option", "device", "pinned", "async_runs", "input", "expect", "shape", "dim", "range_", "seed",
+    "rtol", "atol", "warmup", "duration", "session_config", "threads", "opt_level", "require_placement", "dynamic_outputs",
+    "external", "cuda_graph", "stream", "timeout", "out",
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from ortbench.plan import (
     OPTIONAL_MODES,
     PINNED_MODES,
     POLICIES,
+    STREAMS,
     USUAL_MODES,
     Inputs,
     Loop,
@@ -113,6 +114,12 @@ External = Annotated[
 ]
 CudaGraph = Annotated[
     bool, typer.Option("--cuda-graph", help="Capture runs as a graph and replay it (CUDA, TensorRT, WebGPU).")
+]
+ComputeStream = Annotated[
+    str | None,
+    typer.Option(
+        "--stream", metavar="KIND", help=f"Run kernels on a stream made by {' or '.join(STREAMS)} (CUDA, TensorRT)."
+    ),
 ]
 Timeout = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", help="Longest wait for one answer of the worker.")
@@ -221,6 +228,7 @@ def target_of(
     dynamic_outputs: bool,
     external: str | None,
     cuda_graph: bool,
+    stream: str | None,
 ) -> Target:
     """The target that options describe. An EP that is a path is a plugin EP's library.
 
@@ -243,6 +251,7 @@ def target_of(
         dynamic_outputs=dynamic_outputs,
         external=external,
         cuda_graph=cuda_graph,
+        stream=stream,
     )
 
 

@@ -13,6 +13,7 @@ import typer
 from ortbench.cli.options import (
     REPORTS,
     Atol,
+    ComputeStream,
     CudaGraph,
     Device,
     Dim,
@@ -88,6 +89,7 @@ def profile(
     dynamic_outputs: DynamicOutputs = False,
     external: External = None,
     cuda_graph: CudaGraph = False,
+    stream: ComputeStream = None,
     attach_only: Annotated[
         bool,
         typer.Option("--attach-only", help="Do not start nsys: run the session for a profiler that is attached."),
@@ -112,6 +114,7 @@ def profile(
             dynamic_outputs,
             external,
             cuda_graph,
+            stream,
         ),
         inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
         modes=modes_of(mode, added_modes(pinned)),

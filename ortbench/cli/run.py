@@ -15,6 +15,7 @@ from ortbench.cli.options import (
     SAME,
     ActionOut,
     Atol,
+    ComputeStream,
     CudaGraph,
     Device,
     Dim,
@@ -95,6 +96,7 @@ def run(
     dynamic_outputs: DynamicOutputs = False,
     external: External = None,
     cuda_graph: CudaGraph = False,
+    stream: ComputeStream = None,
     nodes: Annotated[
         bool,
         typer.Option("--nodes", help="Then profile some runs: time by operator and EP, copies inside the graph."),
@@ -139,6 +141,7 @@ def run(
             dynamic_outputs,
             external,
             cuda_graph,
+            stream,
         )
         plans.append(
             Plan(

@@ -17,6 +17,7 @@ import onnxruntime as ort
 
 from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.plan import CPU_EP, Inputs, Target
+from ortbench.runtime import computestream
 from ortbench.runtime import inputs as input_arrays
 from ortbench.runtime import outputs as output_arrays
 from ortbench.runtime.providers import NAMED_DEVICES, Provider, bundled_library, load_problem, settle
@@ -53,6 +54,7 @@ class Model:
         target: what was asked for.
         inputs, outputs: what the model takes and gives.
         session_ns: how long the session took to create.
+        stream: that its kernels run on, which must outlive the session; None for the EP's own.
         plain_options: run options of a run that is not captured; None where nothing is captured.
         graph_ids: a number of its own for each graph that is captured.
     """
@@ -64,6 +66,7 @@ class Model:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     session_ns: int
+    stream: Any = None
     plain_options: Any = None
     graph_ids: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -125,6 +128,9 @@ def open_model(
         raise BadInput(f"--cuda-graph: {provider.name} captures no graphs; {', '.join(_CAPTURE)} do")
     if capturing:
         target = replace(target, options={**_CAPTURE[provider.name], **target.options})
+    stream = None if target.stream is None else computestream.make(target.stream, provider)
+    if stream is not None:
+        target = replace(target, options={**stream.options(), **target.options})
     options = _options(target, provider)
     options.enable_mem_pattern = not capturing  # it plans allocations anew, and WebGPU refuses to capture with it
     if profile_prefix is not None:
@@ -164,6 +170,7 @@ def open_model(
         inputs=specs(session.get_inputs()),
         outputs=specs(session.get_outputs()),
         session_ns=took,
+        stream=stream,
         plain_options=graph_options(NOT_CAPTURED) if capturing else None,
     )
 
