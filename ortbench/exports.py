@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from ortbench.errors import BadInput, one_line
 from ortbench.gate import FAILED, PASSED, UNCLEAR, Check
 from ortbench.pairs import timed_phase
+from ortbench.plan import is_rate
 from ortbench.result import OK, PHASE_NAMES, UNSUPPORTED, Case, Result
 from ortbench.schedule import TOTAL
 from ortbench.stats import Stats
@@ -96,8 +97,15 @@ def _outcome_of_case(group: str, case: Case) -> Outcome:
     if stats is None:  # interrupted before its turn; green would say that it works
         return Outcome(group, case.mode, ERROR, "nothing was measured", 0.0)
     low, high = map(duration, stats.ci95_ns)
-    text = f"{duration(stats.median_ns)} (95 %: {low} to {high}), median of {stats.n} runs"
+    text = f"{duration(stats.median_ns)} (95 %: {low} to {high}), median of {_samples(case, TOTAL, stats)}"
     return Outcome(group, case.mode, PASSED, text, stats.median_ns / 1e9)
+
+
+def _samples(case: Case, phase: str, stats: Stats) -> str:
+    """How many samples there are, and what of."""
+    if is_rate(case.mode, phase):
+        return f"{stats.n} bursts of {case.runs_per_sample} runs, time per run"
+    return f"{stats.n} runs"
 
 
 def _seconds(result: Result, check: Check) -> float:
@@ -221,7 +229,7 @@ def _entry(label: str, result: Result, case: Case, phase: str, stats: Stats) -> 
         "unit": ACTION_UNIT,
         "value": stats.median_ns / _NS_PER_ACTION_UNIT,
         "range": f"± {_decimal(beyond)}",
-        "extra": _extra(result, stats),
+        "extra": _extra(result, case, phase, stats),
     }
 
 
@@ -230,14 +238,15 @@ def _decimal(ns: int) -> str:
     return f"{ns / _NS_PER_ACTION_UNIT:.6f}".rstrip("0").rstrip(".")
 
 
-def _extra(result: Result, stats: Stats) -> str:
-    p95 = f"{_decimal(stats.p95_ns)} {ACTION_UNIT}" if stats.n >= SAMPLES_FOR["p95"] else NOTHING
+def _extra(result: Result, case: Case, phase: str, stats: Stats) -> str:
+    known = stats.n >= SAMPLES_FOR["p95"] and not is_rate(case.mode, phase)
+    p95 = f"{_decimal(stats.p95_ns)} {ACTION_UNIT}" if known else NOTHING
     versions = [
         f"ortbench {result.tool['version']}",
         f"ONNX Runtime {result.environment['onnxruntime']}",
         " ".join(filter(None, (result.target["ep"], result.target.get("ep_version")))),
     ]
-    lines = [f"median of {stats.n} runs, p95 {p95}", ", ".join(versions), shlex.join(result.command)]
+    lines = [f"median of {_samples(case, phase, stats)}, p95 {p95}", ", ".join(versions), shlex.join(result.command)]
     return "\n".join(_line(line) for line in lines if line)
 
 

@@ -18,10 +18,11 @@ PINNED_MODES = (
     CPU_PINNED,
     DEVICE_PINNED,
 )  # as cpu and device, the host's side in memory that the device reaches itself
-OPTIONAL_MODES = PINNED_MODES
+ASYNC = "device-resident-async"  # as device-resident, with one wait for many runs
+OPTIONAL_MODES = (*PINNED_MODES, ASYNC)
 DYNAMIC_MODES = (DEVICE, RESIDENT, DEVICE_PINNED)  # whose outputs can be left for ORT to allocate
 EXTERNAL_MODES = (DEVICE, RESIDENT)  # whose inputs can be in memory of another library
-CAPTURED_MODES = (DEVICE, RESIDENT, DEVICE_PINNED)  # whose addresses are fixed and on the device
+CAPTURED_MODES = (DEVICE, RESIDENT, DEVICE_PINNED, ASYNC)  # whose addresses are fixed and on the device
 CPU_TENSOR_MODES = (CPU, CPU_PINNED)  # what their runs copy is known by difference only
 MODES = (*USUAL_MODES, *OPTIONAL_MODES)
 
@@ -33,6 +34,7 @@ PHASES = {
     HOST_ACCESSIBLE: ("inference", "total"),
     CPU_PINNED: ("total",),
     DEVICE_PINNED: ("upload", "inference", "download", "total"),
+    ASYNC: ("total",),
 }
 
 CPU_EP = "CPUExecutionProvider"
@@ -49,6 +51,11 @@ POLICIES = {
 STREAMS = ("ort", "cuda-python")
 EXTERNAL_LIBRARIES = ("numpy", "torch", "cupy")
 OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
+
+
+def is_rate(mode: str, phase: str) -> bool:
+    """Whether a time says how often an inference is done, and not how long one takes."""
+    return mode == ASYNC and phase == "total"
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,9 @@ class Case:
         external: with ``--external`` ``{library, place, proved, how}``: whether runs read the library's own memory; else None.
         graph: with ``--cuda-graph`` ``{id, proved, how}`` where a graph was captured and replayed: whether a replay reads
             inputs that were written in place; else None.
+        runs_per_sample: for ``device-resident-async``: how many runs are started before one wait. ``total`` is the time per
+            run, which is throughput and not latency: each sample is that of so many runs and the wait, divided by their
+            number. Else None.
         vs_cpu: ``{ratio, ci95}``: how many times as fast as mode ``cpu`` (above 1 is faster), over paired blocks.
         phases: ``upload``, ``inference``, ``download``, ``total``: statistics, or None where the mode has no such phase.
         derived: ``{copies_ns, inference_ns}`` for ``cpu`` and ``cpu-pinned``: differences of medians, not measurements.
@@ -84,6 +87,7 @@ class Case:
     zero_copy: dict[str, Any] | None = None
     external: dict[str, Any] | None = None
     graph: dict[str, Any] | None = None
+    runs_per_sample: int | None = None
     vs_cpu: dict[str, Any] | None = None
     phases: dict[str, Stats | None] = field(default_factory=lambda: dict.fromkeys(PHASE_NAMES))
     derived: dict[str, int] | None = None

@@ -246,6 +246,7 @@ class Side:
             case.bytes_in, case.bytes_out = answer["bytes_in"], answer["bytes_out"]
             case.fence, case.zero_copy = answer["fence"], answer["zero_copy"]
             case.external, case.graph = answer["external"], answer["graph"]
+            case.runs_per_sample = answer["runs_per_sample"]
             case.outputs_match = True
 
     def reject(self, reason: str) -> None:

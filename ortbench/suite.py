@@ -181,6 +181,7 @@ _OPTIONS: dict[str, _Scalar] = {
     "device": _whole,
     "mode": _modes,
     "pinned": _flag,
+    "async-runs": _flag,
     "input": _text,
     "expect": _text,
     "seed": _whole,

@@ -13,7 +13,7 @@ from ortbench.advice import sentences
 from ortbench.bars import COPIES, FILLS, WHOLE
 from ortbench.compare import EVERYTHING, Row, Selection, Spread, rows, word
 from ortbench.pairs import timed_phase
-from ortbench.plan import CPU, CPU_TENSOR_MODES
+from ortbench.plan import CPU, CPU_TENSOR_MODES, is_rate
 from ortbench.result import OK, Case, Result
 from ortbench.schedule import TOTAL
 from ortbench.stats import Stats
@@ -79,8 +79,8 @@ def _row(case: Case, scale: float) -> tuple[str, ...]:
         name,
         units.time(total.median_ns, scale),
         *_ratio_cells(case),
-        _percentile(total, "p95", scale),
-        _percentile(total, "p99", scale),
+        _percentile(case, total, "p95", scale),
+        _percentile(case, total, "p99", scale),
         *_phase_cells(case, scale),
         units.rate(1e9 / max(total.median_ns, 1)),
         *_copy_cells(case),
@@ -101,8 +101,9 @@ def _phase_cells(case: Case, scale: float) -> tuple[str, str, str]:
     return cells[0], cells[1], cells[2]
 
 
-def _percentile(stats: Stats, name: str, scale: float) -> str:
-    if stats.n < SAMPLES_FOR[name]:
+def _percentile(case: Case, stats: Stats, name: str, scale: float) -> str:
+    # Everyone takes these columns for percentiles of latency.
+    if is_rate(case.mode, TOTAL) or stats.n < SAMPLES_FOR[name]:
         return NOTHING
     return units.time(getattr(stats, f"{name}_ns"), scale)
 

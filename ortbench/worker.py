@@ -178,6 +178,7 @@ class Worker:
             "zero_copy": zero_copy,
             "external": external,
             "graph": graph,
+            "runs_per_sample": made.per_call if isinstance(made, modes.AsyncMode) else None,
             "estimates_ns": estimates,
             "stages": stages.spans,
         }
@@ -222,12 +223,19 @@ class Worker:
         return {"id": made.graph_id, "proved": found.proved, "how": found.how}
 
     def block(self, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> Answer:
-        """Time one block; for a timeline also say when each sample began."""
+        """Time one block; for a timeline also say when each sample began.
+
+        Where a call makes several runs, a sample is the time of one of them.
+        """
         from ortbench.runtime.measure import time_block
+        from ortbench.runtime.modes import AsyncMode
 
         starts: list[int] | None = [] if timeline else None
+        made = self._modes[mode]
         start = time.perf_counter_ns()
-        samples = time_block(self._modes[mode], self._ranges[mode], phase, n, drop, starts=starts)
+        samples = time_block(made, self._ranges[mode], phase, n, drop, starts=starts)
+        if isinstance(made, AsyncMode):
+            samples = [round(ns / made.per_call) for ns in samples]
         answer: Answer = {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
         return answer if starts is None else {**answer, "starts_ns": starts}
 

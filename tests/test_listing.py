@@ -21,7 +21,11 @@ def test_devices_lists_the_cpu_ep_with_its_modes() -> None:
     assert cpu["devices"][0]["memory"] == {"kind": "host", "default": "host memory", "host_accessible": None}
     pinned = dict.fromkeys(["cpu-pinned", "device-pinned"], "no HOST_ACCESSIBLE (pinned) memory")
     usual = dict.fromkeys(["cpu", "device", "device-resident", "host-accessible"])
-    assert cpu["devices"][0]["modes"] == {**usual, **pinned}
+    assert cpu["devices"][0]["modes"] == {
+        **usual,
+        **pinned,
+        "device-resident-async": "no runs that return before they are done",
+    }
     assert cpu["devices"][0]["streams"]["offered"] is False
 
 

@@ -241,7 +241,8 @@ def plan(**fields: Any) -> Change:
     [
         (
             plan(modes=("cpu", "gpu")),
-            "--mode 'gpu': there is no such mode; choose from cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned",
+            "--mode 'gpu': there is no such mode; choose from cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned, "
+            "device-resident-async",
         ),
         (loop(iterations=0), "--iterations 0: at least one iteration must be measured"),
         (loop(iterations=-5), "--iterations -5: at least one iteration must be measured"),

@@ -135,7 +135,7 @@ class _Maker:
 
     def _added(self) -> tuple[str, ...]:
         """The modes that options of their own ask for."""
-        return added_modes(self._get("pinned", False))
+        return added_modes(self._get("pinned", False), self._get("async-runs", False))
 
     def _plan(self, limits: Limits, live: bool) -> Plan:
         with self._blaming(self._case.where):

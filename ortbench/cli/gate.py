@@ -12,6 +12,7 @@ from ortbench.cli.compare import result_file
 from ortbench.cli.options import (
     LIVE_DURATION_S,
     REPORTS,
+    AsyncRuns,
     Atol,
     Baseline,
     ComputeStream,
@@ -121,6 +122,7 @@ def gate(
     device: Device = None,
     mode: Mode = [],  # noqa: B006
     pinned: Pinned = False,
+    async_runs: AsyncRuns = False,
     input: Input = None,
     expect: Expect = None,
     shape: Shape = [],  # noqa: B006
@@ -161,7 +163,7 @@ def gate(
         raise BadInput("--max-regression needs something to hold it against: --baseline, or live one of --baseline-…")
     if metric and not has_baseline:
         raise BadInput("--metric says what is held against a baseline: give one")
-    added = added_modes(pinned)
+    added = added_modes(pinned, async_runs)
     held = modes_of(mode, added) if mode else ()
     limits = limits_of(
         has_baseline, held, max_regression, metric, min_speedup, max_copy_share, max_cpu_nodes, require_mode

@@ -14,6 +14,7 @@ import typer
 
 from ortbench.errors import BadInput
 from ortbench.plan import (
+    ASYNC,
     EXTERNAL_LIBRARIES,
     MODES,
     OPT_LEVELS,
@@ -66,6 +67,7 @@ Pinned = Annotated[
     bool,
     typer.Option("--pinned", help=f"Adds {' and '.join(PINNED_MODES)}: the host's side in the EP's pinned memory."),
 ]
+AsyncRuns = Annotated[bool, typer.Option("--async-runs", help=f"Adds {ASYNC}: many runs and one wait, for throughput.")]
 Input = Annotated[
     str | None,
     typer.Option("--input", metavar="PATH", help="Inputs: an .npz (keys are names) or a folder of input_0.pb, ..."),
@@ -158,9 +160,9 @@ def command_line() -> tuple[str, ...]:
     return ("ortbench", *(shlex.quote(argument) for argument in sys.argv[1:]))
 
 
-def added_modes(pinned: bool) -> tuple[str, ...]:
+def added_modes(pinned: bool, async_runs: bool) -> tuple[str, ...]:
     """The modes that options of their own ask for, on top of others."""
-    return PINNED_MODES if pinned else ()
+    return (*(PINNED_MODES if pinned else ()), *((ASYNC,) if async_runs else ()))
 
 
 def modes_of(mode: Sequence[str], added: Sequence[str] = ()) -> tuple[str, ...]:

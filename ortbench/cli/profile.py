@@ -12,6 +12,7 @@ import typer
 
 from ortbench.cli.options import (
     REPORTS,
+    AsyncRuns,
     Atol,
     ComputeStream,
     CudaGraph,
@@ -69,6 +70,7 @@ def profile(
     device: Device = None,
     mode: Mode = [],  # noqa: B006
     pinned: Pinned = False,
+    async_runs: AsyncRuns = False,
     input: Input = None,
     expect: Expect = None,
     shape: Shape = [],  # noqa: B006
@@ -117,7 +119,7 @@ def profile(
             stream,
         ),
         inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
-        modes=modes_of(mode, added_modes(pinned)),
+        modes=modes_of(mode, added_modes(pinned, async_runs)),
         loop=Loop(warmup=warmup, iterations=iterations, in_order=True),
         timeout_s=timeout,
         command=command_line(),

@@ -14,6 +14,7 @@ from ortbench.cli.options import (
     REPORTS,
     SAME,
     ActionOut,
+    AsyncRuns,
     Atol,
     ComputeStream,
     CudaGraph,
@@ -70,6 +71,7 @@ def run(
     device: Device = None,
     mode: Mode = [],  # noqa: B006
     pinned: Pinned = False,
+    async_runs: AsyncRuns = False,
     input: Input = None,
     expect: Expect = None,
     shape: Shape = [],  # noqa: B006
@@ -148,7 +150,7 @@ def run(
                 model,
                 target,
                 inputs,
-                modes_of(mode, added_modes(pinned)),
+                modes_of(mode, added_modes(pinned, async_runs)),
                 loop,
                 timeout,
                 command=command_line(),

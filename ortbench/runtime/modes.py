@@ -6,15 +6,18 @@ memory, or already in place where that is the mode's point.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
+import onnxruntime as ort
 
 from ortbench.errors import BenchmarkFailed, Unsupported
 from ortbench.plan import (
+    ASYNC,
     CAPTURED_MODES,
     CPU,
     CPU_PINNED,
@@ -35,6 +38,9 @@ from ortbench.runtime.providers import Provider
 from ortbench.runtime.session import Data, Model, cpu_arrays, cpu_call, graph_options
 from ortbench.runtime.tensors import Array, TensorSpec, host_value, host_view, nbytes
 from ortbench.schedule import TOTAL
+
+_BURST_NS = 20_000_000
+_LEAST_BURST, _MOST_BURST = 4, 100
 
 # A timed call takes two arguments, which it may ignore: ORT's own bound run takes two, and any wrapper around it would
 # cost several percent of a 2 µs run.
@@ -380,6 +386,49 @@ class ResidentMode(BoundMode):
         return self._fenced_upload(), self._download
 
 
+class AsyncMode(BoundMode):
+    """Device tensors resident, and runs that ORT does not wait for: many are started, and one fence ends them all.
+
+    A call of ``total`` is a burst of runs and the fence.
+
+    Attributes:
+        per_call: runs in a burst.
+    """
+
+    name = ASYNC
+    bytes_in = bytes_out = 0
+
+    def _prepare(self) -> None:
+        if self._options is None:
+            self._options = ort.RunOptions()
+        # ORT's own wait at the end of a run; onnxruntime_run_options_config_keys.h. What an EP waits for by itself stays.
+        self._options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+        self.per_call = 1
+        super()._prepare()
+        self.per_call = self._burst()
+
+    def _burst(self) -> int:
+        """As many runs as fill a block, so that the fence weighs little, and not so many that a queue overflows."""
+        call, a, b = self._fenced_run()
+        times = []
+        for _ in range(3):
+            start = time.perf_counter_ns()
+            call(a, b)
+            times.append(time.perf_counter_ns() - start)
+        return max(_LEAST_BURST, min(_MOST_BURST, _BURST_NS // min(times)))
+
+    def phases(self) -> dict[str, TimedCall]:
+        run, wait, count = self._run, self.fence.wait, self.per_call
+
+        def burst(binding: Any, options: Any) -> None:
+            for _ in range(count):
+                run(binding, options)
+            if wait is not None:
+                wait()
+
+        return {TOTAL: (burst, self._native_binding, self._options)}
+
+
 class HostAccessibleMode(BoundMode):
     """Inputs and outputs in the EP's HOST_ACCESSIBLE memory, bound as they are; the host reads and writes in place."""
 
@@ -433,6 +482,8 @@ def make_mode(name: str, model: Model, data: Data) -> Mode:
         assert place is not None
         return HostAccessibleMode(model, data, place, memory or place)
     assert memory is not None
+    if name == ASYNC:
+        return AsyncMode(model, data, memory, memory)
     if name == DEVICE_PINNED:
         return DevicePinnedMode(model, data, memory, memory, shared)
     kind = DeviceMode if name == DEVICE else ResidentMode
@@ -443,6 +494,8 @@ def unsupported_reason(name: str, provider: Provider) -> str | None:
     """What an EP lacks for a mode, whatever the model; None if it can do it."""
     if name in PINNED_MODES and host_accessible_memory(provider) is None:
         return "no HOST_ACCESSIBLE (pinned) memory"
+    if name == ASYNC and provider.computes_on_host:
+        return "no runs that return before they are done"
     if name == CPU_PINNED:
         return None
     if name == CPU or provider.computes_on_host:
