@@ -70,9 +70,11 @@ class DynamicOutputs:
         self._arrays = [target.array for target in targets]
         self._moved = [number for number, target in enumerate(targets) if not target.stays]
         self._shapes = [list(targets[number].array.shape) for number in self._moved]
-        self._owners = [targets[number].on_host() for number in self._moved]
-        by_copy_tensors = bool(self._moved) and memory.kind == "ep-device"
-        self._hosts = [value._get_c_value() for value in self._owners] if by_copy_tensors else None
+        self._owners: list[Any] = []  # the natives do not keep the arrays under them alive
+        self._hosts: list[Any] | None = None
+        if self._moved and memory.kind == "ep-device":
+            self._owners = [targets[number].on_host() for number in self._moved]
+            self._hosts = [value._get_c_value() for value in self._owners]
         self._ran = False
 
     def run(self, binding: Any, options: Any) -> None:
