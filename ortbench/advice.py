@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ortbench import nodes
-from ortbench.overlap import is_rate
-from ortbench.plan import CPU, DEVICE, PIPELINED, RESIDENT
+from ortbench.plan import ASYNC, CPU, DEVICE, DEVICE_PINNED, PIPELINED, RESIDENT, is_rate
 from ortbench.result import OK, Case, Result
 from ortbench.schedule import TOTAL
 from ortbench.units import digits, duration, rate, ratio, share, size
@@ -29,13 +28,17 @@ def _of_modes(result: Result) -> list[str]:
     if all(case.median("total") is None for case in result.cases):
         return []
     if result.target["memory"]["kind"] == "host":
-        return [_on_host(result), *_fastest(result)]
+        return [_on_host(result), *_fastest(result), *_external(result)]
     return [
         *_copy_share(result),
         *_fastest(result),
         *_residency(result),
+        *_pinned(result),
         *_pipeline(result),
+        *_throughput(result),
         *_zero_copy(result),
+        *_external(result),
+        *_graphs(result),
         *_link(result),
     ]
 
@@ -51,7 +54,8 @@ def headline(result: Result) -> str:
     if copied is None:
         timed = [mode for mode in measured if not is_rate(mode, TOTAL)]
         if not timed:
-            return f"{rate(1e9 / measured[PIPELINED])} inferences a second with {PIPELINED}"
+            mode = min(measured, key=lambda name: measured[name])
+            return f"{rate(1e9 / measured[mode])} inferences a second with {mode}"
         mode = min(timed, key=lambda name: measured[name])
         return f"One inference takes {duration(measured[mode])} with {mode}"
     if copied == 0:
@@ -70,9 +74,10 @@ def headline_of_many(results: Sequence[Result]) -> str:
 
 
 def _on_host(result: Result) -> str:
+    outputs = "outputs that ONNX Runtime allocates" if result.target.get("dynamic_outputs") else "preallocated outputs"
     return (
         f"{result.target['ep']} computes in host memory: nothing is copied to a device. The device modes are IO binding "
-        "with preallocated outputs, their copies are numpy's, so the differences show the cost of calls, of allocating "
+        f"with {outputs}, their copies are numpy's, so the differences show the cost of calls, of allocating "
         "outputs and of host copies, not of a transfer."
     )
 
@@ -116,7 +121,7 @@ def is_faster(case: Case) -> bool:
 def fastest(result: Result) -> Case | None:
     """The mode with the greatest ratio to cpu, which need not be faster; None where there is none beside cpu.
 
-    How often a pipeline has an item done says nothing about how fast it does one, so it does not count.
+    How often an inference is done says nothing about how long one takes, so it does not count.
     """
     timed = [case for case in result.cases if case.mode != CPU and not is_rate(case.mode, TOTAL)]
     ranked = [case for case in timed if case.status == OK and case.vs_cpu]
@@ -131,9 +136,11 @@ def _fastest(result: Result) -> list[str]:
     if interval is None:
         return [f"{best.mode} is {ratio(best.vs_cpu['ratio'])} times as fast as cpu; too few blocks for an interval."]
     if not is_faster(best):
-        pipeline = result.case(PIPELINED)
-        if pipeline is not None and is_faster(pipeline):
-            return [f"Besides {PIPELINED} no mode is measurably faster than cpu."]
+        rates = [
+            case.mode for case in result.cases if case.status == OK and is_rate(case.mode, TOTAL) and is_faster(case)
+        ]
+        if rates:
+            return [f"Besides {' and '.join(rates)} no mode is measurably faster than cpu."]
         return ["No mode is measurably faster than cpu."]
     low, high = map(ratio, interval)
     times = f"{ratio(best.vs_cpu['ratio'])} times as fast as cpu"
@@ -184,9 +191,55 @@ def _hidden(found: dict[str, Any]) -> str:
     return f"; ≈{share(found['hidden_share'])} of its copies are hidden (95 %: {share(low)} to {share(high)}; {of})"
 
 
+def _throughput(result: Result) -> list[str]:
+    case, resident = result.case(ASYNC), result.case(RESIDENT)
+    total, waited = (None if it is None else it.median(TOTAL) for it in (case, resident))
+    if case is None or total is None:
+        return []
+    said = f"{case.mode}: {rate(1e9 / max(total, 1))} runs/s with one wait for {case.runs_per_sample} runs"
+    said += "" if waited is None else f", against {rate(1e9 / max(waited, 1))} with one for each"
+    return [f"{said}. Its total is time per run, not latency."]
+
+
+def _pinned(result: Result) -> list[str]:
+    taken, pinned = (_copies_ns(result.case(mode)) for mode in (DEVICE, DEVICE_PINNED))
+    if taken is None or pinned is None:
+        return []
+    return [
+        f"Upload and download take {duration(taken)} from and to ordinary host memory, {duration(pinned)} from and to pinned "
+        f"memory ({ratio(taken / max(pinned, 1))} times as fast)."
+    ]
+
+
+def _copies_ns(case: Case | None) -> int | None:
+    """What upload and download take in sum, by their medians; None where one was not timed."""
+    upload, download = (None, None) if case is None else (case.median("upload"), case.median("download"))
+    return None if upload is None or download is None else upload + download
+
+
 def _zero_copy(result: Result) -> list[str]:
     measured = [case for case in result.cases if case.status == OK and case.median("total") is not None]
     return [_zero_copy_of(case) for case in measured if case.zero_copy is not None]
+
+
+def _external(result: Result) -> list[str]:
+    found = [(case.mode, case.external) for case in result.cases if case.status == OK and case.external is not None]
+    return [
+        f"{mode}: inputs in {it['library']}'s memory ({it['place']}); that they are not copied is "
+        f"{'' if it['proved'] else 'not '}proved ({it['how']})."
+        for mode, it in found
+    ]
+
+
+def _graphs(result: Result) -> list[str]:
+    found = [(case.mode, case.graph) for case in result.cases if case.status == OK and case.graph is not None]
+    if not found:
+        return []
+    unproved = [f"{mode}: {graph['how']}" for mode, graph in found if not graph["proved"]]
+    said = (
+        f"Captured as graphs and replayed: {', '.join(mode for mode, _ in found)}; the other modes ran without capture."
+    )
+    return [said, *(f"That replays read new inputs is not proved ({words})." for words in unproved)]
 
 
 def _zero_copy_of(case: Case) -> str:

@@ -116,6 +116,10 @@ def changes(one: Result, other: Result) -> list[str]:
         ("session config", one.target.get("session_config"), other.target.get("session_config")),
         ("threads", one.target.get("threads"), other.target.get("threads")),
         ("optimisation", one.target.get("opt_level"), other.target.get("opt_level")),
+        ("dynamic outputs", one.target.get("dynamic_outputs", False), other.target.get("dynamic_outputs", False)),
+        ("memory of inputs", one.target.get("external"), other.target.get("external")),
+        ("graph capture", one.target.get("cuda_graph", False), other.target.get("cuda_graph", False)),
+        ("compute stream", one.target.get("stream"), other.target.get("stream")),
         ("Python", one.environment.get("python"), other.environment.get("python")),
         ("OS", one.environment.get("os"), other.environment.get("os")),
     ):

@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 
 from ortbench.errors import BadInput, one_line
 from ortbench.gate import FAILED, PASSED, UNCLEAR, Check
-from ortbench.overlap import is_rate
 from ortbench.pairs import timed_phase
+from ortbench.plan import is_rate
 from ortbench.result import OK, PHASE_NAMES, UNSUPPORTED, Case, Result
 from ortbench.schedule import TOTAL
 from ortbench.stats import Stats
@@ -103,8 +103,10 @@ def _outcome_of_case(group: str, case: Case) -> Outcome:
 
 def _samples(case: Case, phase: str, stats: Stats) -> str:
     """How many samples there are, and what of."""
-    if is_rate(case.mode, phase) and case.pipeline is not None:
+    if case.pipeline is not None and is_rate(case.mode, phase):
         return f"{stats.n} rounds with {case.pipeline['depth']} items in flight, time per item"
+    if is_rate(case.mode, phase):
+        return f"{stats.n} bursts of {case.runs_per_sample} runs, time per run"
     return f"{stats.n} runs"
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ortbench import units
-from ortbench.overlap import is_rate
-from ortbench.plan import CPU
+from ortbench.plan import is_rate
 from ortbench.result import Case, Result
 from ortbench.schedule import TOTAL
 from ortbench.stats import Stats
@@ -106,7 +105,7 @@ def split(result: Result) -> Split | None:
 
 
 def _bar(case: Case, total: Stats) -> Bar:
-    if case.mode == CPU and case.derived is not None and case.derived["copies_ns"] > 0:
+    if case.derived is not None and case.derived["copies_ns"] > 0:
         copies = Segment(COPIES, case.derived["copies_ns"], derived=True)
         return Bar(case.mode, (copies, Segment(INFERENCE, case.derived["inference_ns"], derived=True)), total.median_ns)
     timed = [(kind, case.median(kind)) for kind in (UPLOAD, INFERENCE, DOWNLOAD)]
@@ -337,7 +336,9 @@ class Bandwidth:
         for kind in dict.fromkeys(copy.kind for copy in self.copies):
             found = [copy for copy in self.copies if copy.kind == kind]
             sizes, rates = sorted(copy.count for copy in found), sorted(copy.rate for copy in found)
-            mark, name = (DERIVED, "copies inside cpu, both directions") if kind == COPIES else ("", kind)
+            mark, name = (
+                (DERIVED, "copies inside runs with CPU tensors, both directions") if kind == COPIES else ("", kind)
+            )
             size = _from_to(units.size(sizes[0]), units.size(sizes[-1]))
             rate = _from_to(f"{mark}{units.digits(rates[0])}", f"{mark}{units.digits(rates[-1])}")
             said.append(f"{name}: {size}, {rate} GB/s.")
@@ -379,7 +380,7 @@ def _copies(case: Case, prefix: str) -> Iterator[Copy]:
         if count and ns:
             yield Copy(f"{prefix}{case.mode} {kind}", kind, count, ns)
     copied = (case.bytes_in or 0) + (case.bytes_out or 0)
-    if case.mode == CPU and case.derived is not None and case.derived["copies_ns"] > 0 and copied:
+    if case.derived is not None and case.derived["copies_ns"] > 0 and copied:
         yield Copy(f"{prefix}inside {case.mode}", COPIES, copied, case.derived["copies_ns"])
 
 

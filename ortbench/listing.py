@@ -40,7 +40,8 @@ def _print_device(screen: Screen, index: int, device: dict[str, Any]) -> None:
     screen.text(default if memory["kind"] == "host" else f"{default}; {shared}", label="    memory   ")
     screen.text("yes" if streams["offered"] else f"no: {streams['why']}", label="    streams  ")
     can = [mode for mode, why in device["modes"].items() if why is None]
-    cannot = [f"{mode}: {why}" for mode, why in device["modes"].items() if why is not None]
+    reasons = dict.fromkeys(why for why in device["modes"].values() if why is not None)
+    cannot = [f"{', '.join(mode for mode, why in device['modes'].items() if why == one)}: {one}" for one in reasons]
     screen.text(", ".join(can) + (f" (not {'; '.join(cannot)})" if cannot else ""), label="    modes    ")
 
 

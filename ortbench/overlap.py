@@ -1,24 +1,13 @@
-"""What the figures of mode `pipelined` say: a rate, and how much of its copy time is hidden. Pure."""
+"""What the figures of mode `pipelined` say: how much of its copy time is hidden. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ortbench.plan import PIPELINED
 from ortbench.result import Case
 from ortbench.schedule import TOTAL
 
 _UNKNOWN = {"copies_ns": None, "hidden_ns": None, "hidden_share": None, "hidden_ci95": None}
-
-
-def is_rate(mode: str, phase: str) -> bool:
-    """Whether a time says how often an item is done, and not how long one takes."""
-    return mode == PIPELINED and phase == TOTAL
-
-
-def inferences(case: Case, phase: str) -> int:
-    """How many inferences one timed call of a phase makes, whose time was divided by so many for a sample."""
-    return case.pipeline["depth"] if is_rate(case.mode, phase) and case.pipeline is not None else 1
 
 
 def hidden(case: Case) -> dict[str, Any]:

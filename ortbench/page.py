@@ -17,8 +17,7 @@ from markupsafe import Markup
 from ortbench import __version__, figures, nodes, plots, units
 from ortbench.advice import copy_share, fastest, headline, headline_of_many, is_faster, sentences
 from ortbench.compare import changes, mismatches
-from ortbench.overlap import is_rate
-from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, MODES, RESIDENT
+from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, MODES, RESIDENT, is_rate
 from ortbench.result import FAILED, OK, Case, Result
 from ortbench.schedule import TOTAL
 from ortbench.table import (

@@ -12,9 +12,19 @@ from typing import Any
 from ortbench.errors import BadInput
 
 CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE = "cpu", "device", "device-resident", "host-accessible"
+CPU_PINNED, DEVICE_PINNED = "cpu-pinned", "device-pinned"
 PIPELINED = "pipelined"
+ASYNC = "device-resident-async"  # as device-resident, with one wait for many runs
 USUAL_MODES = (CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE)  # what is measured where nothing is asked for
-MODES = (*USUAL_MODES, PIPELINED)
+# As cpu and device, the host's side in memory that the device reaches itself.
+PINNED_MODES = (CPU_PINNED, DEVICE_PINNED)
+RATE_MODES = (PIPELINED, ASYNC)  # whose calls are of several inferences
+OPTIONAL_MODES = (*PINNED_MODES, *RATE_MODES)
+MODES = (*USUAL_MODES, *OPTIONAL_MODES)
+DYNAMIC_MODES = (DEVICE, RESIDENT, DEVICE_PINNED)  # whose outputs can be left for ORT to allocate
+EXTERNAL_MODES = (DEVICE, RESIDENT)  # whose inputs can be in memory of another library
+CAPTURED_MODES = (DEVICE, RESIDENT, DEVICE_PINNED, ASYNC)  # whose addresses are fixed and on the device
+CPU_TENSOR_MODES = (CPU, CPU_PINNED)  # what their runs copy is known by difference only
 
 # What can be timed of each mode: inside a run with CPU tensors the phases cannot be told apart.
 PHASES = {
@@ -22,13 +32,32 @@ PHASES = {
     DEVICE: ("upload", "inference", "download", "total"),
     RESIDENT: ("inference", "total"),
     HOST_ACCESSIBLE: ("inference", "total"),
+    CPU_PINNED: ("total",),
+    DEVICE_PINNED: ("upload", "inference", "download", "total"),
     PIPELINED: ("upload", "inference", "download", "total"),
+    ASYNC: ("total",),
 }
 
 MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
 CPU_EP = "CPUExecutionProvider"
 
+# What --ep can be in place of an EP, and ORT's name of it in OrtExecutionProviderDevicePolicy.
+POLICIES = {
+    "prefer-gpu": "PREFER_GPU",
+    "prefer-npu": "PREFER_NPU",
+    "prefer-cpu": "PREFER_CPU",
+    "max-performance": "MAX_PERFORMANCE",
+    "max-efficiency": "MAX_EFFICIENCY",
+    "min-overall-power": "MIN_OVERALL_POWER",
+}
+STREAMS = ("ort", "cuda-python")
+EXTERNAL_LIBRARIES = ("numpy", "torch", "cupy")
 OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
+
+
+def is_rate(mode: str, phase: str) -> bool:
+    """Whether a time says how often an inference is done, and not how long one takes."""
+    return mode in RATE_MODES and phase == "total"
 
 
 @dataclass(frozen=True)
@@ -36,7 +65,7 @@ class Target:
     """Which EP, on which device, with which session.
 
     Attributes:
-        ep: ``auto``, a short name, a full EP name, or a plugin EP package's name.
+        ep: ``auto``, a short name, a full EP name, a plugin EP package's name, or one of `POLICIES`, by which ORT chooses.
         library: path of a plugin EP library that is not a package.
         device: index among the devices of that EP; None takes its first GPU or NPU.
         options: EP options.
@@ -44,6 +73,10 @@ class Target:
         threads: intra-op threads; None leaves ORT's default.
         opt_level: graph optimisation level, one of `OPT_LEVELS`.
         require_placement: nodes that stay on the CPU are an error.
+        external: one of `EXTERNAL_LIBRARIES`, in whose memory the inputs of `EXTERNAL_MODES` are; None for the EP's own.
+        cuda_graph: the runs of `CAPTURED_MODES` are captured once and replayed.
+        stream: one of `STREAMS`, which makes the stream that the EP's kernels run on; None for the EP's own.
+        dynamic_outputs: in `DYNAMIC_MODES` outputs are bound without a shape, and ORT allocates them in each run.
     """
 
     ep: str = "auto"
@@ -54,6 +87,10 @@ class Target:
     threads: int | None = None
     opt_level: str = "all"
     require_placement: bool = False
+    dynamic_outputs: bool = False
+    external: str | None = None
+    cuda_graph: bool = False
+    stream: str | None = None
 
 
 @dataclass(frozen=True)
@@ -287,6 +324,25 @@ def check(plan: Plan) -> None:
         raise BadInput(f"--timeout {plan.timeout_s:g}: must be above zero seconds")
     if plan.target.opt_level not in OPT_LEVELS:
         raise BadInput(f"--opt-level {plan.target.opt_level!r}: choose from {', '.join(OPT_LEVELS)}")
+    if plan.target.cuda_graph and plan.target.dynamic_outputs:
+        raise BadInput("--cuda-graph needs outputs at fixed addresses: leave --dynamic-outputs out")
+    if plan.target.ep in POLICIES:
+        for option, given in (
+            ("--device", plan.target.device is not None),
+            ("--ep-option", bool(plan.target.options)),
+            ("--cuda-graph", plan.target.cuda_graph),
+            ("--stream", plan.target.stream is not None),
+        ):
+            if given:
+                raise BadInput(f"{option}: with --ep {plan.target.ep} ONNX Runtime chooses the EP, so leave it out")
+    if plan.target.stream not in (None, *STREAMS):
+        raise BadInput(f"--stream {plan.target.stream!r}: choose from {', '.join(STREAMS)}")
+    if plan.target.stream is not None and "user_compute_stream" in plan.target.options:
+        raise BadInput("--stream makes a stream, and --ep-option user_compute_stream names another: leave one out")
+    if plan.target.external not in (None, *EXTERNAL_LIBRARIES):
+        raise BadInput(f"--external {plan.target.external!r}: choose from {', '.join(EXTERNAL_LIBRARIES)}")
+    if plan.target.external is not None and not set(plan.modes) & set(EXTERNAL_MODES):
+        raise BadInput(f"--external is for the modes {' and '.join(EXTERNAL_MODES)}: ask for one of them")
     if plan.target.threads is not None and plan.target.threads < 1:
         raise BadInput(f"--threads {plan.target.threads}: at least one")
     if plan.target.device is not None and plan.target.device < 0:

@@ -44,7 +44,7 @@ from ortbench.figures import (
     Spread,
     Totals,
 )
-from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, RESIDENT
+from ortbench.plan import CPU, CPU_PINNED, DEVICE, DEVICE_PINNED, HOST_ACCESSIBLE, RESIDENT
 from ortbench.svg import inline
 from ortbench.table import DERIVED, SAMPLES_FOR
 
@@ -69,6 +69,8 @@ _SHAPES = {
     DEVICE: ("s", _COLOURS[UPLOAD]),
     RESIDENT: ("^", ACCENT),
     HOST_ACCESSIBLE: ("D", _COLOURS[DOWNLOAD]),
+    CPU_PINNED: ("v", INK),
+    DEVICE_PINNED: ("P", _COLOURS[UPLOAD]),
 }
 
 WIDE, NARROW = 820, 350  # px

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from ortbench import units
-from ortbench.overlap import inferences
 from ortbench.plan import CPU
 from ortbench.result import OK, Case, Result
 from ortbench.schedule import TOTAL
@@ -135,7 +134,7 @@ def build(profile: Profile) -> tuple[Table, str]:
         assert stats is not None
         cells = [name, str(stats.n), units.digits(stats.median_ns / scale)]
         if recording is not None:
-            cells += _range_cells(recording.ranges.get(name), inferences(case, phase), scale, gpu)
+            cells += _range_cells(recording.ranges.get(name), case.inferences(phase), scale, gpu)
         rows.append(tuple(cells))
     notes = tuple(f"{case.mode}: {case.status}: {case.reason}" for case in session.cases if case.status != OK)
     return Table(columns, tuple(rows), notes), unit
@@ -187,7 +186,7 @@ def _agreement(profile: Profile, recording: Recording) -> list[str]:
         if found is None or len(found.durations_ns) != len(samples):
             missing.append(name)
             continue
-        off = abs(sum(found.durations_ns) / max(sum(samples) * inferences(case, phase), 1) - 1)
+        off = abs(sum(found.durations_ns) / max(sum(samples) * case.inferences(phase), 1) - 1)
         if off >= worst:
             worst, where = off, name
     if missing:

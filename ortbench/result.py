@@ -3,7 +3,7 @@
 Schema 1. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do not know.
 
 Top level: ``schema_version``, ``tool`` (name, version), ``created`` (UTC, ISO 8601), ``command``, ``environment``,
-``model`` (path, sha256, inputs, outputs), ``target`` (ep, device, memory, fence, ep_options, …), ``placement`` (nodes
+``model`` (path, sha256, inputs, outputs), ``target`` (ep, device, memory, fence, ep_options, …: see below), ``placement`` (nodes
 per EP, memcpy_nodes), ``setup`` (session_ns, seed, run_id: results of one run, whose blocks alternated, share it),
 ``stopped``, ``warnings`` (code, message), ``cases``, ``nodes`` (null without ``--nodes``) and ``link``, null where no
 bandwidth sweep of the same device was found: ``from``, ``created``, ``memory`` (the host's side of the copies), ``upload``
@@ -25,6 +25,12 @@ nothing of them is in any case. Medians over the runs: ``ns`` in a run, ``share`
   (Memcpy nodes that it forces), ``bytes`` and ``memcpy_ns`` of these, ``ns`` of both, ``share``. Where an EP compiles, a
   node that ONNX Runtime made of several on the CPU may be in no island, only in ``operators``.
 - ``problem``: why tensors, ``forced_by`` and islands are not known, else null.
+
+Of ``target``: ``policy``: where ONNX Runtime chose the EP, what by (``PREFER_GPU`` …, else null; ``ep`` and ``device`` are
+what it chose, read from the session); ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device``, ``device-resident`` and
+``device-pinned`` in each run (false: they were bound preallocated); ``external``: the library in whose memory the inputs of ``device`` and
+``device-resident`` were, or null; ``cuda_graph``: runs were captured and replayed where a case has a ``graph``;
+``stream``: what made the stream that the EP's kernels ran on, or null for the EP's own.
 
 A case is one mode: see `Case`. Durations are integer nanoseconds, sizes bytes.
 """
@@ -59,16 +65,22 @@ class Case:
         bytes_in, bytes_out: copied to and from the device per run, bytes; None where not known.
         outputs_match: whether the outputs are those of the other modes (and of ``--expect``); None if not compared.
         zero_copy: ``{proved, how}`` for ``host-accessible``; else None.
+        external: with ``--external`` ``{library, place, proved, how}``: whether runs read the library's own memory; else None.
+        graph: with ``--cuda-graph`` ``{id, proved, how}`` where a graph was captured and replayed: whether a replay reads
+            inputs that were written in place; else None.
+        runs_per_sample: for ``pipelined`` (its depth) and ``device-resident-async`` (the runs before one wait): how many
+            runs one call makes. ``total`` is the time per run, which is throughput and not latency: each sample is that of
+            so many runs, divided by their number. Else None.
         vs_cpu: ``{ratio, ci95}``: how many times as fast as mode ``cpu`` (above 1 is faster), over paired blocks.
         phases: ``upload``, ``inference``, ``download``, ``total``: statistics, or None where the mode has no such phase.
-        derived: ``{copies_ns, inference_ns}`` for ``cpu``: differences of medians, not measurements.
+        derived: ``{copies_ns, inference_ns}`` for ``cpu`` and ``cpu-pinned``: differences of medians, not measurements.
         once: ``{upload_ns, download_ns}`` for ``device-resident``: the copies before and after all its runs.
         pipeline: for ``pipelined``: ``{depth, items, distinct, host_memory, copies_ns, hidden_ns, hidden_share,
-            hidden_ci95, vs_device}``; else None. ``depth`` inferences are in flight. ``total`` is the time per item of a full
-            pipeline, which is throughput and not latency: each sample is a round of ``depth`` items, divided by
-            ``depth``. ``items`` come in turns, ``distinct`` of them with inputs of their own, from ``host_memory``. What
+            hidden_ci95, vs_device}``; else None. ``depth`` inferences are in flight, and each
+            sample is a round of as many items. ``items`` come in turns, ``distinct`` of them with inputs of their own, from ``host_memory``. What
             is hidden is derived, see `ortbench.overlap.hidden`; ``vs_device`` is as ``vs_cpu``, against ``device``.
-        fence: ``{kind, cost_ns, how}``: what ends its samples; ``upload`` in it: what ends its uploads.
+        fence: ``{kind, cost_ns, how, upload, download}``: what ends its samples; ``upload`` and ``download``: what ends
+            these, as ``{kind, cost_ns, how}``, or null where the copy waits by its nature.
         samples_ns: raw samples by phase, in the order taken.
         blocks: by phase, a list of ``[round, n, start_ns]``: the blocks the samples came in, start on the worker's
             monotonic clock.
@@ -81,6 +93,9 @@ class Case:
     bytes_out: int | None = None
     outputs_match: bool | None = None
     zero_copy: dict[str, Any] | None = None
+    external: dict[str, Any] | None = None
+    graph: dict[str, Any] | None = None
+    runs_per_sample: int | None = None
     vs_cpu: dict[str, Any] | None = None
     phases: dict[str, Stats | None] = field(default_factory=lambda: dict.fromkeys(PHASE_NAMES))
     derived: dict[str, int] | None = None
@@ -94,6 +109,10 @@ class Case:
         """The median of a phase in ns, or None."""
         stats = self.phases.get(phase)
         return None if stats is None else stats.median_ns
+
+    def inferences(self, phase: str) -> int:
+        """How many inferences one timed call of a phase makes, whose time was divided by so many for a sample."""
+        return self.runs_per_sample or 1 if phase == "total" else 1
 
 
 @dataclass

@@ -21,7 +21,7 @@ from ortbench.gpus import Reading, what_moved
 from ortbench.link import add_shares
 from ortbench.overlap import hidden
 from ortbench.pairs import block_medians, shared
-from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, PIPELINED, RESIDENT, Plan
+from ortbench.plan import CPU, CPU_TENSOR_MODES, DEVICE, HOST_ACCESSIBLE, PIPELINED, POLICIES, RESIDENT, Plan
 from ortbench.result import FAILED, OK, PHASE_NAMES, UNSUPPORTED, Case, Result
 from ortbench.schedule import TOTAL, Block
 from ortbench.stats import paired_ratio, summarise
@@ -162,6 +162,7 @@ class Side:
         result.target = {
             "ep": opened["ep"],
             "ep_requested": plan.target.ep,
+            "policy": POLICIES.get(plan.target.ep),
             "ep_library": opened["library"],
             "ep_version": opened["version"],
             "device": opened["device"],
@@ -171,6 +172,10 @@ class Side:
             "session_config": dict(plan.target.session_config),
             "threads": plan.target.threads,
             "opt_level": plan.target.opt_level,
+            "dynamic_outputs": plan.target.dynamic_outputs,
+            "external": plan.target.external,
+            "cuda_graph": plan.target.cuda_graph,
+            "stream": plan.target.stream,
         }
         result.placement = opened["placement"]
         result.setup = {
@@ -244,6 +249,8 @@ class Side:
             case.bytes_in, case.bytes_out = answer["bytes_in"], answer["bytes_out"]
             case.fence, case.zero_copy = answer["fence"], answer["zero_copy"]
             case.pipeline = answer["pipeline"]
+            case.external, case.graph = answer["external"], answer["graph"]
+            case.runs_per_sample = answer["runs_per_sample"]
             case.outputs_match = True
 
     def reject(self, reason: str) -> None:
@@ -409,28 +416,32 @@ class Side:
                     case.phases[phase] = summarise(taken.by_phase[phase], [size for _, size, _ in taken.blocks[phase]])
             if mode in (RESIDENT, HOST_ACCESSIBLE):  # inference is all there is to them
                 case.phases["inference"] = case.phases["total"]
+        for case in self.result.cases:  # found anew each time: a mode that has failed since takes no part
+            case.vs_cpu = case.derived = None
         self._compare_with_cpu()
+        self._derive_copies()
         self._describe_pipeline()
         add_shares(self.result)
 
     def _compare_with_cpu(self) -> None:
-        """What needs two cases: the ratio to `cpu`, and the share of `cpu` that must be copies.
-
-        Found anew each time: a mode that has failed since takes no part.
-        """
-        for case in self.result.cases:
-            case.vs_cpu = case.derived = None
+        """How many times as fast as `cpu` each mode is."""
         cpu = self.result.case(CPU)
         if cpu is None or cpu.phases[TOTAL] is None:
             return
         for case in self.result.cases:
             if case.status == OK and case.phases[TOTAL] is not None:
                 case.vs_cpu = _ratio(cpu, case)
+
+    def _derive_copies(self) -> None:
+        """What must be copies of a run with CPU tensors: what device-resident has less."""
         resident = self.result.case(RESIDENT)
-        total, inference = cpu.median(TOTAL), None if resident is None else resident.median(TOTAL)
-        on_host = self.result.target["memory"]["kind"] == "host"
-        if total is not None and inference is not None and not on_host:
-            cpu.derived = {"copies_ns": total - inference, "inference_ns": inference}
+        inference = None if resident is None else resident.median(TOTAL)
+        if inference is None or self.result.target["memory"]["kind"] == "host":
+            return
+        for case in filter(None, map(self.result.case, CPU_TENSOR_MODES)):
+            total = case.median(TOTAL)
+            if total is not None:
+                case.derived = {"copies_ns": total - inference, "inference_ns": inference}
 
     def _describe_pipeline(self) -> None:
         """What mode `pipelined` hides, and how much that brings over mode `device`."""

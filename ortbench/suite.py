@@ -181,6 +181,8 @@ _OPTIONS: dict[str, _Scalar] = {
     "device": _whole,
     "mode": _modes,
     "depth": _whole,
+    "pinned": _flag,
+    "async-runs": _flag,
     "input": _text,
     "expect": _text,
     "seed": _whole,
@@ -193,6 +195,10 @@ _OPTIONS: dict[str, _Scalar] = {
     "threads": _whole,
     "opt-level": _text,
     "require-placement": _flag,
+    "dynamic-outputs": _flag,
+    "external": _text,
+    "cuda-graph": _flag,
+    "stream": _text,
     "timeout": _number,
 }
 _OPTION_TABLES: dict[str, _Entry] = {

@@ -11,7 +11,7 @@ from typing import Any
 
 from ortbench.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.gate import FAILED, PASSED, UNCLEAR, Check
-from ortbench.plan import CPU
+from ortbench.plan import CPU, is_rate
 from ortbench.result import Result
 from ortbench.schedule import TOTAL
 from ortbench.table import NOTHING, Table, table_markdown
@@ -92,7 +92,8 @@ def record_from(data: dict[str, Any]) -> Record:
 
 def figures(result: Result) -> dict[str, Any]:
     """The figures of a `Record`, by its attributes' names."""
-    medians = {case.mode: median for case in result.cases if result.case(case.mode) and (median := case.median(TOTAL))}
+    timed = [case for case in result.cases if result.case(case.mode) and not is_rate(case.mode, TOTAL)]
+    medians = {case.mode: median for case in timed if (median := case.median(TOTAL))}
     if not medians:
         return {}
     fastest = min(medians, key=lambda mode: medians[mode])

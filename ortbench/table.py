@@ -12,9 +12,8 @@ from ortbench import nodes, units
 from ortbench.advice import sentences
 from ortbench.bars import COPIES, FILLS, WHOLE
 from ortbench.compare import EVERYTHING, Row, Selection, Spread, rows, word
-from ortbench.overlap import is_rate
 from ortbench.pairs import timed_phase
-from ortbench.plan import CPU
+from ortbench.plan import CPU, CPU_TENSOR_MODES, is_rate
 from ortbench.result import OK, Case, Result
 from ortbench.schedule import TOTAL
 from ortbench.stats import Stats
@@ -91,7 +90,7 @@ def _row(case: Case, scale: float) -> tuple[str, ...]:
 
 
 def _phase_cells(case: Case, scale: float) -> tuple[str, str, str]:
-    if case.mode == CPU:
+    if case.mode in CPU_TENSOR_MODES:
         if case.derived is None:
             return NOTHING, NOTHING, NOTHING
         copies, inference = (units.time(case.derived[key], scale) for key in ("copies_ns", "inference_ns"))
@@ -128,7 +127,7 @@ def _copy_cells(case: Case) -> tuple[str, str]:
     copied = case.bytes_in + case.bytes_out
     if not copied:
         return "0", NOTHING
-    if case.mode == CPU:
+    if case.mode in CPU_TENSOR_MODES:
         took = case.derived["copies_ns"] if case.derived else 0
         return f"{DERIVED}{units.size(copied)}", f"{DERIVED}{_per_second(copied, took)}" if took > 0 else NOTHING
     upload, download = case.median("upload"), case.median("download")
@@ -376,7 +375,8 @@ _FENCES = {"run": "the run itself waits", "readback": "reading a value back"}
 def ep_line(result: Result | Sweep) -> str:
     """EP, device and versions."""
     ep = f"{result.target['ep']} {result.target['ep_version'] or ''}".strip()
-    return f"{ep} on {device_name(result)}, ONNX Runtime {result.environment['onnxruntime']}"
+    chosen = f" (chosen by {result.target['policy']})" if result.target.get("policy") else ""
+    return f"{ep} on {device_name(result)}{chosen}, ONNX Runtime {result.environment['onnxruntime']}"
 
 
 def memory_name(memory: dict[str, Any]) -> str:

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
-from ortbench.overlap import inferences
-from ortbench.plan import DEVICE, PIPELINED
+from ortbench.plan import DEVICE, DEVICE_PINNED, PIPELINED
 from ortbench.result import Case, Result
 from ortbench.schedule import TOTAL
 
@@ -278,11 +277,11 @@ def _fences(case: Case) -> dict[str, str]:
     """What ends a sample, by phase; a download waits for the device by itself, and so does what ends with one."""
     if case.fence is None:
         return {}
-    if case.mode == PIPELINED:
-        copies = case.fence["upload"]["kind"]
-        return {"upload": copies, "inference": case.fence["kind"], "download": copies}
-    if case.mode == DEVICE:
-        return {"upload": case.fence["upload"]["kind"], "inference": case.fence["kind"]}
+    if case.mode in (DEVICE, DEVICE_PINNED, PIPELINED):
+        copies = {way: case.fence[way]["kind"] for way in ("upload", "download") if case.fence.get(way)}
+        found = {**copies, "inference": case.fence["kind"]}
+        # A round of a pipeline ends with copies in flight.
+        return found if case.mode == PIPELINED or "download" not in copies else {**found, TOTAL: copies["download"]}
     return {"inference": case.fence["kind"], TOTAL: case.fence["kind"]}
 
 
@@ -290,7 +289,7 @@ def _sum(case: Case) -> int | None:
     """Bytes that a call of `total` copies both ways, if known."""
     if case.bytes_in is None or case.bytes_out is None:
         return None
-    return (case.bytes_in + case.bytes_out) * inferences(case, TOTAL)
+    return (case.bytes_in + case.bytes_out) * case.inferences(TOTAL)
 
 
 def _measuring(timeline: Timeline) -> list[Span]:

@@ -21,14 +21,14 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
 
 from ortbench.environment import is_profiled
-from ortbench.errors import OrtbenchError, Unsupported, ort_text
-from ortbench.plan import PIPELINED, Loop
+from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported, ort_text
+from ortbench.plan import PIPELINED, Loop, is_rate
 from ortbench.schedule import TOTAL
 
 WARMUP_NS = 500_000_000
@@ -83,11 +83,13 @@ class Worker:
         """Load the EP, create the session, make inputs and reference outputs."""
         stages = _Stages()
         from ortbench.plan import inputs_from, target_from
-        from ortbench.runtime import memory, nodes, providers, session
+        from ortbench.runtime import external, memory, nodes, providers, session
 
         _quiet_ort()
         self._request = inputs_from(inputs)
         wanted = target_from(target)
+        if wanted.external is not None:
+            external.check(wanted.external)
         provider = providers.find(wanted)
         stages.done("loading the EP")
         self._model = session.open_model(model, wanted, provider)
@@ -162,6 +164,12 @@ class Worker:
         zero_copy = self._zero_copy(made) if isinstance(made, modes.HostAccessibleMode) else None
         if zero_copy is not None:
             stages.done("proving zero-copy")
+        external = self._external(made) if isinstance(made, modes.BoundMode) and made.external is not None else None
+        if external is not None:
+            stages.done("proving that external memory is not copied")
+        graph = self._graph(made) if isinstance(made, modes.BoundMode) and made.graph_id is not None else None
+        if graph is not None:
+            stages.done("proving that a graph is replayed")
         estimates = {}
         for phase, call in made.phases().items():
             estimates[phase] = _warm_up(call, warmup, WARMUP_NS if phase == TOTAL else WARMUP_NS // 5)
@@ -169,13 +177,19 @@ class Worker:
         stages.done("warming up")
         self._modes[mode] = made
         self._ranges[mode] = Ranges(made)
-        upload = made.upload_fence
         return {
             "bytes_in": made.bytes_in,
             "bytes_out": made.bytes_out,
-            "fence": {**made.fence.to_dict(), "upload": None if upload is None else upload.to_dict()},
+            "fence": {
+                **made.fence.to_dict(),
+                "upload": made.upload_fence and made.upload_fence.to_dict(),
+                "download": made.download_fence and made.download_fence.to_dict(),
+            },
             "zero_copy": zero_copy,
+            "external": external,
+            "graph": graph,
             "pipeline": made.describe() if isinstance(made, pipeline.PipelinedMode) else None,
+            "runs_per_sample": made.per_call if is_rate(mode, TOTAL) else None,
             "estimates_ns": estimates,
             "stages": stages.spans,
         }
@@ -188,9 +202,36 @@ class Worker:
 
         if self._model.provider.computes_on_host or device_memory(self._model.provider) is None:
             return prove_zero_copy(made, None, self._model.provider.computes_on_host).to_dict()
-        resident = self._modes.get(RESIDENT) or modes.make_mode(RESIDENT, self._model, self._data)
+        resident = self._modes.get(RESIDENT)
+        plain = replace(self._model.target, dynamic_outputs=False, external=None, cuda_graph=False)
+        if resident is None or plain != self._model.target:  # what is compared must differ in the memory alone
+            resident = modes.make_mode(RESIDENT, replace(self._model, target=plain), self._data)
         assert isinstance(resident, modes.ResidentMode)
         return prove_zero_copy(made, resident, on_host=False).to_dict()
+
+    def _external(self, made: Any) -> Answer:
+        from ortbench.runtime.inplace import follows
+
+        if not made.external.same_addresses():
+            return {**made.external.describe(), "proved": False, "how": "the bound addresses are not the library's"}
+        tolerances = self._request.rtol, self._request.atol
+        found = follows(made, self._model, self._data, made.external.write, *tolerances)
+        if found.wrong is not None:
+            raise BenchmarkFailed(f"{found.wrong} (after inputs were written through {self._model.target.external})")
+        how = f"the addresses are the library's; {found.how}"
+        return {**made.external.describe(), "proved": found.proved, "how": how}
+
+    def _graph(self, made: Any) -> Answer:
+        """Whether runs are replays, and replays see what is written to the inputs in place."""
+        from ortbench.runtime.inplace import follows
+
+        if not made.is_replayed():
+            raise Unsupported(f"{self._model.provider.name} captured no graph: a run writes to whatever is bound")
+        tolerances = self._request.rtol, self._request.atol
+        found = follows(made, self._model, self._data, made.write_inputs, *tolerances)
+        if found.wrong is not None:
+            raise BenchmarkFailed(f"{found.wrong} (a replay after its inputs were written in place)")
+        return {"id": made.graph_id, "proved": found.proved, "how": found.how}
 
     def block(self, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> Answer:
         """Time one block; for a timeline also say when each sample began, and how long its call took.

@@ -25,6 +25,9 @@ class Faulty:
     kind = "faulty"
     label = "faulty memory"
 
+    def ort_device(self) -> Any:
+        raise NotImplementedError  # nothing here is bound without a shape
+
     def __init__(self, wire: Callable[[Array, Array, str], None]) -> None:
         self._wire = wire
 

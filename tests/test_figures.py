@@ -171,7 +171,7 @@ def test_copies_of_several_results_are_told_by_their_range() -> None:
     assert found is not None
     assert [copy.name for copy in found.copies][:2] == ["a: inside cpu", "a: device upload"]
     assert found.caption == (
-        "copies inside cpu, both directions: 36.0 MB, ≈3.00 to ≈6.00 GB/s. upload: 15.0 MB to 30.0 MB, 2.50 to 5.00 GB/s. "
+        "copies inside runs with CPU tensors, both directions: 36.0 MB, ≈3.00 to ≈6.00 GB/s. upload: 15.0 MB to 30.0 MB, 2.50 to 5.00 GB/s. "
         "download: 6.00 MB, 1.20 GB/s."
     )
 

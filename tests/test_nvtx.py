@@ -17,8 +17,7 @@ import pytest
 
 from ortbench.client import Client
 from ortbench.errors import BenchmarkFailed
-from ortbench.overlap import inferences
-from ortbench.plan import MODES, USUAL_MODES, Plan, Target
+from ortbench.plan import PIPELINED, USUAL_MODES, Plan, Target
 from ortbench.result import OK, Case, Result, load
 from ortbench.runtime.measure import COLORS, DOMAIN
 from tests.compiling import BuildError
@@ -84,7 +83,7 @@ def moved(case: Case, phase: str) -> int:
         "upload": case.bytes_in,
         "inference": 0,
         "download": case.bytes_out,
-        "total": (case.bytes_in + case.bytes_out) * inferences(case, "total"),
+        "total": (case.bytes_in + case.bytes_out) * case.inferences("total"),
     }[phase]
 
 
@@ -124,7 +123,7 @@ def assert_agrees(traced: Traced) -> None:
         assert inside == sorted(inside)  # type: ignore[type-var]
         for part in block.inner:
             # Of a pipeline a range is a round, and a sample its part of that, rounded.
-            each = inferences(case, phase)
+            each = case.inferences(phase)
             assert part.ns >= left[case.mode, phase].pop(0) * each - each // 2
     assert not any(left.values())
 
@@ -136,7 +135,7 @@ def disagreements(traced: Traced) -> dict[str, tuple[int, int]]:
         for phase, samples in case.samples_ns.items():
             blocks = [block for block in traced.record.ranges if (block.name, block.category) == (case.mode, phase)]
             ranges_ns = sum(part.ns for block in blocks for part in block.inner)
-            taken_ns = sum(samples) * inferences(case, phase)
+            taken_ns = sum(samples) * case.inferences(phase)
             if abs(ranges_ns - taken_ns) > max(taken_ns * 0.01, 20_000):
                 wrong[f"{case.mode}/{phase}"] = (ranges_ns, taken_ns)
     return wrong
@@ -166,7 +165,7 @@ def test_on_webgpu(trace: Tracer, software_gpu: tuple[str, ...]) -> None:
 
 def test_on_the_reference_device(trace: Tracer, library: Path) -> None:
     device = ("--ep-library", library, "--depth", 3)
-    record = proved(trace, list(MODES), *device, **Config(compute_us=1000).environ())
+    record = proved(trace, [*USUAL_MODES, PIPELINED], *device, **Config(compute_us=1000).environ())
     assert {(block.name, block.category): block.payload for block in record.ranges} == {
         ("cpu", "total"): 2 * BYTES,
         ("device", "upload"): BYTES,

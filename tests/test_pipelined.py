@@ -17,8 +17,8 @@ from ortbench import figures
 from ortbench.advice import headline, sentences
 from ortbench.compare import changes
 from ortbench.exports import action_json, outcomes_of_run
-from ortbench.overlap import hidden, is_rate
-from ortbench.plan import MODES, PIPELINED
+from ortbench.overlap import hidden
+from ortbench.plan import ASYNC, MODES, PIPELINED, is_rate
 from ortbench.result import Case, Result
 from ortbench.schedule import TOTAL, dropped
 from ortbench.stats import Stats
@@ -99,7 +99,7 @@ def test_nothing_is_said_of_copies_that_take_no_time() -> None:
 
 
 def test_only_the_total_of_a_pipeline_is_a_rate() -> None:
-    assert [mode for mode in MODES if is_rate(mode, TOTAL)] == [PIPELINED]
+    assert [mode for mode in MODES if is_rate(mode, TOTAL)] == [PIPELINED, ASYNC]
     assert not is_rate(PIPELINED, "inference")
 
 

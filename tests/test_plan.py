@@ -241,7 +241,8 @@ def plan(**fields: Any) -> Change:
     [
         (
             plan(modes=("cpu", "gpu")),
-            "--mode 'gpu': there is no such mode; choose from cpu, device, device-resident, host-accessible, pipelined",
+            "--mode 'gpu': there is no such mode; choose from cpu, device, device-resident, host-accessible, cpu-pinned, "
+            "device-pinned, pipelined, device-resident-async",
         ),
         (loop(iterations=0), "--iterations 0: at least one iteration must be measured"),
         (loop(iterations=-5), "--iterations -5: at least one iteration must be measured"),
@@ -300,7 +301,7 @@ def test_defaults_survive_the_way_to_the_worker() -> None:
     assert inputs_from(request["inputs"]) == Inputs()
     assert asdict(Inputs()) == request["inputs"]
     assert Plan("m.onnx").modes == USUAL_MODES == ("cpu", "device", "device-resident", "host-accessible")
-    assert (*USUAL_MODES, "pipelined") == MODES
+    assert (*USUAL_MODES, "cpu-pinned", "device-pinned", "pipelined", "device-resident-async") == MODES
 
 
 @pytest.mark.parametrize("text", ["x:x", "x:,", "x:1xx3", "x:1x", "x: 3", "x:1_0"])

@@ -12,6 +12,7 @@ from typing import Any
 from ortbench.cli.options import (
     LIVE_DURATION_S,
     Baseline,
+    added_modes,
     depth_of,
     inputs_of,
     is_library,
@@ -124,7 +125,7 @@ class _Maker:
         with self._blaming(self._case.where):
             return limits_of(
                 has_baseline,
-                modes_of(mode, self._get("depth")) if mode else (),
+                modes_of(mode, self._added()) if mode else (),
                 self._get("max-regression"),
                 self._get("metric", ()),
                 self._get("min-speedup", ()),
@@ -132,6 +133,10 @@ class _Maker:
                 self._get("max-cpu-nodes"),
                 self._get("require-mode", ()),
             )
+
+    def _added(self) -> tuple[str, ...]:
+        """The modes that options of their own ask for."""
+        return added_modes(self._get("depth"), self._get("pinned", False), self._get("async-runs", False))
 
     def _plan(self, limits: Limits, live: bool) -> Plan:
         with self._blaming(self._case.where):
@@ -144,6 +149,10 @@ class _Maker:
                 self._get("threads"),
                 self._get("opt-level", Target.opt_level),
                 self._get("require-placement", False),
+                self._get("dynamic-outputs", False),
+                self._get("external"),
+                self._get("cuda-graph", False),
+                self._get("stream"),
             )
             inputs = inputs_of(
                 self._get("input"),
@@ -163,7 +172,7 @@ class _Maker:
             loop = Loop(warmup, seconds, self._get("iterations"), depth=depth_of(depth))
             if "precision" in self._case.given:
                 loop = replace(loop, precision=parse_share(self._get("precision"), "--precision"))
-        modes = modes_needed(self._get("mode", ()), depth, limits)
+        modes = modes_needed(self._get("mode", ()), self._added(), limits)
         timeout = self._get("timeout", Plan.timeout_s)
         return Plan(self._case.model, target, inputs, modes, loop, timeout, command=self._command)
 

@@ -12,15 +12,20 @@ from ortbench.cli.compare import result_file
 from ortbench.cli.options import (
     LIVE_DURATION_S,
     REPORTS,
+    AsyncRuns,
     Atol,
     Baseline,
+    ComputeStream,
+    CudaGraph,
     Depth,
     Device,
     Dim,
+    DynamicOutputs,
     Ep,
     EpLibrary,
     EpOption,
     Expect,
+    External,
     Force,
     Input,
     JsonOut,
@@ -28,6 +33,7 @@ from ortbench.cli.options import (
     Mode,
     OptLevel,
     Out,
+    Pinned,
     Quiet,
     Range,
     RequirePlacement,
@@ -38,6 +44,7 @@ from ortbench.cli.options import (
     Threads,
     Timeout,
     Warmup,
+    added_modes,
     command_line,
     inputs_of,
     limits_of,
@@ -116,6 +123,8 @@ def gate(
     device: Device = None,
     mode: Mode = [],  # noqa: B006
     depth: Depth = None,
+    pinned: Pinned = False,
+    async_runs: AsyncRuns = False,
     input: Input = None,
     expect: Expect = None,
     shape: Shape = [],  # noqa: B006
@@ -132,6 +141,10 @@ def gate(
     threads: Threads = None,
     opt_level: OptLevel = "all",
     require_placement: RequirePlacement = False,
+    dynamic_outputs: DynamicOutputs = False,
+    external: External = None,
+    cuda_graph: CudaGraph = False,
+    stream: ComputeStream = None,
     timeout: Timeout = 600.0,
     out: Out = REPORTS,
     json_out: JsonOut = None,
@@ -152,7 +165,8 @@ def gate(
         raise BadInput("--max-regression needs something to hold it against: --baseline, or live one of --baseline-…")
     if metric and not has_baseline:
         raise BadInput("--metric says what is held against a baseline: give one")
-    held = modes_of(mode, depth) if mode else ()
+    added = added_modes(depth, pinned, async_runs)
+    held = modes_of(mode, added) if mode else ()
     limits = limits_of(
         has_baseline, held, max_regression, metric, min_speedup, max_copy_share, max_cpu_nodes, require_mode
     )
@@ -173,9 +187,22 @@ def gate(
         raise BadInput("a live gate measures its baseline itself: leave --baseline out or name a result file")
     plan = Plan(
         model=model,
-        target=target_of(ep, ep_library, device, ep_option, session_config, threads, opt_level, require_placement),
+        target=target_of(
+            ep,
+            ep_library,
+            device,
+            ep_option,
+            session_config,
+            threads,
+            opt_level,
+            require_placement,
+            dynamic_outputs,
+            external,
+            cuda_graph,
+            stream,
+        ),
         inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
-        modes=modes_needed(mode, depth, limits),
+        modes=modes_needed(mode, added, limits),
         loop=live_loop(warmup, depth, duration, limits),
         timeout_s=timeout,
         command=command_line(),
@@ -198,8 +225,9 @@ def gate(
 
 
 _LIVE_ONLY = (
-    "ep", "ep_library", "ep_option", "device", "input", "expect", "shape", "dim", "range_", "seed", "rtol", "atol",
-    "warmup", "duration", "depth", "session_config", "threads", "opt_level", "require_placement", "timeout", "out",
+    "ep", "ep_library", "ep_option", "device", "pinned", "async_runs", "input", "expect", "shape", "dim", "range_", "seed",
+    "rtol", "atol", "warmup", "duration", "depth", "session_config", "threads", "opt_level", "require_placement",
+    "dynamic_outputs", "external", "cuda_graph", "stream", "timeout", "out",
 )  # fmt: skip
 
 

@@ -14,9 +14,15 @@ import typer
 
 from ortbench.errors import BadInput
 from ortbench.plan import (
+    ASYNC,
+    EXTERNAL_LIBRARIES,
     MODES,
     OPT_LEVELS,
+    OPTIONAL_MODES,
+    PINNED_MODES,
     PIPELINED,
+    POLICIES,
+    STREAMS,
     USUAL_MODES,
     Inputs,
     Loop,
@@ -36,7 +42,8 @@ if TYPE_CHECKING:
 
 EP_HELP = (
     "auto (the first with a GPU or NPU, else cpu), cpu, cuda, tensorrt, nv-tensorrt-rtx, webgpu, openvino, qnn, migraphx, "
-    "dml, a full name, an installed plugin package, or the path of a plugin EP's library"
+    "dml, a full name, an installed plugin package, the path of a plugin EP's library, or what ONNX Runtime is to choose by: "
+    f"{', '.join(POLICIES)}"
 )
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file.")]
@@ -51,12 +58,21 @@ Device = Annotated[
 ]
 Mode = Annotated[
     list[str],
-    typer.Option("--mode", metavar="NAME", help=f"{', '.join(MODES)}; repeatable. Default: all but {PIPELINED}."),
+    typer.Option(
+        "--mode",
+        metavar="NAME",
+        help=f"{', '.join(MODES)}; repeatable. Default: all but {', '.join(OPTIONAL_MODES)}.",
+    ),
 ]
 Depth = Annotated[
     int | None,
     typer.Option("--depth", metavar="N", help=f"Adds mode {PIPELINED} with N inferences in flight (its default: 3)."),
 ]
+Pinned = Annotated[
+    bool,
+    typer.Option("--pinned", help=f"Adds {' and '.join(PINNED_MODES)}: the host's side in the EP's pinned memory."),
+]
+AsyncRuns = Annotated[bool, typer.Option("--async-runs", help=f"Adds {ASYNC}: many runs and one wait, for throughput.")]
 Input = Annotated[
     str | None,
     typer.Option("--input", metavar="PATH", help="Inputs: an .npz (keys are names) or a folder of input_0.pb, ..."),
@@ -93,6 +109,25 @@ OptLevel = Annotated[
     str, typer.Option("--opt-level", metavar="LEVEL", help=f"Graph optimisation: {', '.join(OPT_LEVELS)}.")
 ]
 RequirePlacement = Annotated[bool, typer.Option("--require-placement", help="Fail if nodes stay on the CPU.")]
+DynamicOutputs = Annotated[
+    bool,
+    typer.Option("--dynamic-outputs", help="Bind outputs without a shape: ONNX Runtime allocates them in each run."),
+]
+External = Annotated[
+    str | None,
+    typer.Option(
+        "--external", metavar="LIB", help=f"Bind inputs in another library's memory: {', '.join(EXTERNAL_LIBRARIES)}."
+    ),
+]
+CudaGraph = Annotated[
+    bool, typer.Option("--cuda-graph", help="Capture runs as a graph and replay it (CUDA, TensorRT, WebGPU).")
+]
+ComputeStream = Annotated[
+    str | None,
+    typer.Option(
+        "--stream", metavar="KIND", help=f"Run kernels on a stream made by {' or '.join(STREAMS)} (CUDA, TensorRT)."
+    ),
+]
 Timeout = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", help="Longest wait for one answer of the worker.")
 ]
@@ -136,14 +171,20 @@ def command_line() -> tuple[str, ...]:
     return ("ortbench", *(shlex.quote(argument) for argument in sys.argv[1:]))
 
 
-def modes_of(mode: Sequence[str], depth: int | None) -> tuple[str, ...]:
-    """The modes that were asked for, each once; the usual ones where none was. A depth asks for the pipeline."""
-    return tuple(dict.fromkeys([*(mode or USUAL_MODES), *([] if depth is None else [PIPELINED])]))
+def added_modes(depth: int | None, pinned: bool, async_runs: bool) -> tuple[str, ...]:
+    """The modes that options of their own ask for, on top of others."""
+    pipelined = () if depth is None else (PIPELINED,)
+    return (*(PINNED_MODES if pinned else ()), *pipelined, *((ASYNC,) if async_runs else ()))
 
 
-def modes_needed(mode: Sequence[str], depth: int | None, limits: Limits) -> tuple[str, ...]:
+def modes_of(mode: Sequence[str], added: Sequence[str] = ()) -> tuple[str, ...]:
+    """The modes that were asked for, each once; the usual ones where none was named, and `added_modes`."""
+    return tuple(dict.fromkeys([*(mode or USUAL_MODES), *added]))
+
+
+def modes_needed(mode: Sequence[str], added: Sequence[str], limits: Limits) -> tuple[str, ...]:
     """The modes that were asked for, and those that limits need."""
-    modes = modes_of(mode, depth)
+    modes = modes_of(mode, added)
     return (*modes, *(name for name in MODES if name in limits.needed() and name not in modes))
 
 
@@ -204,6 +245,10 @@ def target_of(
     threads: int | None,
     opt_level: str,
     require_placement: bool,
+    dynamic_outputs: bool = False,
+    external: str | None = None,
+    cuda_graph: bool = False,
+    stream: str | None = None,
 ) -> Target:
     """The target that options describe. An EP that is a path is a plugin EP's library.
 
@@ -223,6 +268,10 @@ def target_of(
         threads=threads,
         opt_level=opt_level,
         require_placement=require_placement,
+        dynamic_outputs=dynamic_outputs,
+        external=external,
+        cuda_graph=cuda_graph,
+        stream=stream,
     )
 
 

@@ -14,13 +14,18 @@ from ortbench.cli.options import (
     REPORTS,
     SAME,
     ActionOut,
+    AsyncRuns,
     Atol,
+    ComputeStream,
+    CudaGraph,
     Depth,
     Device,
     Dim,
+    DynamicOutputs,
     EpLibrary,
     EpOption,
     Expect,
+    External,
     HtmlOut,
     Input,
     JsonOut,
@@ -29,6 +34,7 @@ from ortbench.cli.options import (
     Model,
     OptLevel,
     Out,
+    Pinned,
     Quiet,
     Range,
     RequirePlacement,
@@ -40,6 +46,7 @@ from ortbench.cli.options import (
     Timeout,
     Trace,
     Warmup,
+    added_modes,
     command_line,
     depth_of,
     inputs_of,
@@ -67,6 +74,8 @@ def run(
     device: Device = None,
     mode: Mode = [],  # noqa: B006
     depth: Depth = None,
+    pinned: Pinned = False,
+    async_runs: AsyncRuns = False,
     input: Input = None,
     expect: Expect = None,
     shape: Shape = [],  # noqa: B006
@@ -90,6 +99,10 @@ def run(
     threads: Threads = None,
     opt_level: OptLevel = "all",
     require_placement: RequirePlacement = False,
+    dynamic_outputs: DynamicOutputs = False,
+    external: External = None,
+    cuda_graph: CudaGraph = False,
+    stream: ComputeStream = None,
     nodes: Annotated[
         bool,
         typer.Option("--nodes", help="Then profile some runs: time by operator and EP, copies inside the graph."),
@@ -138,8 +151,21 @@ def run(
     plans = []
     for name in eps:
         own = options_for(name, eps, ep_option) if len(eps) > 1 else ep_option
-        target = target_of(name, ep_library, device, own, session_config, threads, opt_level, require_placement)
-        modes = modes_of(mode, depth)
+        target = target_of(
+            name,
+            ep_library,
+            device,
+            own,
+            session_config,
+            threads,
+            opt_level,
+            require_placement,
+            dynamic_outputs,
+            external,
+            cuda_graph,
+            stream,
+        )
+        modes = modes_of(mode, added_modes(depth, pinned, async_runs))
         plans.append(Plan(model, target, inputs, modes, loop, timeout, command=command_line(), nodes=nodes))
         check(plans[-1])
     launched = _measure(plans, bandwidth, out, quiet, trace is not None)

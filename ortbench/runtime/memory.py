@@ -32,6 +32,9 @@ class Memory(Protocol):
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
         """An uninitialised OrtValue."""
 
+    def ort_device(self) -> Any:
+        """The native OrtDevice, for outputs that are bound without a shape."""
+
     def upload(self, specs: Sequence[TensorSpec], sources: Sequence[Array], targets: Sequence[Any]) -> Copy:
         """A call that copies arrays into values."""
 
@@ -44,8 +47,9 @@ class EpDeviceMemory:
 
     kind = "ep-device"
 
-    def __init__(self, memory_info: Any) -> None:
+    def __init__(self, memory_info: Any, device_type: str = "GPU") -> None:
         self._info = memory_info
+        self._device_type = device_type
         self.label = f"{memory_info.name} ({memory_info.device_mem_type.name})"
 
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
@@ -55,6 +59,12 @@ class EpDeviceMemory:
         if size and value.data_ptr() == 0:
             raise BenchmarkFailed(f"{self.label} could not allocate {size} bytes for {spec.name!r}")
         return value
+
+    def ort_device(self) -> Any:
+        kind = getattr(ort_native.OrtDevice, self._device_type.lower())()
+        return ort_native.OrtDevice(
+            kind, int(self._info.device_mem_type), self._info.device_vendor_id, self._info.device_id
+        )
 
     def upload(self, specs: Sequence[TensorSpec], sources: Sequence[Array], targets: Sequence[Any]) -> Copy:
         values = [host_value(spec, array) for spec, array in zip(specs, sources, strict=True)]
@@ -95,6 +105,9 @@ class NamedDeviceMemory:
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
         return ort.OrtValue.ortvalue_from_shape_and_type(list(shape), spec.element_type, self._device, self._index)
 
+    def ort_device(self) -> Any:
+        return ort.OrtDevice.make(self._device, self._index)._get_c_device()
+
     def upload(self, specs: Sequence[TensorSpec], sources: Sequence[Array], targets: Sequence[Any]) -> Copy:
         pairs = list(zip(targets, sources, strict=True))
 
@@ -126,6 +139,9 @@ class HostMemory:
         array.fill(array.dtype.type(0))
         return host_value(spec, array)
 
+    def ort_device(self) -> Any:
+        return ort.OrtDevice.make("cpu", 0)._get_c_device()
+
     def upload(self, specs: Sequence[TensorSpec], sources: Sequence[Array], targets: Sequence[Any]) -> Copy:
         views = [host_view(spec, value) for spec, value in zip(specs, targets, strict=True)]
         return _copy_arrays(list(sources), views)
@@ -151,7 +167,7 @@ def device_memory(provider: Provider) -> Memory | None:
         return HostMemory()
     if provider.ep_device is not None:
         info = provider.ep_device.memory_info(ort.OrtDeviceMemoryType.DEFAULT)
-        return None if info is None else EpDeviceMemory(info)
+        return None if info is None else EpDeviceMemory(info, provider.ep_device.device.type.name)
     if provider.name in NAMED_DEVICES:
         return NamedDeviceMemory(NAMED_DEVICES[provider.name], provider.device_index)
     return None

@@ -185,6 +185,7 @@ class PipelinedMode:
         for buffers in self._buffers:
             buffers.adopt(self.fence)
         self.upload_fence: Fence | None = _stream_fence(self._buffers[0].uploaded)
+        self.download_fence: Fence | None = self.upload_fence  # both are copies on a stream
 
     def describe(self) -> dict[str, Any]:
         """For the result file: ``depth``, ``items``, ``distinct`` and ``host_memory``; see `ortbench.result.Case`."""

@@ -8,6 +8,7 @@ import pkgutil
 import platform
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,7 +18,7 @@ from typing import Any
 import onnxruntime as ort
 
 from ortbench.errors import BadInput, BenchmarkFailed, one_line, ort_text
-from ortbench.plan import CPU_EP, Target
+from ortbench.plan import CPU_EP, POLICIES, Target
 
 CUDA_EP = "CUDAExecutionProvider"
 
@@ -47,7 +48,7 @@ PACKAGES = {
 
 # EPs inside an onnxruntime wheel whose library can be registered like a plugin's, which gives them an EP device.
 _BUNDLED_LIBRARIES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "tensorrt"}
-_NVIDIA_EPS = {CUDA_EP, "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider"}
+NVIDIA_EPS = {CUDA_EP, "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider"}
 
 # The device names `OrtValue` knows for EPs that offer no EP device.
 NAMED_DEVICES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "cuda", "DmlExecutionProvider": "dml"}
@@ -89,6 +90,7 @@ class Provider:
         library: path of its library, or None for one that is built in.
         version: of the EP library or package, or None.
         notes: what a reader should know about how it was chosen (code, message).
+        policy: by which ORT chooses when it creates a session, which is when the rest becomes known; else None.
     """
 
     name: str
@@ -97,6 +99,7 @@ class Provider:
     library: str | None = None
     version: str | None = None
     notes: list[tuple[str, str]] = field(default_factory=list)
+    policy: Any = None
 
     @property
     def computes_on_host(self) -> bool:
@@ -163,7 +166,7 @@ def register(name: str, library: str) -> None:
     """
     if ep_devices(name):
         return
-    if name in _NVIDIA_EPS:
+    if name in NVIDIA_EPS:
         preload_nvidia()
     try:
         ort.register_execution_provider_library(name, library)
@@ -256,6 +259,8 @@ def find(target: Target) -> Provider:
         BadInput: no such EP, or no such device of it.
         BenchmarkFailed: the EP is not installed, does not load, or finds no device.
     """
+    if target.ep in POLICIES:
+        return _by_policy(target)
     if target.library is not None:
         return _from_library(target, target.library)
     if target.ep == "auto":
@@ -359,6 +364,51 @@ def _auto(target: Target) -> Provider:
     if problems and _has_nvidia_gpu():
         provider.notes.append(("auto-cpu", f"no EP with a GPU or NPU could be loaded: {'; '.join(problems)}"))
     return provider
+
+
+def _by_policy(target: Target) -> Provider:
+    """A provider that ORT is to choose from all that can be registered; `settle` says which it is.
+
+    Raises:
+        BenchmarkFailed: the library that was named does not load.
+    """
+    problems = []
+    for name, load in _candidates():
+        try:
+            load()
+        except BenchmarkFailed as error:
+            if name not in NVIDIA_EPS or _has_nvidia_gpu():
+                problems.append(str(error))
+    if target.library is not None:
+        register_library(target.library)
+    policy = getattr(ort.OrtExecutionProviderDevicePolicy, POLICIES[target.ep])
+    notes = [("policy-candidates", f"ONNX Runtime could not choose: {problem}") for problem in problems]
+    return Provider("the EP that ONNX Runtime chooses", policy=policy, notes=notes)
+
+
+def settle(provider: Provider, session: Any, library: str | None) -> None:
+    """Fill in what ORT chose by a policy: the EP that was given most nodes, the CPU's only if there is no other.
+
+    Args:
+        provider: with a policy.
+        session: that was created with it.
+        library: that the user named, or None.
+    """
+    counts: Counter[str] = Counter()
+    for subgraph in session.get_provider_graph_assignment_info():
+        counts[subgraph.ep_name] += len(subgraph.get_nodes())
+    ran = [name for name, _ in counts.most_common()] or session.get_providers()  # models in ORT format tell no nodes
+    others = [name for name in ran if name != CPU_EP]
+    provider.name = others[0] if others else CPU_EP
+    provider.version, provider.library, provider.ep_device = ort.__version__, None, None
+    if provider.name == CPU_EP:
+        return
+    read = [device for device in session.get_input_epdevices() if device is not None]
+    of_ep = [device for device in read if device.ep_name == provider.name] or ep_devices(provider.name)
+    provider.ep_device = next(filter(is_accelerator, of_ep), of_ep[0])
+    provider.library, version = _origin(provider.name)
+    provider.library = provider.library or library
+    provider.version = provider.ep_device.ep_metadata.get("version") or version
 
 
 def _candidates() -> Iterator[tuple[str, Any]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ import onnxruntime as ort
 
 from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.plan import CPU_EP, Inputs, Target
+from ortbench.runtime import computestream
 from ortbench.runtime import inputs as input_arrays
 from ortbench.runtime import outputs as output_arrays
-from ortbench.runtime.providers import NAMED_DEVICES, Provider, bundled_library, load_problem
+from ortbench.runtime.providers import NAMED_DEVICES, Provider, bundled_library, load_problem, settle
 from ortbench.runtime.tensors import Array, TensorSpec, host_value, host_view, specs
 
 _OPT_LEVELS = {
@@ -28,6 +30,14 @@ _OPT_LEVELS = {
     "layout": "ORT_ENABLE_LAYOUT",
     "all": "ORT_ENABLE_ALL",
 }
+# What switches graph capture on: the EP options, by their documentation.
+_CAPTURE = {
+    "CUDAExecutionProvider": {"enable_cuda_graph": "1"},
+    "TensorrtExecutionProvider": {"trt_cuda_graph_enable": "1"},
+    "NvTensorRTRTXExecutionProvider": {"enable_cuda_graph": "1"},
+    "WebGpuExecutionProvider": {"enableGraphCapture": "1"},
+}
+NOT_CAPTURED = -1
 _ASSIGNMENT = "session.record_ep_graph_assignment_info"
 _WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
 _WRITTEN_WEIGHTS = "session.optimized_model_external_initializers_file_name"
@@ -41,16 +51,24 @@ class Model:
         session: onnxruntime's InferenceSession.
         native: the session object under it: the same calls without Python's checks.
         provider: the EP.
+        target: what was asked for.
         inputs, outputs: what the model takes and gives.
         session_ns: how long the session took to create.
+        stream: that its kernels run on, which must outlive the session; None for the EP's own.
+        plain_options: run options of a run that is not captured; None where nothing is captured.
+        graph_ids: a number of its own for each graph that is captured.
     """
 
     session: Any
     native: Any
     provider: Provider
+    target: Target
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     session_ns: int
+    stream: Any = None
+    plain_options: Any = None
+    graph_ids: Iterator[int] = field(default_factory=lambda: count(1))
 
     @property
     def output_names(self) -> list[str]:
@@ -105,7 +123,16 @@ def open_model(
         BadInput: not a model, or options ORT refuses.
         BenchmarkFailed: the EP cannot load or run it.
     """
+    capturing = target.cuda_graph and profile_prefix is None and graph_path is None  # a replay shows no nodes
+    if capturing and provider.name not in _CAPTURE:
+        raise BadInput(f"--cuda-graph: {provider.name} captures no graphs; {', '.join(_CAPTURE)} do")
+    if capturing:
+        target = replace(target, options={**_CAPTURE[provider.name], **target.options})
+    stream = None if target.stream is None else computestream.make(target.stream, provider)
+    if stream is not None:
+        target = replace(target, options={**stream.options(), **target.options})
     options = _options(target, provider)
+    options.enable_mem_pattern = not capturing  # it plans allocations anew, and WebGPU refuses to capture with it
     if profile_prefix is not None:
         options.enable_profiling = True
         options.profile_file_prefix = profile_prefix
@@ -115,7 +142,7 @@ def open_model(
     if content is not None:  # weights in files of their own stay where they are
         options.add_session_config_entry(_WEIGHTS_FOLDER, str(Path(path).absolute().parent))
     names: list[Any] | None = None
-    if provider.ep_device is None:
+    if provider.ep_device is None and provider.policy is None:
         own = dict(target.options)
         if provider.device_index:
             own["device_id"] = str(provider.device_index)
@@ -128,12 +155,31 @@ def open_model(
     except Exception as error:
         raise _session_error(error, path, provider) from None
     took = time.perf_counter_ns() - start
+    if provider.policy is not None:
+        settle(provider, session, target.library)
     if provider.name not in session.get_providers():
         # ORT only warns when a built-in EP does not load, and runs on the CPU.
         raise BenchmarkFailed(
             f"{provider.name} does not load; ONNX Runtime would have used the CPU instead. {_why(provider)}"
         )
-    return Model(session, session._sess, provider, specs(session.get_inputs()), specs(session.get_outputs()), took)
+    return Model(
+        session=session,
+        native=session._sess,
+        provider=provider,
+        target=target,
+        inputs=specs(session.get_inputs()),
+        outputs=specs(session.get_outputs()),
+        session_ns=took,
+        stream=stream,
+        plain_options=graph_options(NOT_CAPTURED) if capturing else None,
+    )
+
+
+def graph_options(number: int) -> Any:
+    """Run options that choose a captured graph; `NOT_CAPTURED` captures none and replays none."""
+    options = ort.RunOptions()
+    options.add_run_config_entry("gpu_graph_id", str(number))
+    return options
 
 
 def _options(target: Target, provider: Provider) -> Any:
@@ -146,7 +192,9 @@ def _options(target: Target, provider: Provider) -> Any:
         options.add_session_config_entry(_ASSIGNMENT, "1")
         for key, value in target.session_config.items():
             options.add_session_config_entry(key, value)
-        if provider.ep_device is not None:
+        if provider.policy is not None:
+            options.set_provider_selection_policy(provider.policy)
+        elif provider.ep_device is not None:
             options.add_provider_for_devices([provider.ep_device], target.options)
     except Exception as error:
         raise BadInput(f"the session options were refused: {ort_text(error)}") from None
@@ -257,7 +305,7 @@ def run_once(model: Model, arrays: dict[str, Array]) -> list[Array]:
     return cpu_arrays(model, call(feeds, options))
 
 
-def cpu_call(model: Model, arrays: dict[str, Array]) -> tuple[Callable[[Any, Any], Any], dict[str, Any], None]:
+def cpu_call(model: Model, arrays: dict[str, Array]) -> tuple[Callable[[Any, Any], Any], dict[str, Any], Any]:
     """The call of mode `cpu`: plain `run` with arrays, or with OrtValues where numpy has no such dtype.
 
     Args:
@@ -268,10 +316,10 @@ def cpu_call(model: Model, arrays: dict[str, Array]) -> tuple[Callable[[Any, Any
     """
     names = model.output_names
     if all(spec.native for spec in (*model.inputs, *model.outputs)):
-        return partial(model.native.run, names), arrays, None
+        return partial(model.native.run, names), arrays, model.plain_options
     natives = {spec.name: host_value(spec, arrays[spec.name])._get_c_value() for spec in model.inputs}
     run = model.native.run_with_ort_values
-    return (lambda feeds, options: run(feeds, names, options)), natives, None
+    return (lambda feeds, options: run(feeds, names, options)), natives, model.plain_options
 
 
 def cpu_arrays(model: Model, results: Any) -> list[Array]:

@@ -413,7 +413,7 @@ static Status *factory_create_sync_stream(Factory *self, const void *memory_devi
 
 static Status *create_memory_info(const char *name, int memory, void **info) {
   return API(CREATE_MEMORY_INFO_V2, const char *, int, uint32_t, int32_t, int, size_t, int, void **)(
-      name, DEVICE_GPU, VENDOR_ID, 0, memory, PAGE, 0, info);
+      name, DEVICE_GPU, VENDOR_ID, 0, memory, (size_t)device_config.alignment, 0, info);
 }
 
 static Status *create_hardware(void **hardware) {

@@ -59,6 +59,9 @@ class Config:
     """A copy inside DEFAULT memory lasts this many microseconds ..."""
     device_copy_gbps: float = 8.0
     """... and its bytes at this many GB/s."""
+    alignment: int = 4096
+    """What the memory infos say of both memories, which always are page-aligned. ONNX Runtime's Python API cannot bind
+    an output without a shape to memory that has an alignment."""
     honesty: Honesty = "sync"
     """When a run returns, and which calls wait for the device; see refdevice.c."""
     ha_copies: bool = False

@@ -84,6 +84,7 @@ typedef struct {
 typedef struct {
   Link upload, download, device_copy;
   double compute_ns, ha_copies, spin_ns, engines;
+  double alignment;
   Honesty honesty;
   Trigger fail_upload, fail_download, fail_alloc, fail_alloc_bytes, abort_run, hang_run, wrong_run, abort_copy, wrong_copy;
 } Config;
@@ -102,6 +103,7 @@ static const struct {
     {"download_gbps", KNOB_NUMBER, offsetof(Config, download.bytes_per_ns)},
     {"device_copy_latency_us", KNOB_US, offsetof(Config, device_copy.latency_ns)},
     {"device_copy_gbps", KNOB_NUMBER, offsetof(Config, device_copy.bytes_per_ns)},
+    {"alignment", KNOB_NUMBER, offsetof(Config, alignment)},
     {"honesty", KNOB_HONESTY, offsetof(Config, honesty)},
     {"ha_copies", KNOB_NUMBER, offsetof(Config, ha_copies)},
     {"spin_us", KNOB_US, offsetof(Config, spin_ns)},
@@ -179,7 +181,7 @@ static Config default_config(void) {
                   .download = {10000, 4},
                   .device_copy = {5000, 8},
                   .compute_ns = 2000000,
-                  .spin_ns = 200000};
+                  .spin_ns = 200000, .alignment = 4096};
 }
 
 static const char *config_from_environment(Config *config) {

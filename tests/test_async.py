@@ -1,0 +1,116 @@
+"""Runs that ORT does not wait for: they overlap where only ORT's own wait kept them apart, and are called throughput."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from ortbench.advice import sentences
+from ortbench.exports import action_json, outcomes_of_run
+from ortbench.plan import is_rate
+from ortbench.result import Result
+from ortbench.schedule import dropped
+from ortbench.summary import figures
+from ortbench.table import build
+from tests.conftest import MODELS, cases, measure
+from tests.refdevice import Config, Events, Trace
+from tests.scripted import measured, result_of, steady
+from tests.truth import relu_model, run_on_device
+
+ASYNC = "device-resident-async"
+
+
+def inferences(result: Result, mode: str, trace: Trace, per_call: int) -> list[Events]:
+    """The inferences of each call of a mode's blocks, in order."""
+    case = next(case for case in result.cases if case.mode == mode)
+    events = trace.of("inference")
+    found = []
+    for _, n, start in case.blocks["total"]:
+        count = (n + dropped(n)) * per_call
+        mine = events[events["queued_ns"] >= start][:count]
+        found += [mine[at : at + per_call] for at in range(0, count, per_call)]
+    return found
+
+
+def test_only_the_option_lets_runs_overlap(library: Path, tmp_path: Path) -> None:
+    config = Config(honesty="async-wait", compute_us=3000, trace=tmp_path / "trace")
+    model = relu_model(tmp_path / "relu.onnx", 1 << 12)
+    arguments = ["--mode", "device-resident", "--mode", ASYNC, "--iterations", 4, "--warmup", 1]
+    code, result, _, errors = run_on_device(library, model, config, tmp_path, *arguments)
+    assert code == 0, errors
+    trace = Trace.read(tmp_path / "trace")
+    waited, free = (next(case for case in result.cases if case.mode == mode) for mode in ("device-resident", ASYNC))
+    assert free.runs_per_sample is not None
+    assert waited.fence is not None
+    assert free.fence is not None
+    assert waited.fence["kind"] == "run"
+    assert free.fence["kind"] != "run"  # the run itself does not wait any more, and that is found out
+    for burst in inferences(result, ASYNC, trace, free.runs_per_sample):
+        ahead = burst["queued_ns"][1:] < burst["end_ns"][:-1]  # started while the one before was still going on
+        assert ahead.mean() > 0.5
+    calls = inferences(result, "device-resident", trace, 1)
+    for one, following in pairwise(calls):
+        assert following["queued_ns"][0] >= one["end_ns"][0]
+
+
+@pytest.mark.parametrize("honesty", ["sync", "async"])
+def test_it_works_whatever_a_run_waits_for(honesty: str, library: Path, tmp_path: Path) -> None:
+    arguments = ["--ep-library", library, "--ep-option", f"honesty={honesty}", "--async-runs", "--mode", "cpu"]
+    found = cases(measure(MODELS / "tiny.onnx", *arguments, "--iterations", 2, "--warmup", 1, out=tmp_path))
+    assert list(found) == ["cpu", ASYNC]
+    assert (found[ASYNC]["status"], found[ASYNC]["outputs_match"]) == ("ok", True)
+    assert 4 <= found[ASYNC]["runs_per_sample"] <= 100
+    assert found["cpu"]["runs_per_sample"] is None
+
+
+def test_on_webgpu(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    arguments = ["--ep", "webgpu", "--mode", ASYNC, "--cuda-graph", "--iterations", 2, "--warmup", 1]
+    found = cases(measure(MODELS / "tiny.onnx", *arguments, out=tmp_path, prefix=software_gpu))
+    assert (found[ASYNC]["status"], found[ASYNC]["outputs_match"]) == ("ok", True)
+    assert found[ASYNC]["graph"]["id"] == 1
+
+
+def test_a_wrong_output_in_a_burst_is_found(library: Path, tmp_path: Path) -> None:
+    arguments = ["--ep-library", library, "--ep-option", "wrong_run=2+", "--mode", ASYNC]
+    found = cases(measure(MODELS / "tiny.onnx", *arguments, "--iterations", 2, "--warmup", 1, out=tmp_path, code=1))
+    assert (found[ASYNC]["status"], found[ASYNC]["outputs_match"]) == ("failed", False)
+
+
+def test_an_ep_that_computes_in_host_memory_has_none(tmp_path: Path) -> None:
+    arguments = ["--ep", "cpu", "--async-runs", "--iterations", 2, "--warmup", 1]
+    found = cases(measure(MODELS / "tiny.onnx", *arguments, out=tmp_path))
+    assert found[ASYNC]["reason"] == (
+        "CPUExecutionProvider offers no runs that return before they are done on this device"
+    )
+
+
+def scripted() -> Result:
+    resident = measured("device-resident", total=steady([2_000_000] * 40))
+    burst = measured(ASYNC, total=steady([1_000_000] * 40))
+    burst.runs_per_sample = 20
+    for case, ratio in ((resident, 2.0), (burst, 4.0)):
+        case.vs_cpu = {"ratio": ratio, "ci95": [ratio, ratio]}
+    cpu = measured("cpu", total=steady([4_000_000] * 40))
+    cpu.vs_cpu = {"ratio": 1.0, "ci95": None}
+    return result_of(cpu, resident, burst)
+
+
+def test_throughput_is_never_taken_for_latency() -> None:
+    result = scripted()
+    rows = {row[0]: row for row in build(result)[0].rows}
+    columns = build(result)[0].columns
+    assert [rows[ASYNC][columns.index(name)] for name in ("p95", "p99")] == ["–", "–"]
+    assert "–" not in [rows["device-resident"][columns.index(name)] for name in ("p95", "p99")]
+    said = " ".join(sentences(result))
+    assert "device-resident is fastest: 2.00 times as fast as cpu" in said
+    assert "device-resident-async: 1000 runs/s with one wait for 20 runs, against 500 with one for each." in said
+    assert "Its total is time per run, not latency." in said
+    assert figures(result)["fastest"] == "device-resident"
+    texts = {outcome.name: outcome.text for outcome in outcomes_of_run(result)}
+    assert "median of 120 bursts of 20 runs, time per run" in texts[ASYNC]
+    entries = {entry["name"]: entry["extra"] for entry in json.loads(action_json([result]))}
+    assert "p95 –" in next(text for name, text in entries.items() if ASYNC in name)
+    assert [is_rate(mode, "total") for mode in ("cpu", "device-resident", ASYNC)] == [False, False, True]
