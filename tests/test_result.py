@@ -84,6 +84,9 @@ class ScriptedWorker(Client):
             "bytes_out": 4,
             "fence": {"kind": "run", "cost_ns": 0, "how": "seen", "upload": None},
             "zero_copy": None,
+            "external": None,
+            "graph": None,
+            "runs_per_sample": None,
             "estimates_ns": dict.fromkeys(PHASE_NAMES if mode == "device" else ["total"], float(TIMES[mode])),
             "stages": [["warming up", 3_000, 1_000]],
         }
