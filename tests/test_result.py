@@ -85,7 +85,10 @@ class ScriptedWorker(Client):
             "bytes_out": 4,
             "fence": {"kind": "run", "cost_ns": 0, "how": "seen", "upload": None},
             "zero_copy": None,
+            "external": None,
+            "graph": None,
             "pipeline": {"depth": depth} if mode == "pipelined" else None,
+            "runs_per_sample": depth if mode == "pipelined" else None,
             "estimates_ns": dict.fromkeys(PHASE_NAMES if mode in PHASE_TIMES else ["total"], float(TIMES[mode])),
             "stages": [["warming up", 3_000, 1_000]],
         }

@@ -532,7 +532,7 @@ def unsupported_reason(name: str, provider: Provider) -> str | None:
     """What an EP lacks for a mode, whatever the model; None if it can do it."""
     if name == PIPELINED:
         return _no_pipeline(provider)
-    if name in PINNED_MODES and host_accessible_memory(provider) is None:
+    if name in PINNED_MODES and (provider.computes_on_host or host_accessible_memory(provider) is None):
         return "no HOST_ACCESSIBLE (pinned) memory"
     if name == ASYNC and provider.computes_on_host:
         return "no runs that return before they are done"

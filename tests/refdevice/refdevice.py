@@ -60,7 +60,8 @@ class Config:
     device_copy_gbps: float = 8.0
     """... and its bytes at this many GB/s."""
     alignment: int = 4096
-    """What the memory infos say of both memories, which always are page-aligned. ONNX Runtime's Python API cannot bind
+    """What the memory infos say of both memories, which always are page-aligned. They are made when the library is loaded,
+    so it is read from the environment alone. ONNX Runtime's Python API cannot bind
     an output without a shape to memory that has an alignment."""
     honesty: Honesty = "sync"
     """When a run returns, and which calls wait for the device; see refdevice.c."""
