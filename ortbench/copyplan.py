@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from ortbench.errors import BadInput
-from ortbench.plan import Target, check_library
+from ortbench.plan import POLICIES, Target, check_library
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 _STEPS = (1, 4, 16, 64, 256)  # of each decimal unit: factors of four, so that sizes read as they are typed
@@ -73,4 +73,6 @@ def check(plan: CopyPlan) -> None:
         raise BadInput(f"--timeout {plan.timeout_s:g}: must be above zero seconds")
     if plan.target.device is not None and plan.target.device < 0:
         raise BadInput(f"--device {plan.target.device}: cannot be negative")
+    if plan.target.ep in POLICIES:
+        raise BadInput(f"--ep {plan.target.ep}: ONNX Runtime chooses an EP for a model, and a sweep has none: name the EP")
     check_library(plan.target.library)
