@@ -74,5 +74,7 @@ def check(plan: CopyPlan) -> None:
     if plan.target.device is not None and plan.target.device < 0:
         raise BadInput(f"--device {plan.target.device}: cannot be negative")
     if plan.target.ep in POLICIES:
-        raise BadInput(f"--ep {plan.target.ep}: ONNX Runtime chooses an EP for a model, and a sweep has none: name the EP")
+        raise BadInput(
+            f"--ep {plan.target.ep}: ONNX Runtime chooses an EP for a model, and a sweep has none: name the EP"
+        )
     check_library(plan.target.library)

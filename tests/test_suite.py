@@ -73,7 +73,7 @@ def test_a_bench_needs_no_more_than_a_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "modes"),
     [
-        ("", MODES),
+        ("", (*USUAL_MODES, "pipelined")),
         ('mode = "device"', ("device", "pipelined")),
         ('mode = ["pipelined", "cpu"]', ("pipelined", "cpu")),
     ],
