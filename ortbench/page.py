@@ -218,7 +218,7 @@ def _facts(result: Result) -> Iterator[Fact]:
         yield Fact("Fastest mode", f"{units.ratio(best.vs_cpu['ratio'])}×", f"{best.mode} against cpu{sure}{less}")
         shown = best if is_faster(best) else shown
     median = shown.median(TOTAL) or 1
-    what = "Time per item" if is_rate(shown.mode, TOTAL) else "One inference"
+    what = "Time per inference" if is_rate(shown.mode, TOTAL) else "One inference"
     yield Fact(what, units.duration(median), f"{shown.mode}, {units.rate(1e9 / median)} runs a second")
     copying = next((case for case in measured if case.bytes_in or case.bytes_out), None)
     if copying is not None:

@@ -9,8 +9,8 @@ one a block            ``<mode>``            phase     bytes copied by each call
 in it one a sample     ``<mode>/<phase>``    phase     its number in the block, from 0, int64
 =====================  ====================  ========  =============================================
 
-In mode `pipelined` a sample of ``total`` is a round: its range spans as many items as are in flight. Each phase has its
-colour. Payloads are plain integers because every tool shows and exports these (Nsight Systems: the
+In the modes `pipelined` and `device-resident-async` a sample of ``total`` is a round or burst: its range spans all its runs.
+Each phase has its colour. Payloads are plain integers because every tool shows and exports these (Nsight Systems: the
 column ``int64Value`` of its SQLite files); payloads with a schema did not reach the SQLite files of Nsight Systems 2024.2.
 """
 
