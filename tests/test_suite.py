@@ -9,7 +9,7 @@ import pytest
 from ortbench.cli.cases import jobs_of
 from ortbench.errors import BadInput
 from ortbench.gate import Metric
-from ortbench.plan import MODES, USUAL_MODES
+from ortbench.plan import USUAL_MODES
 from ortbench.suite import Suite, SuiteCase, parse_shard, read, shard
 from ortbench.suiterun import Job, fingerprint
 from ortbench.summary import Record, build, csv, exit_code, headline, markdown
