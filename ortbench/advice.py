@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ortbench import nodes
+from ortbench import activity, nodes
 from ortbench.overlap import is_rate
 from ortbench.plan import CPU, DEVICE, PIPELINED, RESIDENT
 from ortbench.result import OK, Case, Result
@@ -32,6 +32,7 @@ def _of_modes(result: Result) -> list[str]:
         return [_on_host(result), *_fastest(result)]
     return [
         *_copy_share(result),
+        *activity.sentences(result),
         *_fastest(result),
         *_residency(result),
         *_pipeline(result),

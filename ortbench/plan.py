@@ -105,7 +105,7 @@ class Loop:
 class Plan:
     """One run of one model on one EP; `python` is the interpreter of the worker, None this one.
 
-    With `nodes`, some runs are profiled when the measurement is over.
+    With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some.
     """
 
     model: str
@@ -117,6 +117,7 @@ class Plan:
     python: str | None = None
     command: tuple[str, ...] = ()
     nodes: bool = False
+    measure_copies: bool = False
 
     def worker_request(self) -> dict[str, Any]:
         """What the worker needs to open the model, as JSON-ready data."""
@@ -133,6 +134,11 @@ def inputs_from(data: dict[str, Any]) -> Inputs:
     shapes = {name: tuple(shape) for name, shape in data["shapes"].items()}
     ranges = {name: (low, high) for name, (low, high) in data["ranges"].items()}
     return Inputs(**{**data, "shapes": shapes, "ranges": ranges})
+
+
+def is_nvidia(ep_name: str) -> bool:
+    """Whether an EP is one of NVIDIA's, by its full name: CUDA, TensorRT or TensorRT RTX, built in or a plugin."""
+    return any(word in ep_name.lower() for word in ("cuda", "tensorrt"))
 
 
 def parse_pairs(items: Iterable[str], option: str) -> dict[str, str]:
@@ -275,6 +281,8 @@ def check(plan: Plan) -> None:
     for mode in plan.modes:
         if mode not in MODES:
             raise BadInput(f"--mode {mode!r}: there is no such mode; choose from {', '.join(MODES)}")
+    if plan.measure_copies and not {CPU, DEVICE} & {*plan.modes}:
+        raise BadInput(f"--measure-copies looks into runs of {CPU} and {DEVICE}: add one of them with --mode")
     if plan.loop.iterations is not None and plan.loop.iterations < 1:
         raise BadInput(f"--iterations {plan.loop.iterations}: at least one iteration must be measured")
     if not 1 <= plan.loop.depth <= MAX_DEPTH:

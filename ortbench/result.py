@@ -62,6 +62,10 @@ class Case:
         vs_cpu: ``{ratio, ci95}``: how many times as fast as mode ``cpu`` (above 1 is faster), over paired blocks.
         phases: ``upload``, ``inference``, ``download``, ``total``: statistics, or None where the mode has no such phase.
         derived: ``{copies_ns, inference_ns}`` for ``cpu``: differences of medians, not measurements.
+        measured: with ``--measure-copies``, for ``cpu`` and ``device``: what NVIDIA's CUPTI recorded in ``runs`` runs of
+            their own after the measurement, medians of one run by the GPU's clock: ``upload`` and ``download`` (``n``,
+            ``bytes``, ``ns``, ``memory``: the host's side, such as ``pageable``), ``kernels_ns``; and ``run_ns``, one of
+            those runs.
         once: ``{upload_ns, download_ns}`` for ``device-resident``: the copies before and after all its runs.
         pipeline: for ``pipelined``: ``{depth, items, distinct, host_memory, copies_ns, hidden_ns, hidden_share,
             hidden_ci95, vs_device}``; else None. ``depth`` inferences are in flight. ``total`` is the time per item of a full
@@ -84,6 +88,7 @@ class Case:
     vs_cpu: dict[str, Any] | None = None
     phases: dict[str, Stats | None] = field(default_factory=lambda: dict.fromkeys(PHASE_NAMES))
     derived: dict[str, int] | None = None
+    measured: dict[str, Any] | None = None
     once: dict[str, int] | None = None
     pipeline: dict[str, Any] | None = None
     fence: dict[str, Any] | None = None

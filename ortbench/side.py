@@ -13,15 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ortbench import __version__
+from ortbench import __version__, activity
 from ortbench.client import Client, WorkerLost, open_worker, worker_for
 from ortbench.environment import load_average
-from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported
+from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.gpus import Reading, what_moved
 from ortbench.link import add_shares
 from ortbench.overlap import hidden
 from ortbench.pairs import block_medians, shared
-from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, PIPELINED, RESIDENT, Plan
+from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, PIPELINED, RESIDENT, Plan, is_nvidia
 from ortbench.result import FAILED, OK, PHASE_NAMES, UNSUPPORTED, Case, Result
 from ortbench.schedule import TOTAL, Block
 from ortbench.stats import paired_ratio, summarise
@@ -172,6 +172,8 @@ class Side:
             "threads": plan.target.threads,
             "opt_level": plan.target.opt_level,
         }
+        if plan.measure_copies and not is_nvidia(opened["ep"]):
+            raise BadInput(f"--measure-copies is by NVIDIA's CUPTI, which sees nothing of {opened['ep']}: leave it out")
         result.placement = opened["placement"]
         result.setup = {
             "run_id": run_id,
@@ -378,12 +380,26 @@ class Side:
                 case.status, case.reason = FAILED, "the run ended before it was measured"
         self.keep()
 
-    def profile_nodes(self) -> None:
-        """Profile some runs, in a worker of their own and when all figures are there: nothing of them may enter one."""
+    def measure_copies(self) -> None:
+        """Have CUPTI look into some runs, when all figures are there; what goes wrong is a warning."""
+        modes = [mode for mode in self.modes if mode in activity.MODES]
+        try:
+            if not modes:
+                raise BenchmarkFailed(f"neither of {' and '.join(activity.MODES)} was measured")
+            for mode, found in self.ask("measure_copies", modes=modes, runs=self._profiled_runs()).items():
+                self._cases[mode].measured = found
+        except OrtbenchError as error:
+            self.result.warn("copies-not-measured", f"--measure-copies gave nothing: {error}")
+
+    def _profiled_runs(self) -> int:
         medians = [median for case in self.result.cases if (median := case.median(TOTAL))]
         slowest = max(medians, default=self.result.setup["first_run_ns"])
         least, most = _PROFILED_RUNS
-        runs = max(least, min(most, _PROFILED_NS // max(slowest, 1)))
+        return int(max(least, min(most, _PROFILED_NS // max(slowest, 1))))
+
+    def profile_nodes(self) -> None:
+        """Profile some runs, in a worker of their own and when all figures are there: nothing of them may enter one."""
+        runs = self._profiled_runs()
         try:
             with self._stage("profiling nodes"), worker_for(self.plan) as client:
                 self.result.nodes = client.ask("nodes", **self.plan.worker_request(), runs=runs)

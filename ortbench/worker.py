@@ -4,8 +4,8 @@ It runs as ``python -m ortbench.worker``. Requests come as JSON lines on standar
 on what was standard output; whatever libraries print there goes to standard error instead. It ends with its input.
 
 Requests (``do``): ``open``, ``save_outputs``, ``hold_outputs``, ``prepare``, ``block``, ``finish``, ``nodes``,
-``capture``, ``close_up``, ``profile``, ``devices``, ``inspect``, and for bandwidth sweeps, which have no session,
-``bandwidth_open``, ``bandwidth_add``, ``bandwidth_prove``, ``bandwidth_block``, ``bandwidth_finish``. An answer is
+``measure_copies``, ``capture``, ``close_up``, ``profile``, ``devices``, ``inspect``, and for bandwidth sweeps, which have no
+session, ``bandwidth_open``, ``bandwidth_add``, ``bandwidth_prove``, ``bandwidth_block``, ``bandwidth_finish``. An answer is
 ``{"ok": …}`` or ``{"error": message, "exit_code": n}``.
 
 ``stages`` in an answer, and whatever else is there for a timeline, are lists of name, start and duration, in ns of
@@ -58,6 +58,7 @@ class Worker:
             "block": self.block,
             "finish": self.finish,
             "nodes": self.nodes,
+            "measure_copies": self.measure_copies,
             "capture": self.capture,
             "close_up": self.close_up,
             "profile": self.profile,
@@ -227,6 +228,12 @@ class Worker:
 
         _quiet_ort()
         return nodes.profile_nodes(model, target_from(target), inputs_from(inputs), runs)
+
+    def measure_copies(self, modes: list[str], runs: int) -> Answer:
+        """What CUPTI records of some runs of modes that are set up, by mode."""
+        from ortbench.runtime.cupti import measure_copies
+
+        return measure_copies([self._modes[mode] for mode in modes], runs)
 
     def capture(self, on: bool) -> Answer:
         """Begin or end what a profiler is to record."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,6 +95,10 @@ def run(
         bool,
         typer.Option("--nodes", help="Then profile some runs: time by operator and EP, copies inside the graph."),
     ] = False,
+    measure_copies: Annotated[
+        bool,
+        typer.Option("--measure-copies", help="Then have NVIDIA's CUPTI measure the copies inside some runs."),
+    ] = False,
     timeout: Timeout = 600.0,
     bandwidth: Annotated[
         Path | None,
@@ -139,8 +144,8 @@ def run(
     for name in eps:
         own = options_for(name, eps, ep_option) if len(eps) > 1 else ep_option
         target = target_of(name, ep_library, device, own, session_config, threads, opt_level, require_placement)
-        modes = modes_of(mode, depth)
-        plans.append(Plan(model, target, inputs, modes, loop, timeout, command=command_line(), nodes=nodes))
+        plan = Plan(model, target, inputs, modes_of(mode, depth), loop, timeout, command=command_line(), nodes=nodes)
+        plans.append(replace(plan, measure_copies=measure_copies))
         check(plans[-1])
     launched = _measure(plans, bandwidth, out, quiet, trace is not None)
     _write_exports(launched.results, "ortbench run", junit, action_json)
