@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -99,7 +99,7 @@ def _copies(by_run: Sequence[Sequence[Activity]], what: str) -> dict[str, Any]:
     }
 
 
-def _median(by_run: Sequence[Sequence[Activity]], what: str, value: Any) -> int:
+def _median(by_run: Sequence[Sequence[Activity]], what: str, value: Callable[[Activity], int]) -> int:
     """The median over the runs of a sum over their activities."""
     sums = [float(sum(value(it) for it in run if it.what == what)) for run in by_run]
     return round(median(sums))

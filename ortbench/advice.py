@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ortbench import activity, nodes
+from ortbench import activity, engines, nodes
 from ortbench.overlap import is_rate
 from ortbench.plan import CPU, DEVICE, PIPELINED, RESIDENT
 from ortbench.result import OK, Case, Result
@@ -22,7 +22,7 @@ _CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the othe
 
 def sentences(result: Result) -> list[str]:
     """What the figures mean, most important first. Empty when nothing was measured."""
-    return [*_of_modes(result), *nodes.sentences(result)]
+    return [*_of_modes(result), *engines.sentences(result), *nodes.sentences(result)]
 
 
 def _of_modes(result: Result) -> list[str]:

@@ -93,6 +93,9 @@ class Bench:
                 why = self._measure(watch)
             self._look_closer()
             self._measure_copies()
+            for side in self._sides:
+                with self._awake(side):
+                    side.release()
         except KeyboardInterrupt:
             if not all(side.is_open for side in self._sides):
                 raise

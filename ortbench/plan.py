@@ -44,6 +44,7 @@ class Target:
         threads: intra-op threads; None leaves ORT's default.
         opt_level: graph optimisation level, one of `OPT_LEVELS`.
         require_placement: nodes that stay on the CPU are an error.
+        engine_cache: the folder in which TensorRT EPs keep their engines; None for none.
     """
 
     ep: str = "auto"
@@ -54,6 +55,7 @@ class Target:
     threads: int | None = None
     opt_level: str = "all"
     require_placement: bool = False
+    engine_cache: str | None = None
 
 
 @dataclass(frozen=True)

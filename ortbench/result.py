@@ -4,7 +4,8 @@ Schema 1. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do 
 
 Top level: ``schema_version``, ``tool`` (name, version), ``created`` (UTC, ISO 8601), ``command``, ``environment``,
 ``model`` (path, sha256, inputs, outputs), ``target`` (ep, device, memory, fence, ep_options, …), ``placement`` (nodes
-per EP, memcpy_nodes), ``setup`` (session_ns, seed, run_id: results of one run, whose blocks alternated, share it),
+per EP, memcpy_nodes), ``setup`` (session_ns, first_run_ns, seed, run_id: results of one run, whose blocks alternated,
+share it; engine_cache: with ``--engine-cache`` its path and whether it was warm, the engine there before, else null),
 ``stopped``, ``warnings`` (code, message), ``cases``, ``nodes`` (null without ``--nodes``) and ``link``, null where no
 bandwidth sweep of the same device was found: ``from``, ``created``, ``memory`` (the host's side of the copies), ``upload``
 and ``download`` (``[bytes, ns]`` of each size), ``peak`` (by direction: gbps, bytes, memory), and ``shares``: see

@@ -134,6 +134,17 @@ class Side:
         if self._client is not None:
             self._client.resume()
 
+    def release(self) -> None:
+        """End the session in order where its EP keeps something for the next one, which it may write only then."""
+        if self.plan.target.engine_cache is None:
+            return
+        try:
+            self.ask("release")
+        except OrtbenchError as error:
+            self.result.warn(
+                "engine-not-kept", f"the session did not end in order, the engine may not be kept: {error}"
+            )
+
     def close(self) -> None:
         """End the worker."""
         if self._client is not None:
@@ -178,6 +189,7 @@ class Side:
         result.setup = {
             "run_id": run_id,
             "session_ns": opened["session_ns"],
+            "engine_cache": opened["engine_cache"],
             "first_run_ns": opened["first_run_ns"],
             "seed": plan.inputs.seed,
             "expected_outputs": opened["expected"],

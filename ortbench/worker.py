@@ -4,9 +4,9 @@ It runs as ``python -m ortbench.worker``. Requests come as JSON lines on standar
 on what was standard output; whatever libraries print there goes to standard error instead. It ends with its input.
 
 Requests (``do``): ``open``, ``save_outputs``, ``hold_outputs``, ``prepare``, ``block``, ``finish``, ``nodes``,
-``measure_copies``, ``capture``, ``close_up``, ``profile``, ``devices``, ``inspect``, and for bandwidth sweeps, which have no
-session, ``bandwidth_open``, ``bandwidth_add``, ``bandwidth_prove``, ``bandwidth_block``, ``bandwidth_finish``. An answer is
-``{"ok": …}`` or ``{"error": message, "exit_code": n}``.
+``measure_copies``, ``capture``, ``close_up``, ``profile``, ``release``, ``devices``, ``inspect``, and for bandwidth sweeps, which
+have no session, ``bandwidth_open``, ``bandwidth_add``, ``bandwidth_prove``, ``bandwidth_block``, ``bandwidth_finish``. An
+answer is ``{"ok": …}`` or ``{"error": message, "exit_code": n}``.
 
 ``stages`` in an answer, and whatever else is there for a timeline, are lists of name, start and duration, in ns of
 `time.perf_counter_ns`.
@@ -62,6 +62,7 @@ class Worker:
             "capture": self.capture,
             "close_up": self.close_up,
             "profile": self.profile,
+            "release": self.release,
             "devices": self.devices,
             "inspect": self.inspect,
             "bandwidth_open": self.bandwidth_open,
@@ -84,13 +85,14 @@ class Worker:
         """Load the EP, create the session, make inputs and reference outputs."""
         stages = _Stages()
         from ortbench.plan import inputs_from, target_from
-        from ortbench.runtime import memory, nodes, providers, session
+        from ortbench.runtime import enginecache, memory, nodes, providers, session
 
         _quiet_ort()
         self._request = inputs_from(inputs)
         wanted = target_from(target)
         provider = providers.find(wanted)
         stages.done("loading the EP")
+        cache = enginecache.Watch(model, wanted)
         self._model = session.open_model(model, wanted, provider)
         self._opened = model, wanted
         stages.done("creating the session")
@@ -102,6 +104,7 @@ class Worker:
             unsupported = str(error)
             self._data = session.Data({}, [], [], {}, 0, False)
         stages.done("inputs and first run")
+        engine_cache = cache.found()
         if unsupported is None and where["memcpy_nodes"] is None and where["nodes"] is not None:
             where["memcpy_nodes"] = nodes.count_copies(model, wanted, provider, self._data.arrays)
             stages.done("counting Memcpy nodes in a profiled session")
@@ -122,6 +125,7 @@ class Worker:
             "guessed_dims": self._data.guessed_dims,
             "expected": self._data.expected,
             "session_ns": self._model.session_ns,
+            "engine_cache": engine_cache,
             "first_run_ns": self._data.first_run_ns,
             "stages": stages.spans,
             "runtime": _runtime(),
@@ -260,6 +264,16 @@ class Worker:
         path, target = self._opened
         profile = profile_runs(path, target, self._model.provider, self._data.arrays, _PROFILED_RUNS)
         return {"runs": profile.runs, "nodes": [asdict(event) for event in profile.events]}
+
+    def release(self) -> Answer:
+        """End the session, so that its EP saves what it keeps for the next one; nothing can be asked of it after that."""
+        import gc
+
+        self._modes.clear()
+        self._ranges.clear()
+        del self._model, self._data
+        gc.collect()
+        return {}
 
     def devices(self, library: str | None = None) -> Answer:
         """Every EP and its devices, those of a library that is not a package included."""

@@ -87,6 +87,10 @@ def run(
         str | None,
         typer.Option("--precision", metavar="P", help="Stop when each median is known this well (95 %). Default: 1%."),
     ] = None,
+    engine_cache: Annotated[
+        str | None,
+        typer.Option("--engine-cache", metavar="DIR", help="Where TensorRT EPs keep their engines between sessions."),
+    ] = None,
     session_config: SessionConfig = [],  # noqa: B006
     threads: Threads = None,
     opt_level: OptLevel = "all",
@@ -144,6 +148,7 @@ def run(
     for name in eps:
         own = options_for(name, eps, ep_option) if len(eps) > 1 else ep_option
         target = target_of(name, ep_library, device, own, session_config, threads, opt_level, require_placement)
+        target = replace(target, engine_cache=engine_cache)
         plan = Plan(model, target, inputs, modes_of(mode, depth), loop, timeout, command=command_line(), nodes=nodes)
         plans.append(replace(plan, measure_copies=measure_copies))
         check(plans[-1])

@@ -16,6 +16,7 @@ import onnxruntime as ort
 
 from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.plan import CPU_EP, Inputs, Target
+from ortbench.runtime import enginecache
 from ortbench.runtime import inputs as input_arrays
 from ortbench.runtime import outputs as output_arrays
 from ortbench.runtime.providers import NAMED_DEVICES, Provider, bundled_library, load_problem
@@ -105,7 +106,8 @@ def open_model(
         BadInput: not a model, or options ORT refuses.
         BenchmarkFailed: the EP cannot load or run it.
     """
-    options = _options(target, provider)
+    ep_options = enginecache.options(path, target, provider.name)
+    options = _options(target, provider, ep_options)
     if profile_prefix is not None:
         options.enable_profiling = True
         options.profile_file_prefix = profile_prefix
@@ -116,7 +118,7 @@ def open_model(
         options.add_session_config_entry(_WEIGHTS_FOLDER, str(Path(path).absolute().parent))
     names: list[Any] | None = None
     if provider.ep_device is None:
-        own = dict(target.options)
+        own = dict(ep_options)
         if provider.device_index:
             own["device_id"] = str(provider.device_index)
         names = [(provider.name, own)] if provider.name == CPU_EP else [(provider.name, own), CPU_EP]
@@ -136,7 +138,7 @@ def open_model(
     return Model(session, session._sess, provider, specs(session.get_inputs()), specs(session.get_outputs()), took)
 
 
-def _options(target: Target, provider: Provider) -> Any:
+def _options(target: Target, provider: Provider, ep_options: dict[str, str]) -> Any:
     options = ort.SessionOptions()
     options.log_severity_level = 3
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _OPT_LEVELS[target.opt_level])
@@ -147,7 +149,7 @@ def _options(target: Target, provider: Provider) -> Any:
         for key, value in target.session_config.items():
             options.add_session_config_entry(key, value)
         if provider.ep_device is not None:
-            options.add_provider_for_devices([provider.ep_device], target.options)
+            options.add_provider_for_devices([provider.ep_device], ep_options)
     except Exception as error:
         raise BadInput(f"the session options were refused: {ort_text(error)}") from None
     return options
