@@ -35,6 +35,7 @@ def result(
 ) -> dict[str, Any]:
     return {
         "cases": list(cases),
+        "stopped": "iterations",
         "warnings": list(warnings),
         "setup": {"expected_outputs": True},
         "target": {"memory": {"kind": memory}},
@@ -114,12 +115,26 @@ def test_outputs() -> None:
     assert equal == Check(
         "m: outputs equal in all modes",
         PASS,
-        "cpu, device equal to expected outputs; host-accessible unsupported (no such memory)",
+        "cpu, device equal to expected outputs; host-accessible: no such memory",
     )
     wrong = case("device", status="failed", reason="output y: 1 of 4 values differ", outputs_match=False)
     assert checks.outputs("m", result(case("cpu"), wrong)).figures == "device: output y: 1 of 4 values differ"
     assert checks.outputs("m", result(case("cpu"), wrong)).verdict == FAIL
     assert checks.outputs("m", result(lacking)).verdict == NOT_RUN
+
+
+def test_modes_that_time_ran_out_on_have_not_failed() -> None:
+    late = case("device", status="failed", reason="the run ended before it was measured")
+    found = checks.outputs("m", {**result(case("cpu"), late), "stopped": "interrupted"})
+    assert (found.verdict, found.figures) == (PASS, "cpu equal to expected outputs; device: its time was over")
+    assert (
+        checks.outputs(
+            "m", {**result(late), "stopped": "interrupted", "cases": [{**late, "outputs_match": None}]}
+        ).verdict
+        == NOT_RUN
+    )
+    wrong = {**late, "outputs_match": False}
+    assert checks.outputs("m", {**result(wrong), "stopped": "interrupted"}).verdict == FAIL
 
 
 def test_zero_copy_is_proved_or_says_why_not() -> None:
