@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ortbench import nodes
+from ortbench import activity, engines, nodes
 from ortbench.plan import ASYNC, CPU, DEVICE, DEVICE_PINNED, PIPELINED, RESIDENT, is_rate
 from ortbench.result import OK, Case, Result
 from ortbench.schedule import TOTAL
@@ -21,7 +21,7 @@ _CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the othe
 
 def sentences(result: Result) -> list[str]:
     """What the figures mean, most important first. Empty when nothing was measured."""
-    return [*_of_modes(result), *nodes.sentences(result)]
+    return [*_of_modes(result), *engines.sentences(result), *nodes.sentences(result)]
 
 
 def _of_modes(result: Result) -> list[str]:
@@ -31,6 +31,7 @@ def _of_modes(result: Result) -> list[str]:
         return [_on_host(result), *_fastest(result), *_external(result)]
     return [
         *_copy_share(result),
+        *activity.sentences(result),
         *_fastest(result),
         *_residency(result),
         *_pinned(result),

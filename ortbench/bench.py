@@ -92,6 +92,10 @@ class Bench:
             with closing(Watch()) as watch:
                 why = self._measure(watch)
             self._look_closer()
+            self._measure_copies()
+            for side in self._sides:
+                with self._awake(side):
+                    side.release()
         except KeyboardInterrupt:
             if not all(side.is_open for side in self._sides):
                 raise
@@ -210,6 +214,15 @@ class Bench:
         for side in traced:
             with self._awake(side):
                 side.look_closer(self._observer.stage)
+
+    def _measure_copies(self) -> None:
+        """What only CUPTI shows, last of all that the workers do: it stays in their processes."""
+        for side in self._sides:
+            if side.plan.measure_copies:
+                self._keep()
+                self._observer.stage(f"measuring copies with CUPTI ({side.plan.target.ep})")
+                with self._awake(side):
+                    side.measure_copies()
 
     @contextmanager
     def _captured(self) -> Iterator[None]:

@@ -77,6 +77,7 @@ class Target:
         cuda_graph: the runs of `CAPTURED_MODES` are captured once and replayed.
         stream: one of `STREAMS`, which makes the stream that the EP's kernels run on; None for the EP's own.
         dynamic_outputs: in `DYNAMIC_MODES` outputs are bound without a shape, and ORT allocates them in each run.
+        engine_cache: the folder in which TensorRT EPs keep their engines; None for none.
     """
 
     ep: str = "auto"
@@ -91,6 +92,7 @@ class Target:
     external: str | None = None
     cuda_graph: bool = False
     stream: str | None = None
+    engine_cache: str | None = None
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ class Loop:
 class Plan:
     """One run of one model on one EP; `python` is the interpreter of the worker, None this one.
 
-    With `nodes`, some runs are profiled when the measurement is over.
+    With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some.
     """
 
     model: str
@@ -154,6 +156,7 @@ class Plan:
     python: str | None = None
     command: tuple[str, ...] = ()
     nodes: bool = False
+    measure_copies: bool = False
 
     def worker_request(self) -> dict[str, Any]:
         """What the worker needs to open the model, as JSON-ready data."""
@@ -170,6 +173,11 @@ def inputs_from(data: dict[str, Any]) -> Inputs:
     shapes = {name: tuple(shape) for name, shape in data["shapes"].items()}
     ranges = {name: (low, high) for name, (low, high) in data["ranges"].items()}
     return Inputs(**{**data, "shapes": shapes, "ranges": ranges})
+
+
+def is_nvidia(ep_name: str) -> bool:
+    """Whether an EP is one of NVIDIA's, by its full name: CUDA, TensorRT or TensorRT RTX, built in or a plugin."""
+    return any(word in ep_name.lower() for word in ("cuda", "tensorrt"))
 
 
 def parse_pairs(items: Iterable[str], option: str) -> dict[str, str]:
@@ -312,6 +320,8 @@ def check(plan: Plan) -> None:
     for mode in plan.modes:
         if mode not in MODES:
             raise BadInput(f"--mode {mode!r}: there is no such mode; choose from {', '.join(MODES)}")
+    if plan.measure_copies and not {CPU, DEVICE} & {*plan.modes}:
+        raise BadInput(f"--measure-copies looks into runs of {CPU} and {DEVICE}: add one of them with --mode")
     if plan.loop.iterations is not None and plan.loop.iterations < 1:
         raise BadInput(f"--iterations {plan.loop.iterations}: at least one iteration must be measured")
     if not 1 <= plan.loop.depth <= MAX_DEPTH:

@@ -3,8 +3,10 @@
 Schema 1. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do not know.
 
 Top level: ``schema_version``, ``tool`` (name, version), ``created`` (UTC, ISO 8601), ``command``, ``environment``,
-``model`` (path, sha256, inputs, outputs), ``target`` (ep, device, memory, fence, ep_options, …: see below), ``placement`` (nodes
-per EP, memcpy_nodes), ``setup`` (session_ns, seed, run_id: results of one run, whose blocks alternated, share it),
+``model`` (path, sha256, inputs, outputs), ``target`` (ep, device, memory, fence, ep_options, …: see below),
+``placement`` (nodes per EP, memcpy_nodes), ``setup`` (session_ns, first_run_ns, seed, run_id: results of one run, whose
+blocks alternated, share it; engine_cache: with ``--engine-cache`` its path and whether it was warm, the engine there
+before, else null),
 ``stopped``, ``warnings`` (code, message), ``cases``, ``nodes`` (null without ``--nodes``) and ``link``, null where no
 bandwidth sweep of the same device was found: ``from``, ``created``, ``memory`` (the host's side of the copies), ``upload``
 and ``download`` (``[bytes, ns]`` of each size), ``peak`` (by direction: gbps, bytes, memory), and ``shares``: see
@@ -74,6 +76,10 @@ class Case:
         vs_cpu: ``{ratio, ci95}``: how many times as fast as mode ``cpu`` (above 1 is faster), over paired blocks.
         phases: ``upload``, ``inference``, ``download``, ``total``: statistics, or None where the mode has no such phase.
         derived: ``{copies_ns, inference_ns}`` for ``cpu`` and ``cpu-pinned``: differences of medians, not measurements.
+        measured: with ``--measure-copies``, for ``cpu`` and ``device``: what NVIDIA's CUPTI recorded in ``runs`` runs of
+            their own after the measurement, medians of one run by the GPU's clock: ``upload`` and ``download`` (``n``,
+            ``bytes``, ``ns``, ``memory``: the host's side, such as ``pageable``), ``kernels_ns``; and ``run_ns``, one of
+            those runs.
         once: ``{upload_ns, download_ns}`` for ``device-resident``: the copies before and after all its runs.
         pipeline: for ``pipelined``: ``{depth, items, distinct, host_memory, copies_ns, hidden_ns, hidden_share,
             hidden_ci95, vs_device}``; else None. ``depth`` inferences are in flight, and each
@@ -99,6 +105,7 @@ class Case:
     vs_cpu: dict[str, Any] | None = None
     phases: dict[str, Stats | None] = field(default_factory=lambda: dict.fromkeys(PHASE_NAMES))
     derived: dict[str, int] | None = None
+    measured: dict[str, Any] | None = None
     once: dict[str, int] | None = None
     pipeline: dict[str, Any] | None = None
     fence: dict[str, Any] | None = None

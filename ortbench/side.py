@@ -13,15 +13,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ortbench import __version__
+from ortbench import __version__, activity
 from ortbench.client import Client, WorkerLost, open_worker, worker_for
 from ortbench.environment import load_average
-from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported
+from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.gpus import Reading, what_moved
 from ortbench.link import add_shares
 from ortbench.overlap import hidden
 from ortbench.pairs import block_medians, shared
-from ortbench.plan import CPU, CPU_TENSOR_MODES, DEVICE, HOST_ACCESSIBLE, PIPELINED, POLICIES, RESIDENT, Plan
+from ortbench.plan import (
+    CPU,
+    CPU_TENSOR_MODES,
+    DEVICE,
+    HOST_ACCESSIBLE,
+    PIPELINED,
+    POLICIES,
+    RESIDENT,
+    Plan,
+    is_nvidia,
+)
 from ortbench.result import FAILED, OK, PHASE_NAMES, UNSUPPORTED, Case, Result
 from ortbench.schedule import TOTAL, Block
 from ortbench.stats import paired_ratio, summarise
@@ -134,6 +144,17 @@ class Side:
         if self._client is not None:
             self._client.resume()
 
+    def release(self) -> None:
+        """End the session in order where its EP keeps something for the next one, which it may write only then."""
+        if self.plan.target.engine_cache is None:
+            return
+        try:
+            self.ask("release")
+        except OrtbenchError as error:
+            self.result.warn(
+                "engine-not-kept", f"the session did not end in order, the engine may not be kept: {error}"
+            )
+
     def close(self) -> None:
         """End the worker."""
         if self._client is not None:
@@ -177,10 +198,13 @@ class Side:
             "cuda_graph": plan.target.cuda_graph,
             "stream": plan.target.stream,
         }
+        if plan.measure_copies and not is_nvidia(opened["ep"]):
+            raise BadInput(f"--measure-copies is by NVIDIA's CUPTI, which sees nothing of {opened['ep']}: leave it out")
         result.placement = opened["placement"]
         result.setup = {
             "run_id": run_id,
             "session_ns": opened["session_ns"],
+            "engine_cache": opened["engine_cache"],
             "first_run_ns": opened["first_run_ns"],
             "seed": plan.inputs.seed,
             "expected_outputs": opened["expected"],
@@ -385,12 +409,26 @@ class Side:
                 case.status, case.reason = FAILED, "the run ended before it was measured"
         self.keep()
 
-    def profile_nodes(self) -> None:
-        """Profile some runs, in a worker of their own and when all figures are there: nothing of them may enter one."""
+    def measure_copies(self) -> None:
+        """Have CUPTI look into some runs, when all figures are there; what goes wrong is a warning."""
+        modes = [mode for mode in self.modes if mode in activity.MODES]
+        try:
+            if not modes:
+                raise BenchmarkFailed(f"neither of {' and '.join(activity.MODES)} was measured")
+            for mode, found in self.ask("measure_copies", modes=modes, runs=self._profiled_runs()).items():
+                self._cases[mode].measured = found
+        except OrtbenchError as error:
+            self.result.warn("copies-not-measured", f"--measure-copies gave nothing: {error}")
+
+    def _profiled_runs(self) -> int:
         medians = [median for case in self.result.cases if (median := case.median(TOTAL))]
         slowest = max(medians, default=self.result.setup["first_run_ns"])
         least, most = _PROFILED_RUNS
-        runs = max(least, min(most, _PROFILED_NS // max(slowest, 1)))
+        return int(max(least, min(most, _PROFILED_NS // max(slowest, 1))))
+
+    def profile_nodes(self) -> None:
+        """Profile some runs, in a worker of their own and when all figures are there: nothing of them may enter one."""
+        runs = self._profiled_runs()
         try:
             with self._stage("profiling nodes"), worker_for(self.plan) as client:
                 self.result.nodes = client.ask("nodes", **self.plan.worker_request(), runs=runs)

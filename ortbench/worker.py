@@ -4,9 +4,9 @@ It runs as ``python -m ortbench.worker``. Requests come as JSON lines on standar
 on what was standard output; whatever libraries print there goes to standard error instead. It ends with its input.
 
 Requests (``do``): ``open``, ``save_outputs``, ``hold_outputs``, ``prepare``, ``block``, ``finish``, ``nodes``,
-``capture``, ``close_up``, ``profile``, ``devices``, ``inspect``, and for bandwidth sweeps, which have no session,
-``bandwidth_open``, ``bandwidth_add``, ``bandwidth_prove``, ``bandwidth_block``, ``bandwidth_finish``. An answer is
-``{"ok": …}`` or ``{"error": message, "exit_code": n}``.
+``measure_copies``, ``capture``, ``close_up``, ``profile``, ``release``, ``devices``, ``inspect``, and for bandwidth sweeps, which
+have no session, ``bandwidth_open``, ``bandwidth_add``, ``bandwidth_prove``, ``bandwidth_block``, ``bandwidth_finish``. An
+answer is ``{"ok": …}`` or ``{"error": message, "exit_code": n}``.
 
 ``stages`` in an answer, and whatever else is there for a timeline, are lists of name, start and duration, in ns of
 `time.perf_counter_ns`.
@@ -58,9 +58,11 @@ class Worker:
             "block": self.block,
             "finish": self.finish,
             "nodes": self.nodes,
+            "measure_copies": self.measure_copies,
             "capture": self.capture,
             "close_up": self.close_up,
             "profile": self.profile,
+            "release": self.release,
             "devices": self.devices,
             "inspect": self.inspect,
             "bandwidth_open": self.bandwidth_open,
@@ -83,7 +85,7 @@ class Worker:
         """Load the EP, create the session, make inputs and reference outputs."""
         stages = _Stages()
         from ortbench.plan import inputs_from, target_from
-        from ortbench.runtime import external, memory, nodes, providers, session
+        from ortbench.runtime import enginecache, external, memory, nodes, providers, session
 
         _quiet_ort()
         self._request = inputs_from(inputs)
@@ -92,6 +94,7 @@ class Worker:
             external.check(wanted.external)
         provider = providers.find(wanted)
         stages.done("loading the EP")
+        cache = enginecache.Watch(model, wanted)
         self._model = session.open_model(model, wanted, provider)
         self._opened = model, wanted
         stages.done("creating the session")
@@ -103,6 +106,7 @@ class Worker:
             unsupported = str(error)
             self._data = session.Data({}, [], [], {}, 0, False)
         stages.done("inputs and first run")
+        engine_cache = cache.found()
         if unsupported is None and where["memcpy_nodes"] is None and where["nodes"] is not None:
             where["memcpy_nodes"] = nodes.count_copies(model, wanted, provider, self._data.arrays)
             stages.done("counting Memcpy nodes in a profiled session")
@@ -123,6 +127,7 @@ class Worker:
             "guessed_dims": self._data.guessed_dims,
             "expected": self._data.expected,
             "session_ns": self._model.session_ns,
+            "engine_cache": engine_cache,
             "first_run_ns": self._data.first_run_ns,
             "stages": stages.spans,
             "runtime": _runtime(),
@@ -269,6 +274,12 @@ class Worker:
         _quiet_ort()
         return nodes.profile_nodes(model, target_from(target), inputs_from(inputs), runs)
 
+    def measure_copies(self, modes: list[str], runs: int) -> Answer:
+        """What CUPTI records of some runs of modes that are set up, by mode."""
+        from ortbench.runtime.cupti import measure_copies
+
+        return measure_copies([self._modes[mode] for mode in modes], runs)
+
     def capture(self, on: bool) -> Answer:
         """Begin or end what a profiler is to record."""
         from ortbench.runtime.measure import Capture
@@ -294,6 +305,16 @@ class Worker:
         path, target = self._opened
         profile = profile_runs(path, target, self._model.provider, self._data.arrays, _PROFILED_RUNS)
         return {"runs": profile.runs, "nodes": [asdict(event) for event in profile.events]}
+
+    def release(self) -> Answer:
+        """End the session, so that its EP saves what it keeps for the next one; nothing can be asked of it after that."""
+        import gc
+
+        self._modes.clear()
+        self._ranges.clear()
+        del self._model, self._data
+        gc.collect()
+        return {}
 
     def devices(self, library: str | None = None) -> Answer:
         """Every EP and its devices, those of a library that is not a package included."""

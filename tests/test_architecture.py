@@ -17,7 +17,7 @@ LAYERS = [
     ["errors", "units", "bars", "streams", "stats"],
     ["plan", "copyplan", "schedule", "result", "sequential"],
     ["pairs", "overlap"],
-    ["islands", "nodetimes", "trace"],
+    ["islands", "nodetimes", "trace", "activity", "engines"],
     ["advice", "compare", "nodes", "bandwidth", "link"],
     ["gate"],
     ["table", "livegate"],

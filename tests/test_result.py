@@ -72,6 +72,7 @@ class ScriptedWorker(Client):
             "guessed_dims": ["n"],
             "expected": False,
             "session_ns": 1_000,
+            "engine_cache": None,
             "first_run_ns": 2_000,
             "stages": [["creating the session", 2, 1_000]],
             "runtime": {"onnxruntime": "1.28.0"},

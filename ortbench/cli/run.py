@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -95,6 +96,10 @@ def run(
         str | None,
         typer.Option("--precision", metavar="P", help="Stop when each median is known this well (95 %). Default: 1%."),
     ] = None,
+    engine_cache: Annotated[
+        str | None,
+        typer.Option("--engine-cache", metavar="DIR", help="Where TensorRT EPs keep their engines between sessions."),
+    ] = None,
     session_config: SessionConfig = [],  # noqa: B006
     threads: Threads = None,
     opt_level: OptLevel = "all",
@@ -106,6 +111,10 @@ def run(
     nodes: Annotated[
         bool,
         typer.Option("--nodes", help="Then profile some runs: time by operator and EP, copies inside the graph."),
+    ] = False,
+    measure_copies: Annotated[
+        bool,
+        typer.Option("--measure-copies", help="Then have NVIDIA's CUPTI measure the copies inside some runs."),
     ] = False,
     timeout: Timeout = 600.0,
     bandwidth: Annotated[
@@ -165,8 +174,10 @@ def run(
             cuda_graph,
             stream,
         )
+        target = replace(target, engine_cache=engine_cache)
         modes = modes_of(mode, added_modes(depth, pinned, async_runs))
-        plans.append(Plan(model, target, inputs, modes, loop, timeout, command=command_line(), nodes=nodes))
+        plan = Plan(model, target, inputs, modes, loop, timeout, command=command_line(), nodes=nodes)
+        plans.append(replace(plan, measure_copies=measure_copies))
         check(plans[-1])
     launched = _measure(plans, bandwidth, out, quiet, trace is not None)
     _write_exports(launched.results, "ortbench run", junit, action_json)

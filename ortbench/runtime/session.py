@@ -17,7 +17,7 @@ import onnxruntime as ort
 
 from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.plan import CPU_EP, Inputs, Target
-from ortbench.runtime import computestream
+from ortbench.runtime import computestream, enginecache
 from ortbench.runtime import inputs as input_arrays
 from ortbench.runtime import outputs as output_arrays
 from ortbench.runtime.providers import NAMED_DEVICES, Provider, bundled_library, load_problem, settle
@@ -131,7 +131,8 @@ def open_model(
     stream = None if target.stream is None else computestream.make(target.stream, provider)
     if stream is not None:
         target = replace(target, options={**stream.options(), **target.options})
-    options = _options(target, provider)
+    ep_options = enginecache.options(path, target, provider.name)
+    options = _options(target, provider, ep_options)
     options.enable_mem_pattern = not capturing  # it plans allocations anew, and WebGPU refuses to capture with it
     if profile_prefix is not None:
         options.enable_profiling = True
@@ -143,7 +144,7 @@ def open_model(
         options.add_session_config_entry(_WEIGHTS_FOLDER, str(Path(path).absolute().parent))
     names: list[Any] | None = None
     if provider.ep_device is None and provider.policy is None:
-        own = dict(target.options)
+        own = dict(ep_options)
         if provider.device_index:
             own["device_id"] = str(provider.device_index)
         names = [(provider.name, own)] if provider.name == CPU_EP else [(provider.name, own), CPU_EP]
@@ -182,7 +183,7 @@ def graph_options(number: int) -> Any:
     return options
 
 
-def _options(target: Target, provider: Provider) -> Any:
+def _options(target: Target, provider: Provider, ep_options: dict[str, str]) -> Any:
     options = ort.SessionOptions()
     options.log_severity_level = 3
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _OPT_LEVELS[target.opt_level])
@@ -195,7 +196,7 @@ def _options(target: Target, provider: Provider) -> Any:
         if provider.policy is not None:
             options.set_provider_selection_policy(provider.policy)
         elif provider.ep_device is not None:
-            options.add_provider_for_devices([provider.ep_device], target.options)
+            options.add_provider_for_devices([provider.ep_device], ep_options)
     except Exception as error:
         raise BadInput(f"the session options were refused: {ort_text(error)}") from None
     return options

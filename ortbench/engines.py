@@ -1,0 +1,65 @@
+"""EPs that build an engine of a model before they run it, and where they keep it. Pure.
+
+Options are those of ONNX Runtime's documentation of the TensorRT EP and of the TensorRT RTX EP. The former writes its
+engines, and the timings that its builder took, as soon as they are there; the latter writes what it compiled for the card
+when the session ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ortbench.errors import BadInput
+from ortbench.result import Result
+from ortbench.units import duration
+
+TENSORRT, TENSORRT_RTX = "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider"
+BUILDERS = (TENSORRT, TENSORRT_RTX)
+
+File = tuple[str, int, int]  # name, bytes, time of its last change in ns
+
+
+def cache_options(ep_name: str, folder: str, given: Mapping[str, str]) -> dict[str, str]:
+    """The EP options that keep engines in a folder.
+
+    Args:
+        ep_name: full EP name.
+        folder: absolute.
+        given: the EP options that the user gave.
+
+    Raises:
+        BadInput: the EP builds no engine, or the user gave such options already.
+    """
+    if ep_name == TENSORRT:
+        switches = {"trt_engine_cache_enable": "1", "trt_timing_cache_enable": "1"}
+        options = {**switches, "trt_engine_cache_path": folder, "trt_timing_cache_path": folder}
+    elif ep_name == TENSORRT_RTX:
+        options = {"nv_runtime_cache_path": folder}
+    else:
+        raise BadInput(f"--engine-cache: {ep_name} builds no engine; {' and '.join(BUILDERS)} do")
+    twice = sorted(options.keys() & given.keys())
+    if twice:
+        raise BadInput(f"--engine-cache sets {', '.join(twice)} itself: leave them out of --ep-option, or it")
+    return options
+
+
+def is_warm(before: frozenset[File], after: frozenset[File]) -> bool:
+    """Whether a session took its engine from the cache, by the files in it before and after its first run.
+
+    An engine file that is new was built. The timings change with every build, and on their own make it faster only.
+    """
+    return bool(before) and not any(name.endswith(".engine") for name, _, _ in after - before)
+
+
+def sentences(result: Result) -> list[str]:
+    """How long the engine took; empty for EPs that build none."""
+    if result.target["ep"] not in BUILDERS:
+        return []
+    took, first = (duration(result.setup[key]) for key in ("session_ns", "first_run_ns"))
+    cache = result.setup.get("engine_cache")
+    then = f"the first run took {first}"
+    if cache is None:
+        return [f"Engine built in {took}, {then}; --engine-cache DIR keeps it for the next session."]
+    if cache["warm"]:
+        return [f"Engine loaded from the cache in {took}, {then}."]
+    return [f"Engine built in {took} (cold cache), {then}; the next session loads it."]

@@ -1,0 +1,61 @@
+"""The folder in which an EP keeps the engines of one model."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from ortbench.engines import File, cache_options, is_warm
+from ortbench.errors import BadInput
+from ortbench.plan import Target
+
+
+def options(model: str, target: Target, ep_name: str) -> dict[str, str]:
+    """The EP options of a session: the user's, and those of the engine cache if there is to be one; makes its folder.
+
+    Raises:
+        BadInput: the EP builds no engine, or the folder cannot be made.
+    """
+    if target.engine_cache is None:
+        return dict(target.options)
+    folder = _folder(model, target.engine_cache)
+    found = cache_options(ep_name, str(folder.absolute()), target.options)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"--engine-cache {target.engine_cache}: cannot be used: {error.strerror}") from None
+    return {**found, **target.options}
+
+
+class Watch:
+    """What becomes of the cache while a session opens and runs once.
+
+    Args:
+        model: its path.
+        target: what it is opened with, before it is.
+    """
+
+    def __init__(self, model: str, target: Target) -> None:
+        self._folder = None if target.engine_cache is None else _folder(model, target.engine_cache)
+        self._before = self._files()
+
+    def found(self) -> dict[str, Any] | None:
+        """``path`` and ``warm``: whether the engine was there; None without a cache."""
+        if self._folder is None:
+            return None
+        return {"path": str(self._folder), "warm": is_warm(self._before, self._files())}
+
+    def _files(self) -> frozenset[File]:
+        if self._folder is None or not self._folder.is_dir():
+            return frozenset()
+        states = ((path, path.stat()) for path in self._folder.iterdir())
+        return frozenset((path.name, state.st_size, state.st_mtime_ns) for path, state in states)
+
+
+def _folder(model: str, cache: str) -> Path:
+    """A model's own, so that another model's engines are not taken for its own; it has its name and its content's hash."""
+    path = Path(model)
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Path(cache) / f"{path.stem}-{digest[:12]}"

@@ -1,0 +1,1 @@
+"""The package that is stood in for."""
