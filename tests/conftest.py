@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,11 @@ from tests.refdevice import build
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "models"
 MODEL_NAMES = sorted(path.stem for path in MODELS.glob("*.onnx"))
+
+
+# A shell starts what it runs in the background with SIGINT ignored, which programs inherit; tests that press Ctrl-C then
+# wait for ever. What is handled here is not ignored in the programs that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)

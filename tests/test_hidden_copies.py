@@ -254,7 +254,10 @@ def test_ctrl_c_gives_the_pass_up_and_keeps_the_result(library: Path, tmp_path: 
             time.sleep(0.05)
         time.sleep(0.2)  # the result is saved right before the pass begins, which then never ends
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
+        try:
+            out, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130
     assert "\ndevice-resident" in out
     result = json.loads(next(tmp_path.glob("*/result.json")).read_text())
