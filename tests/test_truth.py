@@ -13,6 +13,7 @@ from typing import Any
 import onnx
 import pytest
 
+from ortbench.plan import MODES
 from ortbench.result import Result
 from tests.conftest import ROOT, ortbench
 from tests.refdevice import EP_NAME, HONESTY, Config, Honesty, Trace
@@ -274,4 +275,4 @@ def test_devices_shows_the_reference_device(library: Path) -> None:
     assert found["memory"]["default"] == "RefDevice (DEFAULT)"
     assert found["memory"]["host_accessible"] == "RefDeviceHostAccessible (HOST_ACCESSIBLE)"
     assert found["streams"]["offered"] is True
-    assert found["modes"] == dict.fromkeys(["cpu", "device", "device-resident", "host-accessible", "pipelined"])
+    assert found["modes"] == dict.fromkeys(MODES)
