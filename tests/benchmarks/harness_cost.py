@@ -103,7 +103,7 @@ import time
 from types import SimpleNamespace
 from ortbench.runtime import measure
 
-mode = SimpleNamespace(name="device", bytes_in=0, bytes_out=0, phases=lambda: {"total": (lambda a, b: None, None, None)})
+mode = SimpleNamespace(name="device", bytes_in=0, bytes_out=0, per_call=1, phases=lambda: {"total": (lambda a, b: None, None, None)})
 ranges = measure.Ranges(mode)
 best = float("inf")
 for _ in range(50):
