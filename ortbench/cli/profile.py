@@ -49,8 +49,8 @@ from ortbench.cli.options import (
     modes_of,
     target_of,
 )
-from ortbench.cli.writing import write
-from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BenchmarkFailed
+from ortbench.cli.writing import say_failures, write
+from ortbench.errors import INTERRUPTED, BenchmarkFailed
 from ortbench.plan import Loop, Plan, check
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def profile(
         from ortbench.terminal import print_profile
 
         print_profile(made, str(folder), remarks)
-    raise SystemExit(INTERRUPTED if interrupted else _exit_code(made.session))
+    raise SystemExit(INTERRUPTED if interrupted else say_failures(made.session))
 
 
 def _session(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
@@ -238,15 +238,3 @@ def _save(made: Profile, folder: Path, json_out: str | None) -> None:
     write_atomically(folder / "table.md", markdown(made, heading(made.session)))
     if json_out is not None:
         write(json_out, text, "--json")
-
-
-def _exit_code(session: Result) -> int:
-    from ortbench.result import FAILED, OK
-
-    statuses = [case.status for case in session.cases]
-    for case in session.cases:
-        if case.status == FAILED:
-            print(f"ortbench: {case.mode} failed: {case.reason}", file=sys.stderr)
-    if OK not in statuses and FAILED not in statuses:
-        print("ortbench: nothing was measured: no mode that was asked for is supported", file=sys.stderr)
-    return DONE if OK in statuses and FAILED not in statuses else BENCHMARK_FAILED

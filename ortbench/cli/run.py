@@ -55,7 +55,7 @@ from ortbench.cli.options import (
     options_for,
     target_of,
 )
-from ortbench.cli.writing import check_place, summarise_job, write, write_compressible, write_page
+from ortbench.cli.writing import check_place, say_failures, summarise_job, write, write_compressible, write_page
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
 from ortbench.plan import Loop, Plan, check, parse_share
 
@@ -289,20 +289,8 @@ def _exit_code(launched: Launched) -> int:
     """What the contract says: 1 as soon as a case failed or nothing could be measured."""
     if launched.interrupted:
         return INTERRUPTED
-    codes = [_code_of(result, launched) for result in launched.results]
+    several = len(launched.results) > 1
+    codes = [say_failures(result, f"{result.target['ep']}: " if several else "") for result in launched.results]
     for name, error in launched.not_opened:
         print(f"ortbench: {name}: {error}", file=sys.stderr)
     return BENCHMARK_FAILED if launched.not_opened or BENCHMARK_FAILED in codes else DONE
-
-
-def _code_of(result: Result, launched: Launched) -> int:
-    from ortbench.result import FAILED, OK
-
-    where = f"{result.target['ep']}: " if len(launched.results) > 1 else ""
-    statuses = [case.status for case in result.cases]
-    for case in result.cases:
-        if case.status == FAILED:
-            print(f"ortbench: {where}{case.mode} failed: {case.reason}", file=sys.stderr)
-    if OK not in statuses and FAILED not in statuses:
-        print(f"ortbench: {where}nothing was measured: no mode that was asked for is supported", file=sys.stderr)
-    return DONE if OK in statuses and FAILED not in statuses else BENCHMARK_FAILED

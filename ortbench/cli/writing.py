@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ortbench import streams
-from ortbench.errors import BadInput
+from ortbench.errors import BENCHMARK_FAILED, DONE, BadInput
 
 if TYPE_CHECKING:
     from ortbench.result import Result
@@ -96,3 +96,21 @@ def write_json(data: Any, json_out: str | None) -> bool:
         return False
     write(json_out, json.dumps(data, indent=2, ensure_ascii=False) + "\n", "--json")
     return json_out == "-"
+
+
+def say_failures(result: Result, where: str = "") -> int:
+    """Say on standard error which modes failed, or that none could be measured; the exit code that follows from it.
+
+    Args:
+        result: of a run or a profiled session.
+        where: before each line: whose result it is.
+    """
+    from ortbench.result import FAILED, OK
+
+    statuses = [case.status for case in result.cases]
+    for case in result.cases:
+        if case.status == FAILED:
+            print(f"ortbench: {where}{case.mode} failed: {case.reason}", file=sys.stderr)
+    if OK not in statuses and FAILED not in statuses:
+        print(f"ortbench: {where}nothing was measured: no mode that was asked for is supported", file=sys.stderr)
+    return DONE if OK in statuses and FAILED not in statuses else BENCHMARK_FAILED
