@@ -446,7 +446,7 @@ def _duration_axis(axes: Axes, low: float, high: float, narrow: bool) -> None:
         axes.set_xlim(low / 1.1, high * 1.1)
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if narrow or high > 500 * low else (1.0, 2.0, 5.0)))
         axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda ns, _: _plain(units.duration(ns))))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda ns, _: plain(units.duration(ns))))
         axes.xaxis.grid(True)
         axes.yaxis.set_major_locator(NullLocator())
         return
@@ -455,7 +455,7 @@ def _duration_axis(axes: Axes, low: float, high: float, narrow: bool) -> None:
     _time_axis(axes, high, narrow)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """A figure with its unit, without noughts that say nothing: 10 ms for 10.0 ms."""
     number, unit = text.split(" ")
     return f"{float(number):g} {unit}" if number[0].isdigit() else text
@@ -568,7 +568,7 @@ def _bandwidth(figure: Bandwidth, width: int) -> _Sheet:
             LogLocator(subs=(1.0,) if high > 200 * low else (1.0, 2.0, 5.0), numticks=5 if narrow else 9)
         )
         axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(FuncFormatter(lambda x, _, suffix=suffix: f"{_plain(units.size(x))}{suffix}"))
+        axis.set_major_formatter(FuncFormatter(lambda x, _, suffix=suffix: f"{plain(units.size(x))}{suffix}"))
     for curve in figure.curves:
         counts, ns = np.array(curve.points, dtype=float).T
         axes.plot(counts, 1e9 * counts / ns, **_LINES[curve.kind])
@@ -646,7 +646,7 @@ def _equal_times(axes: Axes, taken: list[Bbox]) -> None:
         ns = 10.0**power
         axes.plot([left, right], [left / ns * 1e9, right / ns * 1e9], color=RULE, linewidth=1, zorder=0.5)
         x = min(right, top * ns / 1e9)
-        _label(axes, _plain(units.duration(ns)), (x, x / ns * 1e9), _BELOW, taken, MUTED)
+        _label(axes, plain(units.duration(ns)), (x, x / ns * 1e9), _BELOW, taken, MUTED)
 
 
 # Several results

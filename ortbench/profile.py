@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from statistics import median
 
 from ortbench import units
 from ortbench.plan import CPU
@@ -145,7 +146,7 @@ def _range_cells(found: Range | None, each: int, scale: float, gpu: bool) -> lis
     if found is None:
         return [NOTHING] * (4 if gpu else 1)
     n = len(found.durations_ns) * each
-    cells = [units.digits(_median(found.durations_ns) / each / scale)]
+    cells = [units.digits(median(found.durations_ns) / each / scale)]
     if gpu:
         cells += [_copies_cell(found.copied(kind), n, scale) for kind in (UP, DOWN)]
         cells += [units.digits(found.kernels_ns / n / scale) if found.kernels else NOTHING]
@@ -156,12 +157,6 @@ def _copies_cell(copies: Copies | None, runs: int, scale: float) -> str:
     if copies is None:
         return NOTHING
     return f"{units.digits(copies.time_ns / runs / scale)} ({units.size(copies.size / runs)})"
-
-
-def _median(values: tuple[int, ...]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def sentences(profile: Profile) -> list[str]:

@@ -18,18 +18,12 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from ortbench import units
 from ortbench.bandwidth import DIRECTIONS, DOWNLOAD, MEMORIES, ORDINARY, TITLES, UPLOAD, Sweep
-from ortbench.plots import INK, MUTED, PALETTE, PAPER, RULE
+from ortbench.plots import INK, MUTED, PALETTE, PAPER, RULE, plain
 from ortbench.table import ep_line
 
 _MARKERS = {UPLOAD: "^", DOWNLOAD: "v"}
 # Its font cache and configuration folder are no business of a benchmark's user.
 logging.getLogger("matplotlib").setLevel(logging.ERROR)
-
-
-def _plain(text: str) -> str:
-    """A figure with its unit, without noughts that say nothing: 10 ms for 10.0 ms."""
-    number, unit = text.split(" ")
-    return f"{float(number):g} {unit}"
 
 
 _SWEEP_SIZE = (820, 440)  # px
@@ -89,9 +83,9 @@ def _rates(axes: Axes, sweep: Sweep) -> None:
                     label=f"{direction}, {TITLES[memory]}",
                 )
     sizes = sorted({point.bytes for point in sweep.measured()})
-    axes.set_xticks(sizes, [_plain(units.size(size)) for size in sizes])
+    axes.set_xticks(sizes, [plain(units.size(size)) for size in sizes])
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda rate, _: f"{_plain(units.size(rate))}/s"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda rate, _: f"{plain(units.size(rate))}/s"))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_locator(NullLocator())
     axes.grid(True)
