@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from tests import nvtx
 from tests.compiling import BuildError
 from tests.refdevice import build
 
@@ -112,5 +113,18 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The reference device's library."""
     try:
         return build(tmp_path_factory.mktemp("refdevice"))
+    except BuildError as error:
+        lacking(str(error))
+
+
+@pytest.fixture(scope="session")
+def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The NVTX recorder's library."""
+    if sys.platform != "linux":
+        lacking("the NVTX recorder is for Linux")
+    if importlib.util.find_spec("nvtx") is None:
+        lacking("the package nvtx is not installed")
+    try:
+        return nvtx.build(tmp_path_factory.mktemp("nvtx"))
     except BuildError as error:
         lacking(str(error))

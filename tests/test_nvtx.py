@@ -6,7 +6,6 @@ against its sample.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -21,26 +20,13 @@ from ortbench.plan import PIPELINED, USUAL_MODES, Plan, Target
 from ortbench.result import OK, Case, Result, load
 from ortbench.runtime.measure import COLORS, DOMAIN
 from tests.compiling import BuildError
-from tests.conftest import ROOT, lacking, ortbench
+from tests.conftest import ROOT, ortbench
 from tests.nvtx import Range, Record, build, environ
 from tests.refdevice import Config
 from tests.truth import relu_model
 
 ATTEMPTS = 5  # a thread that loses its core between the clock and the range makes that range longer, and no other does
 BYTES = 1 << 20
-
-
-@pytest.fixture(scope="session")
-def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recorder's library."""
-    if sys.platform != "linux":
-        lacking("the NVTX recorder is for Linux")
-    if importlib.util.find_spec("nvtx") is None:
-        lacking("the package nvtx is not installed")
-    try:
-        return build(tmp_path_factory.mktemp("nvtx"))
-    except BuildError as error:
-        lacking(str(error))
 
 
 @dataclass(frozen=True)

@@ -10,25 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ortbench import nsight
 from tests import nvtx
-from tests.compiling import BuildError
-from tests.conftest import ROOT, Ran, lacking, ortbench
+from tests.conftest import ROOT, Ran, ortbench
 from tests.refdevice import Config
 
 COPY_BOUND = ROOT / "models" / "copy_bound.onnx"
 BYTES = 1 * 3 * 1080 * 1920 * 4
 SHORT = ("--warmup", 1, "--iterations", 3)
-
-
-@pytest.fixture(scope="session")
-def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    try:
-        return nvtx.build(tmp_path_factory.mktemp("nvtx"))
-    except BuildError as error:
-        lacking(str(error))
 
 
 class Nsys:
