@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tests import nvtx
+from tests import nvtx, softcuda
 from tests.compiling import BuildError
 from tests.refdevice import build
 
@@ -115,6 +115,21 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return build(tmp_path_factory.mktemp("refdevice"))
     except BuildError as error:
         lacking(str(error))
+
+
+@pytest.fixture(scope="session")
+def software_cuda(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """The prefix that gives a command a CUDA runtime for ONNX Runtime's CUDA EP."""
+    if (reason := softcuda.problem()) is not None:
+        lacking(reason)
+    try:
+        prefix = softcuda.wrapper(softcuda.build(tmp_path_factory.mktemp("softcuda")))
+        probe = subprocess.run([*prefix, "true"], capture_output=True, text=True)
+    except (BuildError, OSError) as error:
+        lacking(f"no software CUDA: {error}")
+    if probe.returncode != 0:
+        lacking(f"no software CUDA: {probe.stderr.strip()}")
+    return prefix
 
 
 @pytest.fixture(scope="session")

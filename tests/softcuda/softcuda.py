@@ -1,0 +1,124 @@
+"""Builds, configures and reads the CUDA runtime of ``softcuda.c``, which explains what it is.
+
+It is compiled against NVIDIA's headers, of the packages ``nvidia-cuda-runtime`` and ``nvidia-cuda-crt``, and stands in for
+all libraries that ONNX Runtime's CUDA EP links to. ``tests/software-cuda`` runs a command with it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from tests.compiling import BuildError, compile_library
+
+VENDOR_ID = 0x10DE  # NVIDIA's, which is what ONNX Runtime looks for
+
+_HERE = Path(__file__).parent
+_SOURCES = ("softcuda.c", "softcuda_device.h", "softcuda_kernels.h", "softcuda.map")
+# What libonnxruntime_providers_cuda.so of ONNX Runtime 1.31, built for CUDA 13, names as needed.
+_NAMES = ("libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13", "libcurand.so.10", "libcuda.so.1")
+
+
+def problem() -> str | None:
+    """Why it cannot be built or used here; None if it can."""
+    if _include() is None:
+        return "the packages nvidia-cuda-runtime and nvidia-cuda-crt are not installed"
+    package = importlib.util.find_spec("onnxruntime")
+    places = [] if package is None else package.submodule_search_locations or []
+    if not any((Path(place) / "capi" / "libonnxruntime_providers_cuda.so").is_file() for place in places):
+        return "the package onnxruntime-gpu is not installed"
+    return None
+
+
+def _include() -> Path | None:
+    """The folder with CUDA's headers."""
+    package = importlib.util.find_spec("nvidia")
+    for place in [] if package is None else package.submodule_search_locations or []:
+        folder = Path(place) / "cu13" / "include"
+        if (folder / "cuda_runtime_api.h").is_file() and (folder / "crt").is_dir():
+            return folder
+    return None
+
+
+def build(directory: Path) -> Path:
+    """Compile it into `directory`, under all the names that the CUDA EP looks for, and return that folder.
+
+    Raises:
+        BuildError: the headers or a compiler are missing, or it fails.
+    """
+    include = _include()
+    if include is None:
+        raise BuildError("softcuda needs CUDA's headers: pip install nvidia-cuda-runtime nvidia-cuda-crt")
+    flags = (f"-I{include}", "-fvisibility=hidden", f"-Wl,--version-script={_HERE / 'softcuda.map'}")
+    sources = [_HERE / name for name in _SOURCES]
+    library = compile_library("the software CUDA runtime", sources, directory, flags, libraries=("-lpthread", "-lm"))
+    for name in _NAMES:
+        link = directory / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(library.name)
+    return directory
+
+
+def wrapper(folder: Path) -> tuple[str, ...]:
+    """What to put before a command so that it runs with the runtime in `folder`, which `build` made."""
+    return (str(_HERE.parent / "software-cuda"), str(folder))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """All knobs of the device. GB/s are 1e9 bytes a second, and 0 means no limit: the copy takes its latency.
+
+    What has to be computed or moved on the CPU takes its time too: these are the least that things take.
+    """
+
+    kernel_us: float = 100.0
+    """A kernel lasts this many microseconds."""
+    copy_latency_us: float = 10.0
+    """A copy lasts this many microseconds ..."""
+    pinned_gbps: float = 8.0
+    """... and its bytes at this many GB/s, between pinned and device memory ..."""
+    pageable_gbps: float = 2.0
+    """... between ordinary host memory and the device's ..."""
+    device_gbps: float = 50.0
+    """... and within the device."""
+    memory_gb: float = 8.0
+    """How much memory the device has, in GB."""
+    trace: Path | None = None
+    """File for the trace, to which every process adds; None keeps none."""
+
+    def environ(self) -> dict[str, str]:
+        """The knobs as environment variables, to be added to those of the process that loads the library."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {f"SOFTCUDA_{name.upper()}": str(value) for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Record:
+    """What an engine of the device did.
+
+    Attributes:
+        begin_ns, end_ns: on the clock of `time.perf_counter_ns`.
+        stream: its number; 0 is the default stream.
+        engine: ``compute``, ``upload``, ``download``; ``graph`` for the launch of one.
+        host: of a copy between host and device the host's memory, ``pinned`` or ``pageable``; else ``none``.
+        bytes: of a copy.
+        name: of a kernel, or ``copy``, ``set``, ``gemm``, ``launch``.
+    """
+
+    begin_ns: int
+    end_ns: int
+    stream: int
+    engine: str
+    host: str
+    bytes: int
+    name: str
+
+
+def records(trace: Path) -> list[Record]:
+    """Everything in a trace, in the order in which it ended."""
+    lines = [line.split(" ", 6) for line in trace.read_text().splitlines()]
+    return [
+        Record(int(begin), int(end), int(stream), engine, host, int(size), name)
+        for begin, end, stream, engine, host, size, name in lines
+    ]
