@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import onnxruntime as ort
 
-from ortbench.errors import BenchmarkFailed, Unsupported
+from ortbench.errors import BenchmarkFailed, Unsupported, ort_text
 from ortbench.plan import (
     ASYNC,
     CAPTURED_MODES,
@@ -44,7 +44,7 @@ from ortbench.runtime.memory import (
     host_accessible_memory,
     token,
 )
-from ortbench.runtime.providers import Provider
+from ortbench.runtime.providers import NVIDIA_EPS, Provider
 from ortbench.runtime.session import Data, Model, cpu_arrays, cpu_call, graph_options
 from ortbench.runtime.tensors import Array, TensorSpec, host_value, host_view, nbytes
 from ortbench.schedule import TOTAL
@@ -262,7 +262,12 @@ class BoundMode(OneAtATime):
         if self._token is None:
             return Fence(RUN, None, 0, "the EP computes in host memory and its run returns when it is done")
         candidates = [(RUN, None), (SYNCHRONIZE, self._binding.synchronize_outputs)]
-        return prove(self._launch, candidates, self._download, self._token)
+        return prove(self._launch, candidates, self._settled(self._download), self._settled(self._token))
+
+    def _settled(self, copy: Copy) -> Copy:
+        """A copy back, and a wait for what it may have overtaken: those of the CUDA EP go by the default stream, which
+        its own streams do not wait for (cudaStreamNonBlocking), so that they can pass runs nobody waited for."""
+        return _then(copy, self._binding.synchronize_outputs)
 
     def _prove_upload(self) -> Fence:
         if self._token is None:
@@ -468,17 +473,45 @@ class AsyncMode(BoundMode):
 
 
 class HostAccessibleMode(BoundMode):
-    """Inputs and outputs in the EP's HOST_ACCESSIBLE memory, bound as they are; the host reads and writes in place."""
+    """Inputs and outputs in the EP's HOST_ACCESSIBLE memory, bound as they are; the host reads and writes in place.
+
+    Attributes:
+        refused: what ORT said to outputs bound as they are, where they had to be bound by address instead; else None.
+    """
 
     name = HOST_ACCESSIBLE
     bytes_in = bytes_out = 0
+    refused: str | None = None
 
     def _prepare(self) -> None:
         self._in_views = [host_view(slot.spec, slot.value) for slot in self._ins]
         self._out_views = [host_view(slot.spec, slot.value) for slot in self._outs]
         self.write_inputs(self._data.arrays)
-        self._launch()
+        try:
+            self._launch()
+        except Exception as error:
+            if self._model.provider.name not in NVIDIA_EPS:
+                raise
+            self.refused = ort_text(error)
+            self._bind_outputs_by_address()
+            self._launch()
         self.fence = self._prove_run()
+
+    def _bind_outputs_by_address(self) -> None:
+        """Bind the same buffers as if they were the device's own memory.
+
+        After a run ORT copies HOST_ACCESSIBLE outputs to where they are already, and its CUDA EP refuses to (dst_data !=
+        src_data in gpu_data_transfer.cc, ORT 1.31). NVIDIA's devices reach pinned memory by the host's addresses, so
+        kernels write to it as to their own, and nothing is left to copy:
+        https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html
+        """
+        memory = device_memory(self._model.provider)
+        assert memory is not None
+        for slot in self._outs:
+            if not slot.stays:
+                address = slot.value.data_ptr()
+                place = (slot.spec.name, memory.ort_device(), slot.spec.element_type, list(slot.array.shape), address)
+                self._native_binding.bind_output(*place)
 
     def write_inputs(self, arrays: dict[str, Array]) -> None:
         """Write inputs in place, through the views; nothing is copied to another memory."""

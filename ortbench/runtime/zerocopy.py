@@ -49,29 +49,37 @@ def prove_zero_copy(
     if on_host:
         return ZeroCopy(True, "the EP computes in host memory, at the addresses that were bound")
     if resident is None:
-        return ZeroCopy(False, "bound addresses are used, but there is no device memory to compare a run's time with")
+        return ZeroCopy(False, f"{_used(mode)}, but there is no device memory to compare a run's time with")
     copies = _copies_ns(resident, clock)
     ours, theirs = _alternate(mode, resident, clock)
     extra = min(ours) - min(theirs)
     noise = (median(ours) - min(ours)) + (median(theirs) - min(theirs))
-    return verdict(extra, copies, noise)
+    return verdict(extra, copies, noise, _used(mode))
 
 
-def verdict(extra_ns: float, copies_ns: float, noise_ns: float) -> ZeroCopy:
+def _used(mode: HostAccessibleMode) -> str:
+    if mode.refused is None:
+        return "bound addresses are used"
+    said = mode.refused.removesuffix(".")
+    return f"bound addresses are used, for outputs as device memory since HOST_ACCESSIBLE outputs fail here: {said}"
+
+
+def verdict(extra_ns: float, copies_ns: float, noise_ns: float, used: str = "bound addresses are used") -> ZeroCopy:
     """What the times say.
 
     Args:
         extra_ns: how much longer a run takes than with device-resident tensors.
         copies_ns: what one upload and one download take.
         noise_ns: how far apart repeated runs are.
+        used: what is known of the addresses.
     """
     sign = "+" if extra_ns >= 0 else ""
     compared = f"a run takes {sign}{duration(extra_ns)} against device-resident, copying takes {duration(copies_ns)}"
     if extra_ns >= copies_ns / 4:
-        return ZeroCopy(False, f"bound addresses are used, but {compared}")
+        return ZeroCopy(False, f"{used}, but {compared}")
     if copies_ns < 2 * noise_ns:
-        return ZeroCopy(False, f"bound addresses are used, but a copy would not show in the noise: {compared}")
-    return ZeroCopy(True, f"bound addresses are used; {compared}")
+        return ZeroCopy(False, f"{used}, but a copy would not show in the noise: {compared}")
+    return ZeroCopy(True, f"{used}; {compared}")
 
 
 def _copies_ns(resident: ResidentMode, clock: Callable[[], int]) -> int:
