@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import onnxruntime as ort
 import pytest
 
 from ortbench.runtime.providers import load_problem
+from tests.compiling import BuildError, compile_library
+from tests.conftest import ROOT, lacking
 
 
 @pytest.mark.parametrize(
@@ -13,6 +21,7 @@ from ortbench.runtime.providers import load_problem
         ("libcublasLt.so.13", "pip install 'onnxruntime-gpu[cuda,cudnn]'"),
         ("libcudnn.so.9", "pip install 'onnxruntime-gpu[cuda,cudnn]'"),
         ("libnvrtc.so.13", "pip install 'onnxruntime-gpu[cuda,cudnn]'"),
+        ("libcuda.so.1", "part of NVIDIA's driver"),
         ("libnvinfer.so.10", "part of TensorRT"),
         ("libvulkan.so.1", "apt install libvulkan1"),
     ],
@@ -26,3 +35,23 @@ def test_a_missing_library_is_named_with_what_brings_it(library: str, hint: str)
 def test_a_library_that_is_not_known_is_named_without_a_hint() -> None:
     error = RuntimeError("libother.so.1: cannot open shared object file: No such file or directory")
     assert load_problem(error) == "the shared library libother.so.1 is missing"
+
+
+def test_cuda_is_found_in_nvidia_packages_in_another_folder_than_onnxruntime(tmp_path: Path) -> None:
+    if not hasattr(ort, "_get_nvidia_dll_paths") or sys.platform != "linux":
+        lacking("this onnxruntime is not for CUDA on Linux")
+    source = tmp_path / "nothing.c"
+    source.write_text("int nothing;\n")
+    try:
+        library = compile_library("a library", [source], tmp_path)
+    except BuildError as error:
+        lacking(str(error))
+    (name,) = [path[-1] for path in ort._get_nvidia_dll_paths(False) if path[-1].startswith("libcudnn.so")]
+    place = tmp_path / "site" / "nvidia" / "cudnn" / "lib" / name
+    place.parent.mkdir(parents=True)
+    library.rename(place)
+    script = "from ortbench.runtime import providers; providers.preload_nvidia(); print(open('/proc/self/maps').read())"
+    path = os.pathsep.join(filter(None, [str(tmp_path / "site"), os.environ.get("PYTHONPATH")]))
+    line = [sys.executable, "-c", script]
+    done = subprocess.run(line, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    assert str(place) in done.stdout, done.stderr

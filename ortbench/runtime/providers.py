@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
+import importlib.util
 import pkgutil
 import platform
 import re
@@ -176,9 +178,26 @@ def register(name: str, library: str) -> None:
 
 
 def preload_nvidia() -> None:
-    """Let ORT find CUDA and cuDNN in the nvidia-* packages. What it cannot find shows when the EP is loaded."""
+    """Let ORT find CUDA and cuDNN in the nvidia-* packages. What it cannot find shows when the EP is loaded.
+
+    `preload_dlls` looks beside onnxruntime alone; they may be in another folder of the path, as those that came with
+    PyTorch are where onnxruntime lies in a folder of its own. Libraries that are loaded it takes as they are.
+    """
     with contextlib.suppress(Exception):
+        for library in _nvidia_libraries():
+            with contextlib.suppress(OSError):
+                ctypes.CDLL(str(library))
         ort.preload_dlls()
+
+
+def _nvidia_libraries() -> list[Path]:
+    """CUDA's and cuDNN's libraries in nvidia-* packages that do not lie beside onnxruntime, in the order to load them."""
+    package = importlib.util.find_spec("nvidia")
+    folders = [Path(place).parent for place in (package and package.submodule_search_locations) or ()]
+    beside = Path(ort.__file__).parent.parent
+    relative = [Path(*parts) for parts in ort._get_nvidia_dll_paths(platform.system() == "Windows")]
+    found = [folder / path for folder in folders if folder != beside for path in relative]
+    return [path for path in found if path.is_file()]
 
 
 def load_problem(error: BaseException) -> str:
@@ -193,6 +212,8 @@ def load_problem(error: BaseException) -> str:
 
 
 def _hint(library: str) -> str:
+    if library.startswith("libcuda.so"):
+        return " (it is part of NVIDIA's driver)"
     if library.startswith("libnvinfer"):
         return " (it is part of TensorRT)"
     if re.match(r"libcu|libnv", library):
