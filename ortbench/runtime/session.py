@@ -20,7 +20,7 @@ from ortbench.plan import CPU_EP, Inputs, Target
 from ortbench.runtime import computestream, enginecache
 from ortbench.runtime import inputs as input_arrays
 from ortbench.runtime import outputs as output_arrays
-from ortbench.runtime.providers import NAMED_DEVICES, Provider, bundled_library, load_problem, settle
+from ortbench.runtime.providers import CUDA_EP, NAMED_DEVICES, Provider, bundled_library, load_problem, settle
 from ortbench.runtime.tensors import Array, TensorSpec, host_value, host_view, specs
 
 _OPT_LEVELS = {
@@ -32,7 +32,7 @@ _OPT_LEVELS = {
 }
 # What switches graph capture on: the EP options, by their documentation.
 _CAPTURE = {
-    "CUDAExecutionProvider": {"enable_cuda_graph": "1"},
+    CUDA_EP: {"enable_cuda_graph": "1"},
     "TensorrtExecutionProvider": {"trt_cuda_graph_enable": "1"},
     "NvTensorRTRTXExecutionProvider": {"enable_cuda_graph": "1"},
     "WebGpuExecutionProvider": {"enableGraphCapture": "1"},
@@ -126,6 +126,9 @@ def open_model(
     capturing = target.cuda_graph and profile_prefix is None and graph_path is None  # a replay shows no nodes
     if capturing and provider.name not in _CAPTURE:
         raise BadInput(f"--cuda-graph: {provider.name} captures no graphs; {', '.join(_CAPTURE)} do")
+    if provider.name == CUDA_EP and not target.cuda_graph and target.options.get("enable_cuda_graph", "0") != "0":
+        # It then captures every run, and copies from ordinary memory inside a run cannot be captured.
+        raise BadInput("--ep-option enable_cuda_graph: use --cuda-graph, which captures only where addresses are fixed")
     if capturing:
         target = replace(target, options={**_CAPTURE[provider.name], **target.options})
     stream = None if target.stream is None else computestream.make(target.stream, provider)
@@ -297,6 +300,8 @@ def _run_error(error: Exception, request: Inputs) -> OrtbenchError:
     hint = "" if request.path else " with made-up inputs (--shape, --dim, --range change them, --input gives real ones)"
     if type(error).__name__ == "InvalidArgument":
         return BadInput(f"the model refuses to run{hint}: {ort_text(error)}")
+    if "cuDNN is unavailable" in str(error):
+        hint = ", as cuDNN is missing (it comes with: pip install 'onnxruntime-gpu[cuda,cudnn]')"
     return BenchmarkFailed(f"the first run failed{hint}: {ort_text(error)}")
 
 
