@@ -67,8 +67,11 @@ def test_the_command_for_machines_without_a_gpu(software_gpu: tuple[str, ...], t
     assert "device-resident" in ran.out
 
 
-def test_the_two_commands_for_all_modes(tmp_path: Path) -> None:
-    build, run = (line for line in LINES if "library" in line)
+@pytest.mark.parametrize("device", ["library", "cuda"])
+def test_the_two_commands_for_all_modes(device: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    if device == "cuda":
+        request.getfixturevalue("software_cuda")
+    build, run = (line for line in LINES if f"{device}=" in line or f'"${device}"' in line)
     script = "\n".join(
         [build.replace(" build)", f" '{tmp_path}')"), f"{run} --iterations 1 --warmup 1 --out '{tmp_path}'"]
     )
