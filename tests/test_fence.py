@@ -1,11 +1,12 @@
-"""Fences on a simulated device: every honest and dishonest way of waiting, without any real time.
+"""Fences on a simulated device: every honest and dishonest way of waiting, on a quiet and a busy host, without real time.
 
 The simulator has one queue. Whatever is called takes its own host time; work that is launched occupies the device
-after what was launched before it.
+after what was launched before it. On a busy host a call may return later still.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -13,6 +14,11 @@ import pytest
 from ortbench.runtime.fence import READBACK, RUN, SYNCHRONIZE, TOLERANCE_NS, Fence, prove
 
 US, MS = 1_000, 1_000_000
+
+
+def undisturbed(_number: int) -> int:
+    """A host that goes on at once."""
+    return 0
 
 
 @dataclass
@@ -24,6 +30,8 @@ class Simulator:
         run_leaves: how many of the launched runs a launch does not wait for; None when it waits for nothing.
         sync_leaves: the same of `synchronize`.
         token_leaves: how many of the launched runs the token does not wait for; None when it waits for nothing.
+        held_up: for how long the host is held up behind its nth launch, from 1 on.
+        held_up_reading: the same of what it reads back.
     """
 
     work: int = MS
@@ -37,6 +45,9 @@ class Simulator:
     now: int = 0
     ends: list[int] = field(default_factory=list)
     launches: int = 0
+    reads: int = 0
+    held_up: Callable[[int], int] = undisturbed
+    held_up_reading: Callable[[int], int] = undisturbed
 
     def clock(self) -> int:
         return self.now
@@ -50,6 +61,7 @@ class Simulator:
         self.now += self.launch_cost
         self.ends.append(max([self.now, *self.ends[-1:]]) + self.work)
         self._wait(self.run_leaves)
+        self.now += self.held_up(self.launches)
 
     def synchronize(self) -> None:
         self.now += self.sync_cost
@@ -57,11 +69,15 @@ class Simulator:
 
     def token(self) -> None:
         self._wait(self.token_leaves)
-        self.now += self.token_cost
+        self._read(self.token_cost)
 
     def readback(self) -> None:
         self._wait(0)
-        self.now += self.readback_cost
+        self._read(self.readback_cost)
+
+    def _read(self, cost: int) -> None:
+        self.reads += 1
+        self.now += cost + self.held_up_reading(self.reads)
 
     def prove(self, *, with_token: bool = True) -> Fence:
         candidates = [(RUN, None), (SYNCHRONIZE, self.synchronize)]
@@ -237,3 +253,76 @@ def test_a_token_that_leaves_the_last_run_is_no_fence() -> None:
 
 def test_a_fence_that_leaves_the_last_of_very_short_runs_is_refused() -> None:
     assert Simulator(5 * US, sync_leaves=1).prove().kind == READBACK
+
+
+# A busy host: what it is held up by is added to times and hides what a fence leaves, as nothing is left in the meantime.
+
+
+def all_but_each(nth: int, ns: int) -> Callable[[int], int]:
+    """Held up every time, but for each nth."""
+    return lambda number: 0 if number % nth == 0 else ns
+
+
+@pytest.mark.parametrize("work", [50 * US, MS, 5 * MS])
+@pytest.mark.parametrize("nth", [3, 5, 9])
+def test_a_run_that_does_not_wait_is_refused_though_the_host_is_held_up_behind_most_launches(
+    nth: int, work: int
+) -> None:
+    device = Simulator(work, sync_leaves=0, held_up=all_but_each(nth, 3 * work))
+    assert device.prove().kind == SYNCHRONIZE
+
+
+@pytest.mark.parametrize("work", [50 * US, MS, 5 * MS])
+@pytest.mark.parametrize("nth", [3, 5, 9])
+def test_synchronize_that_does_not_wait_is_refused_though_the_host_is_held_up_behind_most_launches(
+    nth: int, work: int
+) -> None:
+    assert Simulator(work, held_up=all_but_each(nth, 3 * work)).prove().kind == READBACK
+
+
+@pytest.mark.parametrize("work", [50 * US, 300 * US, MS])
+def test_a_run_that_gives_its_core_to_the_device_and_waits_for_nothing_is_refused(work: int) -> None:
+    """A launch behind a readback wakes a thread that takes the host's core till the work is done; those behind it do not."""
+
+    class Sharing(Simulator):
+        awake = 0  # the number of reads until which the thread is
+
+        def launch(self) -> None:
+            super().launch()
+            if self.awake != self.reads:
+                self.awake = self.reads
+                self._wait(0)
+
+    assert Sharing(work).prove().kind == READBACK
+    assert Sharing(work, sync_leaves=0).prove().kind == SYNCHRONIZE
+
+
+@pytest.mark.parametrize("work", [5 * US, 100 * US])
+@pytest.mark.parametrize("late", [5 * MS, 40 * MS])
+def test_a_host_that_comes_late_to_all_it_reads_does_not_make_the_burst_short(late: int, work: int) -> None:
+    """Else a few runs would be all that a fence is tried behind, because each seems to take long."""
+
+    def held_up(number: int) -> int:
+        return late if number > 1 and number % 2 else 0  # behind the launches, not when idle
+
+    device = Simulator(work, launch_cost=0, held_up_reading=held_up)
+    assert device.prove().how == "reading 4 bytes back, which waits for all 128 queued run(s)"
+
+
+@pytest.mark.parametrize("work", WORKS)
+@pytest.mark.parametrize("nth", [2, 5])
+def test_a_fence_that_waits_is_taken_though_the_host_is_held_up_in_most_that_it_reads(nth: int, work: int) -> None:
+    held_up = all_but_each(nth, 200 * US)
+    assert Simulator(work, run_leaves=0, held_up_reading=held_up).prove().kind == RUN
+    assert Simulator(work, sync_leaves=0, held_up_reading=held_up).prove().kind == SYNCHRONIZE
+
+
+def test_work_that_takes_longer_some_times_than_others_is_fenced_by_what_waits() -> None:
+    class Uneven(Simulator):
+        def launch(self) -> None:
+            self.work = MS + self.launches % 7 * 30 * US
+            super().launch()
+
+    assert Uneven(run_leaves=0).prove().kind == RUN
+    assert Uneven(sync_leaves=0).prove().kind == SYNCHRONIZE
+    assert Uneven().prove().kind == READBACK
