@@ -8,12 +8,12 @@ from statistics import median
 from typing import Any
 
 from ortbench.errors import BenchmarkFailed
-from ortbench.plan import CPU, DEVICE
+from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE
 from ortbench.result import Case, Result
 from ortbench.units import duration, share
 
 UPLOAD, DOWNLOAD, KERNEL = "upload", "download", "kernel"
-MODES = (CPU, DEVICE)  # those whose runs copy
+MODES = (CPU, DEVICE, HOST_ACCESSIBLE)  # those whose runs copy, and the one whose runs must not
 GAP_NS = 1_000_000  # kept between runs, so that a record whose time is off by microseconds still falls to its run
 
 
@@ -108,7 +108,7 @@ def _median(by_run: Sequence[Sequence[Activity]], what: str, value: Callable[[Ac
 def sentences(result: Result) -> list[str]:
     """What CUPTI measured beside what is derived or timed; empty where nothing was measured."""
     cases = [case for case in (result.case(mode) for mode in MODES) if case is not None and case.measured is not None]
-    return [_of_cpu(case) if case.mode == CPU else _of_device(case) for case in cases]
+    return [_SENTENCES[case.mode](case) for case in cases if case.mode in _SENTENCES]
 
 
 def _of_cpu(case: Case) -> str:
@@ -137,3 +137,24 @@ def _how(case: Case, what: str) -> str:
     assert case.measured is not None
     memory = case.measured[what]["memory"]
     return f" ({memory})" if memory else ""
+
+
+_SENTENCES = {CPU: _of_cpu, DEVICE: _of_device}
+
+
+def zero_copy(claim: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """What CUPTI makes of a verdict on zero-copy.
+
+    A kernel that reads the host's memory over the link takes about as long as a copy would, so times alone cannot tell
+    one from the other; records can.
+
+    Args:
+        claim: ``zero_copy`` of a case.
+        found: what `measured` gave of the same mode.
+    """
+    if not claim["addresses"]:
+        return claim
+    copies, size = found[UPLOAD]["n"] + found[DOWNLOAD]["n"], found[UPLOAD]["bytes"] + found[DOWNLOAD]["bytes"]
+    if copies:
+        return {**claim, "proved": False, "how": f"CUPTI saw copies in a run ({copies}, {size} bytes); {claim['how']}"}
+    return {**claim, "proved": True, "how": f"CUPTI saw no copy in {found['runs']} runs; {claim['how']}"}

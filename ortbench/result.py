@@ -66,7 +66,7 @@ class Case:
         reason: why not ok, else None.
         bytes_in, bytes_out: copied to and from the device per run, bytes; None where not known.
         outputs_match: whether the outputs are those of the other modes (and of ``--expect``); None if not compared.
-        zero_copy: ``{proved, how}`` for ``host-accessible``; else None.
+        zero_copy: ``{proved, how, addresses}`` for ``host-accessible`` (addresses: those that were bound are used); else None.
         external: with ``--external`` ``{library, place, proved, how}``: whether runs read the library's own memory; else None.
         graph: with ``--cuda-graph`` ``{id, proved, how}`` where a graph was captured and replayed: whether a replay reads
             inputs that were written in place; else None.

@@ -414,9 +414,12 @@ class Side:
         modes = [mode for mode in self.modes if mode in activity.MODES]
         try:
             if not modes:
-                raise BenchmarkFailed(f"neither of {' and '.join(activity.MODES)} was measured")
+                raise BenchmarkFailed(f"none of {', '.join(activity.MODES)} was measured")
             for mode, found in self.ask("measure_copies", modes=modes, runs=self._profiled_runs()).items():
-                self._cases[mode].measured = found
+                case = self._cases[mode]
+                case.measured = found
+                if case.zero_copy is not None:
+                    case.zero_copy = activity.zero_copy(case.zero_copy, found)
         except OrtbenchError as error:
             self.result.warn("copies-not-measured", f"--measure-copies gave nothing: {error}")
 

@@ -118,6 +118,23 @@ def test_what_is_said() -> None:
     assert activity.sentences(result_of(measured_case("cpu", total=steady([1])))) == []
 
 
+def test_what_it_makes_of_zero_copy() -> None:
+    """Kernels that reach over the link take as long as copies do: then only the records tell."""
+    slow = {"proved": False, "how": "a run takes +1.00 ms", "addresses": True}
+    nothing = {"n": 0, "bytes": 0, "ns": 0, "memory": None}
+    clean = {"runs": 3, "upload": nothing, "download": nothing}
+    seen = "CUPTI saw no copy in 3 runs; a run takes +1.00 ms"
+    assert activity.zero_copy(slow, clean) == {"proved": True, "how": seen, "addresses": True}
+    copying = {**clean, "download": {**nothing, "n": 1, "bytes": 64}}
+    assert activity.zero_copy({**slow, "proved": True}, copying) == {
+        "proved": False,
+        "how": "CUPTI saw copies in a run (1, 64 bytes); a run takes +1.00 ms",
+        "addresses": True,
+    }
+    elsewhere = {"proved": False, "how": "the outputs are not at the addresses that were bound", "addresses": False}
+    assert activity.zero_copy(elsewhere, clean) == elsewhere
+
+
 @pytest.mark.parametrize(
     ("name", "yes"),
     [
@@ -183,6 +200,12 @@ def test_copies_are_those_of_the_devices_own_trace(library: Path, tmp_path: Path
             assert got[direction]["memory"] == "pageable"
         assert got["kernels_ns"] >= 2_000_000 * 0.999
         assert got["run_ns"] >= got["upload"]["ns"] + got["download"]["ns"] + got["kernels_ns"]
+    shared = found["host-accessible"]
+    assert (shared["measured"]["upload"]["n"], shared["measured"]["download"]["n"]) == (0, 0)
+    assert shared["zero_copy"]["proved"] is True
+    assert shared["zero_copy"]["how"].startswith(
+        f"CUPTI saw no copy in {shared['measured']['runs']} runs; bound addresses"
+    )
     assert found["device-resident"]["measured"] is None
     assert "With CPU tensors CUPTI measured" in ran.out
     assert "In device CUPTI measured" in ran.out

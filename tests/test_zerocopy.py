@@ -59,7 +59,7 @@ def test_a_copy_is_named_before_the_noise() -> None:
 
 
 def test_as_data() -> None:
-    assert ZeroCopy(True, "why").to_dict() == {"proved": True, "how": "why"}
+    assert ZeroCopy(True, "why").to_dict() == {"proved": True, "how": "why", "addresses": True}
 
 
 # Scripted modes
@@ -151,7 +151,7 @@ def test_noise_of_either_mode_is_doubt(noisy: str) -> None:
 def test_other_addresses_are_no_zero_copy() -> None:
     clock = Clock()
     shared = ScriptedShared(clock.taking(1), same=False)
-    wanted = ZeroCopy(False, "the outputs are not at the addresses that were bound")
+    wanted = ZeroCopy(False, "the outputs are not at the addresses that were bound", addresses=False)
     resident = ScriptedResident(clock.taking(1), clock.taking(1), clock.taking(1))
     assert prove_zero_copy(shared, resident, False, clock) == wanted
     assert prove_zero_copy(shared, resident, True, clock) == wanted

@@ -70,7 +70,8 @@ def prove(
     Args:
         launch: starts the work.
         candidates: (kind, wait) from the cheapest on; wait None stands for `launch` itself.
-        readback: reads what the work wrote back to the host; data cannot arrive before it exists, so it is the truth.
+        readback: reads what the work wrote back to the host, behind all of it: that is the truth. (On the CUDA EP a copy
+            back can pass the runs; then it must wait for them too.)
         token: reads one small device value back. If it is ordered behind the work, which is tested first, it is a
             cheaper and steadier witness than `readback`, and the fence of last resort.
         clock: in ns.

@@ -18,14 +18,21 @@ _BURST_NS = 2_000_000
 
 @dataclass(frozen=True)
 class ZeroCopy:
-    """The verdict: `proved` or not, and `how` it was found."""
+    """The verdict.
+
+    Attributes:
+        proved: nothing is copied.
+        how: it was found.
+        addresses: runs use the addresses that were bound.
+    """
 
     proved: bool
     how: str
+    addresses: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """For the result file."""
-        return {"proved": self.proved, "how": self.how}
+        return {"proved": self.proved, "how": self.how, "addresses": self.addresses}
 
 
 def prove_zero_copy(
@@ -45,7 +52,7 @@ def prove_zero_copy(
         on_host: the EP computes in host memory.
     """
     if not mode.same_addresses():
-        return ZeroCopy(False, "the outputs are not at the addresses that were bound")
+        return ZeroCopy(False, "the outputs are not at the addresses that were bound", addresses=False)
     if on_host:
         return ZeroCopy(True, "the EP computes in host memory, at the addresses that were bound")
     if resident is None:
