@@ -172,6 +172,8 @@ def pipelined(model: str, result: Result) -> Check:
     if case is None:
         return Check(name, NOT_RUN, _why_not(result, PIPELINED))
     found = case["pipeline"]
+    if any(phase is None for phase in case["phases"].values()):
+        return Check(name, NOT_RUN, _CUT_SHORT)
     if found["hidden_share"] is None or found["distinct"] < 2 or not case["outputs_match"]:
         return Check(name, FAIL, f"hidden: {found['hidden_share']}, {found['distinct']} items of their own")
     low, high = found["hidden_ci95"]
@@ -197,6 +199,8 @@ def pinned(model: str, result: Result) -> Check:
         if ordinary is None or other is None:
             return Check(name, NOT_RUN, _why_not(result, mode if ordinary is None else with_pinned))
         for phase in phases:
+            if ordinary["phases"][phase] is None or other["phases"][phase] is None:
+                return Check(name, NOT_RUN, _CUT_SHORT)
             before, after = (it["phases"][phase]["median_ns"] for it in (ordinary, other))
             parts.append(f"{mode} {phase} {duration(before)}, pinned {duration(after)} ({before / max(after, 1):.2f}×)")
     return Check(name, PASS, "; ".join(parts))
@@ -255,6 +259,8 @@ def cupti_phases(result: Result) -> Check:
         return Check(name, NOT_RUN, _why_not_measured(result, DEVICE))
     verdict, parts = PASS, []
     for phase, key in (("upload", "bytes_in"), ("download", "bytes_out")):
+        if case["phases"][phase] is None:
+            return Check(name, NOT_RUN, _CUT_SHORT)
         ours, theirs = case["phases"][phase]["median_ns"], measured[phase]["ns"]
         if abs(ours - theirs) > theirs * CUPTI_APART or measured[phase]["bytes"] != case[key]:
             verdict = FAIL
@@ -352,7 +358,7 @@ def link(name: str, result: Result) -> Check:
 def nodes(name: str, result: Result) -> Check:
     """The copies inside a graph that the EP cannot run as a whole, by name and by who forces them."""
     if result["nodes"] is None:
-        return Check(name, FAIL, _warned(result, "nodes-failed") or "the result has no nodes")
+        return _no_nodes(name, result)
     if result["target"]["memory"]["kind"] == "host":
         return Check(name, NOT_RUN, _ON_HOST)
     if len(result["placement"]["nodes"] or {}) == 1:
@@ -367,11 +373,17 @@ def nodes(name: str, result: Result) -> Check:
 
 def operators(name: str, result: Result) -> Check:
     """Where the time of a run goes, by operator."""
-    if result["nodes"] is None or not result["nodes"]["operators"]:
-        return Check(name, FAIL, _warned(result, "nodes-failed") or "the result has no operators")
+    if result["nodes"] is None:
+        return _no_nodes(name, result)
     most = sorted(result["nodes"]["operators"], key=lambda it: -it["share"])[:3]
     shares = ", ".join(f"{it['op']} {it['share']:.0%}" for it in most)
     return Check(name, PASS, f"{result['nodes']['runs']} runs profiled, most time in {shares}")
+
+
+def _no_nodes(name: str, result: Result) -> Check:
+    """A failed profile is a warning of the result; without one it was interrupted."""
+    failed = _warned(result, "nodes-failed")
+    return Check(name, FAIL if failed else NOT_RUN, failed or "the time was over before any run was profiled")
 
 
 def trace(name: str, timeline: Mapping[str, Any] | None) -> Check:
@@ -466,6 +478,7 @@ def exit_code(checks: Sequence[Check]) -> int:
     return 1 if any(check.verdict == FAIL for check in checks) else 0
 
 
+_CUT_SHORT = "the time was over before every phase was timed"
 _ON_HOST = "this EP computes in host memory: nothing is copied to a device"
 
 
