@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import struct
 import subprocess
 import sys
+import tarfile
 from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +19,7 @@ import typer
 
 from ortbench.cli import COMMANDS
 from tests.conftest import ROOT, Ran
-from tests.gpu import checks
+from tests.gpu import checks, pack
 from tests.gpu.accept import main
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check
 from tests.gpu.steps import ENGINE_EPS, FULL, QUICK, Scale, Steps, planned_s
@@ -635,3 +638,57 @@ def test_steps_are_printed_and_chosen_by_their_names(tmp_path: Path, capsys: pyt
     assert main(["--only", "no-such-step", "--out", str(tmp_path / "out")]) == 2
     assert capsys.readouterr().err == "accept: --only no-such-step: there is no such step; --steps prints them\n"
     assert not (tmp_path / "out").exists()
+
+
+def test_what_is_packed_has_the_code_of_one_architecture() -> None:
+    def image(kind: int, arch: int, content: bytes) -> bytes:
+        return struct.pack("<HHIQ12xII28x", kind, 0x101, 64, len(content), arch, 64) + content
+
+    def container(*images: bytes) -> bytes:
+        body = b"".join(images)
+        return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
+
+    elf, ptx = 2, 1
+    kept = image(elf, 90, b"\x01" * 24)
+    first = container(image(elf, 80, b"\x02" * 16), kept, image(ptx, 90, b"\x03" * 8))
+    section = first + bytes(16) + container(image(elf, 75, b"\x04" * 8), kept)
+    names = b"\0.text\0.nv_fatbin\0.shstrtab\0"
+    start = 64
+    table = start + len(section) + len(names)
+    headers = [
+        struct.pack("<IIQQQQ24x", at, 1, 0, 0, offset, size)
+        for at, offset, size in ((7, start, len(section)), (18, start + len(section), len(names)))
+    ]
+    head = bytearray(start)
+    struct.pack_into("<Q", head, 0x28, table)
+    struct.pack_into("<HHH", head, 0x3A, 64, 2, 1)
+    library = bytes(head) + section + names + b"".join(headers)
+
+    slim = pack.with_one_architecture(library, 90)
+    assert len(slim) == len(library)
+    assert (slim.count(b"\x01" * 24), library.count(b"\x01" * 24)) == (2, 2)
+    for byte, count in ((b"\x02", 16), (b"\x03", 8), (b"\x04", 8)):
+        assert (byte * count in library, byte * count in slim) == (True, False)
+    with pytest.raises(SystemExit, match="no code for sm_120"):
+        pack.with_one_architecture(library, 120)
+
+
+def test_what_is_there_is_not_packed_and_parts_make_the_whole(tmp_path: Path) -> None:
+    site, out = tmp_path / "site", tmp_path / "out"
+    out.mkdir()
+    for name in ("one", "two"):
+        info = site / f"{name}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (site / name).mkdir()
+        (site / name / "__init__.py").write_bytes(os.urandom(1_500_000))
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.title()}\nVersion: 1.0\n")
+        (info / "RECORD").write_text(f"{name}/__init__.py,,\n{info.name}/METADATA,,\n{info.name}/RECORD,,\n")
+    pack.leave_out(site, ["one"])
+    assert sorted(path.name for path in site.iterdir()) == ["two", "two-1.0.dist-info"]
+    with pytest.raises(SystemExit, match="--there one: it is none of two"):
+        pack.leave_out(site, ["one"])
+    parts = pack.pack(site, out, 1)
+    assert [path.name for path in parts] == ["site.tar.xz.00", "site.tar.xz.01"] == sorted(os.listdir(out))
+    whole = io.BytesIO(b"".join(path.read_bytes() for path in parts))
+    with tarfile.open(fileobj=whole) as tar:
+        assert "two/__init__.py" in tar.getnames()
