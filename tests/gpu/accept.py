@@ -34,7 +34,7 @@ from ortbench.gpus import nvidia_gpus
 from ortbench.units import duration
 from tests.gpu import checks, subjects
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check
-from tests.gpu.steps import COPY, FULL, IMAGE, QUICK, TRANSFORMER, Left, Step, Steps, planned_s
+from tests.gpu.steps import COPY, FULL, IMAGE, QUICK, TRANSFORMER, Left, Show, Step, Steps, planned_s
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGES = (
@@ -128,7 +128,8 @@ class Acceptance:
         if data is None:
             return [checks.without_result(step.title, ran.code, ran.said, step.refusals)]
         self.results[step.name] = data
-        shown = list(step.shows(Left(step.title, data, self.results, _trace(folder))))
+        left = Left(step.name, step.title, data, self.results, _trace(folder))
+        shown = [_shown(show, left) for show in step.shows]
         if ran.code not in (0, None) and all(check.verdict == PASS for check in shown):
             shown.append(Check(f"{step.title}: exit code", FAIL, ran.said))
         return shown
@@ -236,6 +237,14 @@ class Acceptance:
             for ran in self.ran
         ]
         return ["| step | exit code | time | planned | command |", "|---|---|---|---|---|", *rows, ""]
+
+
+def _shown(show: Show, left: Left) -> Check:
+    """A check; one that goes wrong itself has failed and costs no other."""
+    try:
+        return show(left)
+    except Exception as error:
+        return Check(f"{left.title}: the script itself", FAIL, f"{type(error).__name__}: {error}")
 
 
 def _collect(folder: Path, step: Step, code: int | None) -> Any:

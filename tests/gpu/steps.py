@@ -33,14 +33,14 @@ ENGINE_EPS = ("tensorrt", "nv-tensorrt-rtx")
 _TF32 = ("--rtol", "1e-2", "--atol", "5e-3")
 
 # What a command costs besides what it measures, in seconds, generously: Python, ONNX Runtime, the EP and the model;
-# setting one mode up.
-_START_S, _MODE_S = 4.0, 1.0
+# setting one mode up, which for 100 MB each way is mostly comparing.
+_START_S, _MODE_S, _LARGE_MODE_S = 4.0, 1.0, 2.0
 _MODELS_S = 10.0
 # The longest answer of a worker, so that a mode that hangs does not cost the others: of the first steps, which may load
 # gigabytes of libraries from a cold disk, and of the others.
 _FIRST_ANSWER_S, _ANSWER_S = 90.0, 40.0
 
-Shows = Callable[["Left"], Sequence[Check]]
+Show = Callable[["Left"], Check]
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,13 @@ class Left:
     """What a step left.
 
     Attributes:
-        title: of the step.
+        name, title: of the step.
         data: its main file, parsed.
         results: those of the steps before it, by name.
         trace: a timeline, parsed; None where it made none.
     """
 
+    name: str
     title: str
     data: Result
     results: Mapping[str, Result]
@@ -87,7 +88,7 @@ class Step:
     title: str
     line: tuple[str, ...]
     leaves: str
-    shows: Shows
+    shows: tuple[Show, ...]
     planned_s: float
     refusals: tuple[str, ...] = ()
     lacks: Callable[[Mapping[str, Result]], str | None] = _ready
@@ -116,17 +117,17 @@ class Scale:
     """
 
     seconds: Mapping[str, float] = field(default_factory=lambda: {COPY: 5.0, IMAGE: 2.5, TRANSFORMER: 2.5})
-    option_s: float = 1.0
+    option_s: float = 0.7
     runs: int | None = None
-    sweep: tuple[str, ...] = ("--duration", "20")
-    sweep_s: float = 20.0
+    sweep: tuple[str, ...] = ("--duration", "15")
+    sweep_s: float = 15.0
     direct_s: float = 12.0
-    gate_s: float = 10.0
+    gate_s: float = 8.0
 
 
 FULL = Scale()
 QUICK = Scale(
-    runs=8, sweep=("--max-size", "1MB", "--duration", "2"), sweep_s=2.0, direct_s=2.0, gate_s=4.0, option_s=0.3
+    runs=8, sweep=("--max-size", "1MB", "--duration", "1"), sweep_s=1.0, direct_s=2.0, gate_s=4.0, option_s=0.3
 )
 
 
@@ -152,16 +153,20 @@ class Steps:
         """Three models in all modes."""
         more = ("--pinned", "--depth", "3", "--async-runs", *(["--measure-copies"] if self._cupti else []))
 
-        def copies(left: Left) -> list[Check]:
-            of_modes = (checks.zero_copy, checks.cupti_phases, checks.derived_copies, checks.published_sample)
-            return [*in_all_modes(left), *(check(left.data) for check in of_modes), checks.gpu_state(left.data)]
-
-        def in_all_modes(left: Left) -> list[Check]:
-            model = left.title.partition(":")[0]
-            rates = (checks.pipelined, checks.pinned, checks.asynchronous)
-            return [checks.outputs(left.title, left.data), *(check(model, left.data) for check in rates)]
-
-        shows: Mapping[str, Shows] = {COPY: copies, IMAGE: in_all_modes, TRANSFORMER: in_all_modes}
+        of_all: tuple[Show, ...] = (
+            lambda left: checks.outputs(left.title, left.data),
+            lambda left: checks.pipelined(left.name, left.data),
+            lambda left: checks.pinned(left.name, left.data),
+            lambda left: checks.asynchronous(left.name, left.data),
+        )
+        of_copies: tuple[Show, ...] = (
+            lambda left: checks.zero_copy(left.data),
+            lambda left: checks.cupti_phases(left.data),
+            lambda left: checks.derived_copies(left.data),
+            lambda left: checks.published_sample(left.data),
+            lambda left: checks.gpu_state(left.data),
+        )
+        shows = {COPY: (*of_all, *of_copies), IMAGE: of_all, TRANSFORMER: of_all}
         return [
             self._run(name, name, f"{name}: outputs equal in all modes", shows[name], MODES, more, basic=True)
             for name in (COPY, IMAGE, TRANSFORMER)
@@ -178,7 +183,7 @@ class Steps:
                 "the fence holds, loop cost",
                 (*direct, str(scale.direct_s), "fence-and-loop/figures.json"),
                 "figures.json",
-                lambda left: [checks.fence(left.data["fence"]), checks.loop_cost(left.data["loop"])],
+                (lambda left: checks.fence(left.data["fence"]), lambda left: checks.loop_cost(left.data["loop"])),
                 2 * _START_S + scale.direct_s,
                 basic=True,
             ),
@@ -187,14 +192,17 @@ class Steps:
                 "copy bandwidth over sizes",
                 ("ortbench", "bandwidth", *self._target, *scale.sweep, "--out", "bandwidth"),
                 "bandwidth.json",
-                lambda left: [checks.bandwidth(left.title, left.data)],
+                (lambda left: checks.bandwidth(left.title, left.data),),
                 _START_S + scale.sweep_s,
                 refusals=("bandwidth is unsupported: ",),
             ),
         ]
 
     def _options(self) -> list[Step]:
-        """What else a run can be asked for, a short run each."""
+        """What else a run can be asked for, a short run each.
+
+        Of the big models the one with much to copy, where nothing has to do with copies the ones with much to launch.
+        """
         return [
             self._graph(IMAGE),
             self._graph(TRANSFORMER),
@@ -202,9 +210,9 @@ class Steps:
             self._stream("cuda-python"),
             self._run(
                 "dynamic-outputs",
-                IMAGE,
+                COPY,
                 "--dynamic-outputs: allocated in each run, outputs equal",
-                lambda left: [checks.dynamic(left.title, left.data, left.results.get(IMAGE))],
+                (lambda left: checks.dynamic(left.title, left.data, left.results.get(COPY)),),
                 (DEVICE, RESIDENT, DEVICE_PINNED),
                 ("--dynamic-outputs",),
             ),
@@ -213,9 +221,9 @@ class Steps:
             self._external("numpy"),
             self._run(
                 "prefer-gpu",
-                IMAGE,
+                COPY,
                 "--ep prefer-gpu: what ONNX Runtime chose",
-                lambda left: [checks.chosen(left.title, left.data)],
+                (lambda left: checks.chosen(left.title, left.data),),
                 (CPU, DEVICE, RESIDENT),
                 target=("--ep", "prefer-gpu", *(() if self._library is None else ("--ep-library", self._library))),
             ),
@@ -224,7 +232,10 @@ class Steps:
                 "island",
                 ISLAND,
                 f"--nodes: copies inside the graph, {ISLAND}",
-                lambda left: [checks.outputs(f"{ISLAND}: outputs", left.data), checks.nodes(left.title, left.data)],
+                (
+                    lambda left: checks.outputs(f"{ISLAND}: outputs", left.data),
+                    lambda left: checks.nodes(left.title, left.data),
+                ),
                 (CPU, RESIDENT),
                 ("--nodes",),
                 starts=2,
@@ -233,7 +244,10 @@ class Steps:
                 "nodes-and-trace",
                 IMAGE,
                 f"--nodes and --trace, {IMAGE}",
-                lambda left: [checks.operators(f"--nodes, {IMAGE}", left.data), checks.trace("--trace", left.trace)],
+                (
+                    lambda left: checks.operators(f"--nodes, {IMAGE}", left.data),
+                    lambda left: checks.trace("--trace", left.trace),
+                ),
                 (CPU, RESIDENT),
                 ("--nodes", "--trace", "nodes-and-trace/trace.json.gz"),
                 starts=3,
@@ -247,7 +261,7 @@ class Steps:
             f"cuda-graph-{model}",
             model,
             f"--cuda-graph, {model}: replayed, outputs equal",
-            lambda left: [checks.graph(left.title, left.data, left.results.get(model))],
+            (lambda left: checks.graph(left.title, left.data, left.results.get(model)),),
             CAPTURED_MODES,
             ("--cuda-graph",),
             refusals=("--cuda-graph: ",),
@@ -256,9 +270,9 @@ class Steps:
     def _stream(self, kind: str) -> Step:
         return self._run(
             f"stream-{kind}",
-            IMAGE,
+            COPY,
             f"--stream {kind}: kernels on a stream of the user's, outputs equal",
-            lambda left: [checks.stream(left.title, left.data, kind, left.results.get(IMAGE))],
+            (lambda left: checks.stream(left.title, left.data, kind, left.results.get(COPY)),),
             (DEVICE, RESIDENT, HOST_ACCESSIBLE),
             ("--stream", kind),
             refusals=("--stream: ", "has no EP device here", "the package cuda-python does not load"),
@@ -269,7 +283,7 @@ class Steps:
             f"external-{library}",
             COPY,
             f"--external {library}: its memory is read in place, outputs equal",
-            lambda left: [checks.external(left.title, left.data)],
+            (lambda left: checks.external(left.title, left.data),),
             EXTERNAL_MODES,
             ("--external", library),
             refusals=(f"--external {library}: it cannot be imported here",),
@@ -280,7 +294,7 @@ class Steps:
             model,
             model,
             f"{model}: outputs equal in all modes",
-            lambda left: [checks.outputs(left.title, left.data)],
+            (lambda left: checks.outputs(left.title, left.data),),
             USUAL_MODES,
             refusals=refusals,
         )
@@ -292,7 +306,7 @@ class Steps:
             "without an EP device, by name alone: outputs equal",
             ("tests.gpu.direct", "named-device", *model, self._ep, self._library or "-", "named-device/figures.json"),
             "figures.json",
-            lambda left: [checks.named_device(left.title, left.data)],
+            (lambda left: checks.named_device(left.title, left.data),),
             2 * _START_S,
         )
 
@@ -309,7 +323,7 @@ class Steps:
                 "link",
                 COPY,
                 "--bandwidth: copies beside the sweep",
-                lambda left: [checks.link(left.title, left.data)],
+                (lambda left: checks.link(left.title, left.data),),
                 (CPU, DEVICE, RESIDENT),
                 ("--bandwidth", "bandwidth"),
                 lacks=swept,
@@ -319,7 +333,7 @@ class Steps:
                 "ortbench devices: the device, its memory and streams, and modes as measured",
                 ("ortbench", "devices", *library, "--json", "devices/devices.json"),
                 "devices.json",
-                lambda left: [checks.devices(left.title, left.data, left.results.get(COPY))],
+                (lambda left: checks.devices(left.title, left.data, left.results.get(COPY)),),
                 _START_S,
             ),
             Step(
@@ -327,7 +341,7 @@ class Steps:
                 f"ortbench inspect --ep: copies inside {ISLAND} before a run",
                 ("ortbench", "inspect", f"models/{ISLAND}.onnx", *self._target, "--json", "inspect/inspect.json"),
                 "inspect.json",
-                lambda left: [checks.inspection(left.title, left.data, left.results.get("island"))],
+                (lambda left: checks.inspection(left.title, left.data, left.results.get("island")),),
                 _START_S,
             ),
             Step(
@@ -335,8 +349,8 @@ class Steps:
                 "the HTML page",
                 ("ortbench", "report", "--html", "report.html"),
                 "",
-                lambda left: [Check(left.title, checks.PASS, "report.html")],
-                10.0,
+                (lambda left: Check(left.title, checks.PASS, "report.html"),),
+                15.0,
                 inputs=(COPY, IMAGE, TRANSFORMER, "link"),
                 modules=("jinja2", "matplotlib"),
                 lacks=measured,
@@ -366,7 +380,7 @@ class Steps:
                     "gate",
                 ),
                 "gate.json",
-                lambda left: [checks.gate(left.title, left.data)],
+                (lambda left: checks.gate(left.title, left.data),),
                 2 * _START_S + self._scale.gate_s,
                 modules=("scipy",),
             ),
@@ -375,7 +389,7 @@ class Steps:
                 "ortbench profile: under Nsight Systems",
                 ("ortbench", "profile", model, *self._target, *self._inputs(COPY), "--out", "profile"),
                 "profile.json",
-                lambda left: [checks.profile(left.title, left.data)],
+                (lambda left: checks.profile(left.title, left.data),),
                 4 * _START_S,
                 programs=("nsys",),
             ),
@@ -388,7 +402,9 @@ class Steps:
         def built(results: Mapping[str, Result]) -> str | None:
             return None if cold in results else "no engine was built"
 
-        def engine(name: str, title: str, shows: Shows, *options: str, wait_s: float = 0.0, **more: Any) -> Step:
+        def engine(
+            name: str, title: str, shows: tuple[Show, ...], *options: str, wait_s: float = 0.0, **more: Any
+        ) -> Step:
             return self._run(
                 name,
                 "image_classifier",
@@ -403,17 +419,17 @@ class Steps:
             )
 
         return [
-            engine(cold, "engine built", lambda left: [checks.engine(left.title, left.data, warm=False)], wait_s=15.0),
+            engine(cold, "engine built", (lambda left: checks.engine(left.title, left.data, warm=False),), wait_s=15.0),
             engine(
                 warm,
                 "engine from the cache",
-                lambda left: [checks.engine(left.title, left.data, warm=True, before=left.results.get(cold))],
+                (lambda left: checks.engine(left.title, left.data, warm=True, before=left.results.get(cold)),),
                 lacks=built,
             ),
             engine(
                 stream,
                 "--stream ort",
-                lambda left: [checks.stream(left.title, left.data, "ort", left.results.get(warm))],
+                (lambda left: checks.stream(left.title, left.data, "ort", left.results.get(warm)),),
                 "--stream",
                 "ort",
                 lacks=built,
@@ -429,7 +445,7 @@ class Steps:
         name: str,
         model: str,
         title: str,
-        shows: Shows,
+        shows: tuple[Show, ...],
         modes: Sequence[str],
         options: Sequence[str] = (),
         target: Sequence[str] = (),
@@ -448,7 +464,8 @@ class Steps:
         answer = _FIRST_ANSWER_S if basic else _ANSWER_S + more_s
         line = ("ortbench", "run", f"models/{model}.onnx", *self._inputs(model), *(target or self._target), *wanted)
         line += (*options, *amount, "--timeout", f"{answer:g}", "--out", name)
-        planned = starts * _START_S + len(modes) * (seconds + _MODE_S) + more_s
+        mode_s = seconds + (_LARGE_MODE_S if model == COPY else _MODE_S)
+        planned = starts * _START_S + len(modes) * mode_s + more_s
         return Step(name, title, line, "result.json", shows, planned, basic=basic, **more)
 
 
