@@ -209,6 +209,23 @@ def test_external_memory_must_be_proved_to_be_read() -> None:
         assert checks.external(NAME, result(case("device", external=external))).verdict == FAIL
 
 
+def test_the_ep_must_have_been_used_by_its_device() -> None:
+    memory = {"kind": "ep-device", "default": "Cuda (DEFAULT)", "host_accessible": "CudaPinned (HOST_ACCESSIBLE)"}
+    target: dict[str, Any] = {"ep": "X", "ep_version": "1.31", "ep_library": "onnxruntime/capi/libx.so"}
+
+    def by(kind: str, *warnings: dict[str, str], **changed: Any) -> Check:
+        found = result(warnings=warnings, **target)
+        found["target"]["memory"] = {**memory, "kind": kind, **changed}
+        return checks.ep_device(found)
+
+    name, where = "the EP's device and its memory", "X 1.31 from onnxruntime/capi/libx.so: "
+    assert by("ep-device") == Check(name, PASS, f"{where}Cuda (DEFAULT), CudaPinned (HOST_ACCESSIBLE)")
+    assert by("ep-device", host_accessible=None).figures.endswith("no HOST_ACCESSIBLE memory")
+    why = "X has no EP device here (it broke); it is used by name"
+    assert by("named-device", {"code": "named-device", "message": why}) == Check(name, FAIL, f"{where}{why}")
+    assert by("host").verdict == NOT_RUN
+
+
 GPU = {"type": "GPU", "vendor": "NVIDIA", "vendor_id": 0x10DE, "device_id": 0x2335}
 H200 = {"name": "NVIDIA H200", "driver": "580.0", "memory_bytes": 1}
 
@@ -558,7 +575,8 @@ def test_on_the_reference_device_all_that_it_can_answer_passes(library: Path, tm
             break
     assert passed == {*TIMED_CHECKS}, ran.out
     for name in (
-        "copy_4k: outputs", "copy_4k: pipelined", "copy_4k: pinned", "copy_4k: asynchronous", "host-accessible: zero-copy",
+        "copy_4k: outputs", "copy_4k: pipelined", "copy_4k: pinned", "copy_4k: asynchronous", "the EP's device and its memory",
+        "host-accessible: zero-copy",
         "copy bandwidth over sizes", "--ep prefer-gpu", "cpu_island: outputs", "--nodes: copies inside", "--bandwidth",
         "ortbench devices", "the HTML page",
     ):  # fmt: skip

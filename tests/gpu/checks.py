@@ -240,6 +240,22 @@ def gpu_state(result: Result) -> Check:
     return Check(name, PASS, f"{figures}; {'; '.join(said) or 'nothing to warn of'}")
 
 
+def ep_device(result: Result) -> Check:
+    """The EP was used by its EP device, which is what tells its memory; the classic way has a reason."""
+    name = "the EP's device and its memory"
+    target = result["target"]
+    memory, found = (
+        target["memory"],
+        f"{target['ep']} {target['ep_version']} from {target['ep_library'] or 'ONNX Runtime'}",
+    )
+    if memory["kind"] == "host":
+        return Check(name, NOT_RUN, _ON_HOST)
+    if memory["kind"] != "ep-device":
+        return Check(name, FAIL, f"{found}: {_warned(result, 'named-device') or 'it has no EP device'}")
+    figures = f"{found}: {memory['default']}, {memory['host_accessible'] or 'no HOST_ACCESSIBLE memory'}"
+    return Check(name, PASS, figures)
+
+
 def zero_copy(result: Result) -> Check:
     """`host-accessible` is proved to be zero-copy, or says why it is not."""
     name = "host-accessible: zero-copy proved, or the reason"

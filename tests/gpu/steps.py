@@ -160,6 +160,7 @@ class Steps:
             lambda left: checks.asynchronous(left.name, left.data),
         )
         of_copies: tuple[Show, ...] = (
+            lambda left: checks.ep_device(left.data),
             lambda left: checks.zero_copy(left.data),
             lambda left: checks.cupti_phases(left.data),
             lambda left: checks.derived_copies(left.data),
