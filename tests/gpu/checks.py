@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ortbench.units import duration
+from ortbench.gpus import what_moved
+from ortbench.plan import (
+    ASYNC,
+    CAPTURED_MODES,
+    CPU,
+    CPU_PINNED,
+    DEVICE,
+    DEVICE_PINNED,
+    EXTERNAL_MODES,
+    HOST_ACCESSIBLE,
+    PIPELINED,
+    RESIDENT,
+)
+from ortbench.units import duration, size
 
 PASS, FAIL, NOT_RUN = "PASS", "FAIL", "NOT RUN"
 
@@ -37,30 +50,218 @@ class Check:
         return f"{self.verdict:7}  {self.name}: {self.figures}"
 
 
-def outputs(model: str, result: Result) -> Check:
-    """Every mode that the EP has gives the outputs that it must."""
-    name = f"{model}: outputs equal in all modes"
-    by_status: dict[str, list[str]] = {"ok": [], "failed": [], "unsupported": [], "unfinished": []}
+def without_result(name: str, code: int | None, said: str, refusals: Sequence[str]) -> Check:
+    """A step that left nothing.
+
+    Args:
+        name: of what it was to show.
+        code: exit code; None where it was not run to its end.
+        said: why, in the last line that it printed.
+        refusals: what is said where the machine or the EP cannot do it, which is no failure; see `tests.gpu.steps.Step`.
+    """
+    refused = any(words in said for words in refusals)
+    return Check(name, NOT_RUN if code is None or refused else FAIL, said)
+
+
+Evidence = Callable[[Mapping[str, Any]], str | None]  # of a case: "" where none is due, None where it is lacking
+
+
+def _none_due(_: Mapping[str, Any]) -> str | None:
+    return ""
+
+
+def outputs(name: str, result: Result, evidence: Evidence = _none_due, plain: Result | None = None) -> Check:
+    """Every mode that the EP has gives the outputs that it must, and shows what it was asked to show.
+
+    Args:
+        name: of the check.
+        result: what was measured.
+        evidence: that a mode did what it was asked for.
+        plain: the model's result without that, whose medians are named beside.
+    """
+    ok: dict[str, list[str]] = {}
+    others: dict[str, list[str]] = {}
+    failed, times = [], []
     for case in result["cases"]:
-        status, reason = case["status"], case["reason"]
-        if status == "failed" and result["stopped"] == "interrupted" and case["outputs_match"] is not False:
-            status, reason = "unfinished", "its time was over"  # and nothing of it is wrong as far as is known
-        by_status[status].append(case["mode"] if status == "ok" else f"{case['mode']}: {reason}")
-    others = [*by_status["unsupported"], *by_status["unfinished"]]
-    if by_status["failed"]:
-        return Check(name, FAIL, "; ".join(by_status["failed"]))
-    if not by_status["ok"]:
-        return Check(name, NOT_RUN, "; ".join(others))
+        mode, status, reason = case["mode"], case["status"], case["reason"]
+        if status == "unsupported":
+            others.setdefault(reason, []).append(mode)
+        elif status == "failed" and result["stopped"] == "interrupted" and case["outputs_match"] is not False:
+            others.setdefault("its time was over", []).append(mode)  # and nothing of it is wrong as far as is known
+        elif status == "failed" or not case["outputs_match"]:
+            failed.append(f"{mode}: {reason or 'its outputs were not compared'}")
+        elif (shown := evidence(case)) is None:
+            failed.append(f"{mode}: nothing shows that it did what it was asked for")
+        else:
+            ok.setdefault(shown, []).append(mode)
+            times += _beside(case, plain)
+    if failed:
+        return Check(name, FAIL, "; ".join(failed))
+    left_out = [f"{', '.join(modes)}: {reason}" for reason, modes in others.items()]
+    if not ok:
+        return Check(name, NOT_RUN, "; ".join(left_out) or "no mode was measured")
     against = "expected outputs" if result["setup"]["expected_outputs"] else "a plain run's outputs"
-    return Check(name, PASS, "; ".join([f"{', '.join(by_status['ok'])} equal to {against}", *others]))
+    modes = ", ".join(mode for named in ok.values() for mode in named)
+    parts = [f"{modes} equal to {against}", *(shown for shown in ok if shown), *times, *left_out]
+    return Check(name, PASS, "; ".join(parts))
+
+
+def _beside(case: Mapping[str, Any], plain: Result | None) -> list[str]:
+    """The median of a mode, beside that of a plain run of it."""
+    before = None if plain is None else _case(plain, case["mode"])
+    if before is None or case["phases"]["total"] is None:
+        return []
+    new, old = (duration(it["phases"]["total"]["median_ns"]) for it in (case, before))
+    return [f"{case['mode']} {new} (else {old})"]
+
+
+def graph(name: str, result: Result, plain: Result | None = None) -> Check:
+    """Runs were captured as graphs and replayed."""
+
+    def replayed(case: Mapping[str, Any]) -> str | None:
+        if case["mode"] not in CAPTURED_MODES:
+            return ""
+        return f"replayed: {case['graph']['how']}" if case["graph"] and case["graph"]["proved"] else None
+
+    return outputs(name, result, replayed, plain)
+
+
+def stream(name: str, result: Result, kind: str, plain: Result | None = None) -> Check:
+    """The session has run on a stream that was made by `kind`."""
+    return outputs(name, result, lambda _: "" if result["target"]["stream"] == kind else None, plain)
+
+
+def dynamic(name: str, result: Result, plain: Result | None = None) -> Check:
+    """Outputs were bound without a shape."""
+    return outputs(name, result, lambda _: "" if result["target"]["dynamic_outputs"] else None, plain)
+
+
+def external(name: str, result: Result) -> Check:
+    """Inputs were read in the memory of another library."""
+
+    def read(case: Mapping[str, Any]) -> str | None:
+        found = case["external"]
+        if case["mode"] not in EXTERNAL_MODES:
+            return ""
+        return f"in {found['place']}: {found['how']}" if found and found["proved"] else None
+
+    return outputs(name, result, read)
+
+
+def chosen(name: str, result: Result) -> Check:
+    """What ONNX Runtime chose by the policy, with the vendor id that the session tells."""
+    found = outputs(name, result)
+    target, device = result["target"], result["target"]["device"]
+    if found.verdict != PASS:
+        return found
+    has_gpu = bool(result["environment"]["gpus"])
+    if target["policy"] != "PREFER_GPU" or (has_gpu and device["type"] != "GPU"):
+        return Check(name, FAIL, f"by {target['policy']} it chose {target['ep']} on {device['type']}")
+    if device["type"] != "GPU":
+        return Check(name, NOT_RUN, f"it chose {target['ep']}: no EP that loads here has a GPU")
+    if not device.get("vendor_id"):
+        return Check(name, FAIL, f"it chose {target['ep']}, of whose device the session tells no vendor")
+    vendor = f"{device['vendor'] or 'vendor'} {device['vendor_id']:04x}"
+    return Check(name, PASS, f"{target['ep']} on GPU {device['device_id']:04x} of {vendor}; {found.figures}")
+
+
+def pipelined(model: str, result: Result) -> Check:
+    """How much of the copies a pipeline hides; whatever that is, items with inputs of their own must come out right."""
+    name = f"{model}: pipelined: copies hidden, outputs of every item"
+    case = _case(result, PIPELINED)
+    if case is None:
+        return Check(name, NOT_RUN, _why_not(result, PIPELINED))
+    found = case["pipeline"]
+    if any(phase is None for phase in case["phases"].values()):
+        return Check(name, NOT_RUN, _CUT_SHORT)
+    if found["hidden_share"] is None or found["distinct"] < 2 or not case["outputs_match"]:
+        return Check(name, FAIL, f"hidden: {found['hidden_share']}, {found['distinct']} items of their own")
+    low, high = found["hidden_ci95"]
+    against = found["vs_device"]
+    figures = (
+        f"≈{found['hidden_share']:.0%} of {duration(found['copies_ns'])} hidden (95 %: {low:.0%} to {high:.0%}), "
+        f"{found['depth']} in flight"
+    )
+    if against:
+        figures += f", {against['ratio']:.2f} times as fast as device"
+    return Check(name, PASS, f"{figures}; {found['distinct']} of {found['items']} items have inputs of their own")
+
+
+def pinned(model: str, result: Result) -> Check:
+    """What pinned memory brings; a figure without a limit."""
+    name = f"{model}: pinned against ordinary host memory"
+    parts = []
+    for mode, with_pinned, phases in (
+        (DEVICE, DEVICE_PINNED, ("upload", "download", "total")),
+        (CPU, CPU_PINNED, ("total",)),
+    ):
+        ordinary, other = _case(result, mode), _case(result, with_pinned)
+        if ordinary is None or other is None:
+            return Check(name, NOT_RUN, _why_not(result, mode if ordinary is None else with_pinned))
+        for phase in phases:
+            if ordinary["phases"][phase] is None or other["phases"][phase] is None:
+                return Check(name, NOT_RUN, _CUT_SHORT)
+            before, after = (it["phases"][phase]["median_ns"] for it in (ordinary, other))
+            parts.append(f"{mode} {phase} {duration(before)}, pinned {duration(after)} ({before / max(after, 1):.2f}×)")
+    return Check(name, PASS, "; ".join(parts))
+
+
+def asynchronous(model: str, result: Result) -> Check:
+    """What runs that are not waited for bring; a figure without a limit."""
+    name = f"{model}: asynchronous runs"
+    case, resident = _case(result, ASYNC), _case(result, RESIDENT)
+    if case is None or resident is None:
+        return Check(name, NOT_RUN, _why_not(result, ASYNC if case is None else RESIDENT))
+    each, alone = (it["phases"]["total"]["median_ns"] for it in (case, resident))
+    figures = f"{duration(each)} a run in bursts of {case['runs_per_sample']}, {duration(alone)} waited for one by one"
+    return Check(name, PASS, f"{figures} ({alone / max(each, 1):.2f}×)")
+
+
+_READINGS = ("sm_mhz", "memory_mhz", "temperature_c", "power_w", "reasons")
+
+
+def gpu_state(result: Result) -> Check:
+    """NVML's readings before, during and after are in the result, and what moved in them is among its warnings."""
+    name = "NVML before, during and after: clocks, temperature, power, throttle reasons"
+    if not any("name" in gpu for gpu in result["environment"]["gpus"]):
+        return Check(name, NOT_RUN, "NVML shows no NVIDIA GPU")
+    readings = result["environment"].get("gpu_readings", [])
+    missing = [key for key in _READINGS if not any(key in reading for reading in readings)]
+    if len(readings) < 2 or missing:
+        return Check(name, FAIL, f"{len(readings)} readings, without {', '.join(missing) or 'one after'}")
+    said = [warning["message"] for warning in result["warnings"] if warning["code"] == "gpu-state"]
+    if said != what_moved(readings):
+        return Check(name, FAIL, f"{what_moved(readings)} moved, and the warnings are {said}")
+    spans = []
+    for key, unit in (("sm_mhz", "MHz SM"), ("memory_mhz", "MHz memory"), ("temperature_c", "°C"), ("power_w", "W")):
+        values = [reading[key] for reading in readings if key in reading]
+        spans.append(f"{min(values):.0f} to {max(values):.0f} {unit}")
+    figures = f"{len(readings)} readings over {readings[-1]['at_s']:.0f} s: {', '.join(spans)}"
+    return Check(name, PASS, f"{figures}; {'; '.join(said) or 'nothing to warn of'}")
+
+
+def ep_device(result: Result) -> Check:
+    """The EP was used by its EP device, which is what tells its memory; the classic way has a reason."""
+    name = "the EP's device and its memory"
+    target = result["target"]
+    memory, found = (
+        target["memory"],
+        f"{target['ep']} {target['ep_version']} from {target['ep_library'] or 'ONNX Runtime'}",
+    )
+    if memory["kind"] == "host":
+        return Check(name, NOT_RUN, _ON_HOST)
+    if memory["kind"] != "ep-device":
+        return Check(name, FAIL, f"{found}: {_warned(result, 'named-device') or 'it has no EP device'}")
+    figures = f"{found}: {memory['default']}, {memory['host_accessible'] or 'no HOST_ACCESSIBLE memory'}"
+    return Check(name, PASS, figures)
 
 
 def zero_copy(result: Result) -> Check:
     """`host-accessible` is proved to be zero-copy, or says why it is not."""
     name = "host-accessible: zero-copy proved, or the reason"
-    case = _case(result, "host-accessible")
+    case = _case(result, HOST_ACCESSIBLE)
     if case is None or case["zero_copy"] is None:
-        return Check(name, NOT_RUN, _why_not(result, "host-accessible"))
+        return Check(name, NOT_RUN, _why_not(result, HOST_ACCESSIBLE))
     proved, how = case["zero_copy"]["proved"], case["zero_copy"]["how"]
     return Check(name, PASS if how else FAIL, f"{'proved' if proved else 'not proved'}: {how or 'no reason is given'}")
 
@@ -68,12 +269,14 @@ def zero_copy(result: Result) -> Check:
 def cupti_phases(result: Result) -> Check:
     """The upload and download of `device` agree with CUPTI's copies of the same mode, in time and bytes."""
     name = "CUPTI's copies agree with upload and download"
-    case = _case(result, "device")
+    case = _case(result, DEVICE)
     measured = case and case.get("measured")
     if not case or not measured:
-        return Check(name, NOT_RUN, _why_not_measured(result, "device"))
+        return Check(name, NOT_RUN, _why_not_measured(result, DEVICE))
     verdict, parts = PASS, []
     for phase, key in (("upload", "bytes_in"), ("download", "bytes_out")):
+        if case["phases"][phase] is None:
+            return Check(name, NOT_RUN, _CUT_SHORT)
         ours, theirs = case["phases"][phase]["median_ns"], measured[phase]["ns"]
         if abs(ours - theirs) > theirs * CUPTI_APART or measured[phase]["bytes"] != case[key]:
             verdict = FAIL
@@ -87,12 +290,12 @@ def cupti_phases(result: Result) -> Check:
 def derived_copies(result: Result) -> Check:
     """`cpu` less `device-resident` agrees with the copies that CUPTI saw inside the runs of `cpu`."""
     name = "cpu less device-resident agrees with CUPTI's copies in cpu"
-    case = _case(result, "cpu")
+    case = _case(result, CPU)
     measured = case and case.get("measured")
     if not case or not measured:
-        return Check(name, NOT_RUN, _why_not_measured(result, "cpu"))
+        return Check(name, NOT_RUN, _why_not_measured(result, CPU))
     if case["derived"] is None:
-        return Check(name, NOT_RUN, _why_not(result, "device-resident"))
+        return Check(name, NOT_RUN, _why_not(result, RESIDENT))
     ours, theirs = case["derived"]["copies_ns"], measured["upload"]["ns"] + measured["download"]["ns"]
     within = abs(ours - theirs) <= theirs * DERIVED_APART
     figures = (
@@ -104,10 +307,10 @@ def derived_copies(result: Result) -> Check:
 def published_sample(result: Result) -> Check:
     """Copies in every run against copies once, over the 100 runs of the published device tensor sample."""
     name = f"the published sample's shape: copies in each of {RUNS} runs against once"
-    cpu, resident = _case(result, "cpu"), _case(result, "device-resident")
+    cpu, resident = _case(result, CPU), _case(result, RESIDENT)
     if cpu is None or resident is None or cpu["derived"] is None or resident["once"] is None:
         on_host = result["target"]["memory"]["kind"] == "host"
-        return Check(name, NOT_RUN, _ON_HOST if on_host else _why_not(result, "device-resident"))
+        return Check(name, NOT_RUN, _ON_HOST if on_host else _why_not(result, RESIDENT))
     each = cpu["derived"]["copies_ns"] * RUNS
     once = resident["once"]["upload_ns"] + resident["once"]["download_ns"]
     low, high = SAMPLE_RATIO
@@ -141,11 +344,157 @@ def loop_cost(found: Mapping[str, Any]) -> Check:
     return Check("loop cost against a bare loop", PASS if ratio <= LOOP_COST else FAIL, figures)
 
 
+def bandwidth(name: str, sweep: Result) -> Check:
+    """Every copy of the sweep gave its data back."""
+    failed = [
+        f"{it['direction']} of {size(it['bytes'])}: {it['reason']}" for it in sweep["points"] if it["status"] != "ok"
+    ]
+    if failed or not sweep["points"]:
+        return Check(name, FAIL, "; ".join(failed) or "it has no point")
+    peaks = [
+        f"{way} {peak['gbps']:.3g} GB/s with {size(peak['bytes'])} from {peak['memory']} memory"
+        for way, peak in sweep["peak"].items()
+        if peak is not None
+    ]
+    return Check(name, PASS, f"peak: {', '.join(peaks)}; {len(sweep['points'])} copies with their data held")
+
+
+def link(name: str, result: Result) -> Check:
+    """A run's copies are held against the sweep."""
+    by_mode = (result["link"] or {}).get("shares") or {}
+    shares = {f"{mode} {way}": share for mode, ways in by_mode.items() for way, share in ways.items()}
+    if not shares:
+        return Check(name, FAIL, "the result has no shares of the link")
+    parts = [
+        f"{way} {it['of_sweep']:.0%} of single copies, {it['of_peak']:.0%} of the peak" for way, it in shares.items()
+    ]
+    return Check(name, PASS, "; ".join(parts))
+
+
+def nodes(name: str, result: Result) -> Check:
+    """The copies inside a graph that the EP cannot run as a whole, by name and by who forces them."""
+    if result["nodes"] is None:
+        return _no_nodes(name, result)
+    if result["target"]["memory"]["kind"] == "host":
+        return Check(name, NOT_RUN, _ON_HOST)
+    if len(result["placement"]["nodes"] or {}) == 1:
+        return Check(name, NOT_RUN, f"every node is on {result['target']['ep']}")
+    found = result["nodes"]["memcpy"]
+    forced = sorted({f"{node['op']} on {node['ep']}" for it in found for node in it["forced_by"] or ()})
+    if not found or not forced:
+        return Check(name, FAIL, result["nodes"]["problem"] or f"{len(found)} Memcpy nodes, forced by nobody")
+    moved = sum(it["bytes"] or 0 for it in found)
+    return Check(name, PASS, f"{len(found)} Memcpy nodes move {size(moved)} a run, forced by {', '.join(forced)}")
+
+
+def operators(name: str, result: Result) -> Check:
+    """Where the time of a run goes, by operator."""
+    if result["nodes"] is None:
+        return _no_nodes(name, result)
+    most = sorted(result["nodes"]["operators"], key=lambda it: -it["share"])[:3]
+    shares = ", ".join(f"{it['op']} {it['share']:.0%}" for it in most)
+    return Check(name, PASS, f"{result['nodes']['runs']} runs profiled, most time in {shares}")
+
+
+def _no_nodes(name: str, result: Result) -> Check:
+    """A failed profile is a warning of the result; without one it was interrupted."""
+    failed = _warned(result, "nodes-failed")
+    return Check(name, FAIL if failed else NOT_RUN, failed or "the time was over before any run was profiled")
+
+
+def trace(name: str, timeline: Mapping[str, Any] | None) -> Check:
+    """The timeline is whole."""
+    if timeline is None or not timeline["traceEvents"]:
+        return Check(name, FAIL, "there is no timeline")
+    missing = timeline["otherData"]["missing"]
+    return Check(name, FAIL if missing else PASS, "; ".join(missing) or f"{len(timeline['traceEvents'])} events")
+
+
+def devices(name: str, listed: Mapping[str, Any], result: Result | None) -> Check:
+    """The EP is listed with its device, and with the modes that were then measured."""
+    if result is None:
+        return Check(name, NOT_RUN, "no run says which EP it is")
+    ep = result["target"]["ep"]
+    entry = next((entry for entry in listed["eps"] if entry["name"] == ep), None)
+    if entry is None or entry["problem"] or not entry["devices"]:
+        return Check(name, FAIL, f"{ep}: {'it is not listed' if entry is None else entry['problem'] or 'no device'}")
+    device = entry["devices"][0]
+    said = {mode for mode, reason in device["modes"].items() if reason is not None}
+    seen = {case["mode"] for case in result["cases"] if case["status"] == "unsupported"}
+    if said & {case["mode"] for case in result["cases"]} != seen:
+        return Check(name, FAIL, f"unsupported by the list: {sorted(said)}, in the run: {sorted(seen)}")
+    hardware, memory = device["hardware"], device["memory"]
+    streams = "streams" if device["streams"]["offered"] else "no streams"
+    where = f"{hardware['type']} {hardware['vendor_id']:04x}:{hardware['device_id']:04x}"
+    figures = f"{ep} on {where}, memory {memory['default']} and {memory['host_accessible']}, {streams}"
+    return Check(name, PASS, f"{figures}; unsupported: {', '.join(sorted(said)) or 'no mode'}")
+
+
+def inspection(name: str, found: Mapping[str, Any], ran: Result | None) -> Check:
+    """What is said of a model before a run is what its run showed."""
+    before = len((found["copies"] or {}).get("memcpy") or ())
+    placed = ", ".join(f"{count} on {ep}" for ep, count in (found["placement"]["nodes"] or {}).items())
+    figures = f"nodes: {placed}; {before} Memcpy nodes"
+    if ran is None or ran["nodes"] is None:
+        return Check(name, PASS, f"{figures}; no run to hold it against")
+    after = len(ran["nodes"]["memcpy"])
+    return Check(name, PASS if before == after else FAIL, f"{figures}, {after} in the run")
+
+
+def named_device(name: str, found: Mapping[str, Any]) -> Check:
+    """The EP by its name alone, as ONNX Runtime used it before there were EP devices."""
+    if found["reason"] is not None:
+        return Check(name, NOT_RUN, found["reason"])
+    wrong = [f"{mode}: {it['wrong']}" for mode, it in found["modes"].items() if it["wrong"]]
+    if wrong:
+        return Check(name, FAIL, "; ".join(wrong))
+    times = [
+        f"{mode} {duration(it['median_ns'])} (fence: {it['fence']})"
+        if it["reason"] is None
+        else f"{mode}: {it['reason']}"
+        for mode, it in found["modes"].items()
+    ]
+    return Check(name, PASS, f"memory {found['memory']}; {'; '.join(times)}; equal to expected outputs")
+
+
+def engine(name: str, result: Result, warm: bool, before: Result | None = None) -> Check:
+    """An engine is built, or comes from the cache."""
+    found = outputs(name, result)
+    cache = result["setup"]["engine_cache"]
+    if found.verdict != PASS:
+        return found
+    took = f"session {duration(result['setup']['session_ns'])}, first run {duration(result['setup']['first_run_ns'])}"
+    if before is not None:
+        took += f"; built in {duration(before['setup']['session_ns'])}"
+    state = "no cache" if cache is None else "from a warm cache" if cache["warm"] else "with a cold cache"
+    return Check(
+        name, PASS if cache is not None and cache["warm"] == warm else FAIL, f"{state}: {took}; {found.figures}"
+    )
+
+
+def gate(name: str, verdict: Mapping[str, Any]) -> Check:
+    """A model is as fast as itself."""
+    words = {"passed": PASS, "cannot tell": NOT_RUN}
+    said = "; ".join([*(check["text"] for check in verdict["checks"]), *verdict["failed"]])
+    return Check(name, words.get(verdict["verdict"], FAIL), f"{verdict['verdict']}: {said}")
+
+
+def profile(name: str, found: Mapping[str, Any]) -> Check:
+    """Nsight Systems recorded the ranges of every phase."""
+    nsight = found["nsight"]
+    if nsight is None or not nsight["ranges"]:
+        return Check(name, FAIL, "Nsight Systems recorded nothing that can be read")
+    copied = sum(it["size"] for it in nsight["copies"])
+    work = f"{nsight['kernels']} kernels, {size(copied)} copied" if nsight["gpu"] else "no CUDA work"
+    return Check(name, PASS, f"Nsight Systems {nsight['version']}: {len(nsight['ranges'])} kinds of ranges, {work}")
+
+
 def exit_code(checks: Sequence[Check]) -> int:
     """0 only if no check failed."""
     return 1 if any(check.verdict == FAIL for check in checks) else 0
 
 
+_CUT_SHORT = "the time was over before every phase was timed"
 _ON_HOST = "this EP computes in host memory: nothing is copied to a device"
 
 
@@ -162,6 +511,10 @@ def _case(result: Result, mode: str) -> Mapping[str, Any] | None:
     return None
 
 
+def _warned(result: Result, code: str) -> str | None:
+    return next((warning["message"] for warning in result["warnings"] if warning["code"] == code), None)
+
+
 def _why_not(result: Result, mode: str) -> str:
     reasons = [case["reason"] for case in result["cases"] if case["mode"] == mode and case["reason"]]
     return reasons[0] if reasons else f"{mode} was not measured"
@@ -170,5 +523,4 @@ def _why_not(result: Result, mode: str) -> str:
 def _why_not_measured(result: Result, mode: str) -> str:
     if _case(result, mode) is None:
         return _why_not(result, mode)
-    said = [warning["message"] for warning in result["warnings"] if warning["code"] == "copies-not-measured"]
-    return said[0] if said else "CUPTI was not asked: it sees NVIDIA's EPs only"
+    return _warned(result, "copies-not-measured") or "CUPTI was not asked: it sees NVIDIA's EPs only"

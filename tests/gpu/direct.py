@@ -1,10 +1,13 @@
-"""The two measurements that no command makes, in a process of their own: an EP can abort it.
+"""The measurements that no command makes, each in a process of its own: an EP can abort it.
 
-    python -m tests.gpu.direct MODEL TINY EP LIBRARY SECONDS
+    python -m tests.gpu.direct fence-and-loop MODEL TINY EP LIBRARY SECONDS OUT
+    python -m tests.gpu.direct named-device MODEL INPUTS EP LIBRARY OUT
 
-MODEL is what the fence is tried on, TINY what the loop is. LIBRARY may be empty. Prints one line of JSON: ``fence``,
-null where the EP computes in host memory, and ``loop``: see `fence_figures` and
-`tests.benchmarks.harness_cost.loop_figures`.
+LIBRARY is "-" where there is none. OUT is the JSON file that is written.
+
+The first tries the fence on MODEL and the loop on TINY: ``fence``, null where the EP computes in host memory, and
+``loop``; see `fence_figures` and `tests.benchmarks.harness_cost.loop_figures`. The second uses the EP by its name alone:
+see `named_figures`.
 """
 
 from __future__ import annotations
@@ -13,12 +16,15 @@ import gc
 import json
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ortbench.plan import RESIDENT, Inputs, Target
-from ortbench.runtime import measure, modes, providers, session
-from ortbench.runtime.providers import Provider
+from ortbench.errors import OrtbenchError, Unsupported
+from ortbench.plan import CPU, DEVICE, RESIDENT, Inputs, Target
+from ortbench.runtime import measure, memory, modes, providers, session
+from ortbench.runtime.providers import NAMED_DEVICES, Provider
 from ortbench.schedule import TOTAL
 from tests.benchmarks.harness_cost import loop_figures
 
@@ -68,14 +74,67 @@ def fence_figures(mode: modes.ResidentMode, seconds: float) -> dict[str, Any]:
     return {"runs": n, "kind": mode.fence.kind, "median_ns": one, "total_ns": total, "ratio": total / (n * one)}
 
 
-def main() -> None:
-    """Measure and print."""
-    model, tiny, ep, library, seconds = sys.argv[1:]
-    target = Target(ep=ep, library=library or None)
+def fence_and_loop(model: str, tiny: str, ep: str, library: str, seconds: str) -> dict[str, Any]:
+    """The two, half of the time each."""
+    target = Target(ep=ep, library=None if library == "-" else library)
     half = float(seconds) / 2
     provider = providers.find(target)
     fence = None if provider.computes_on_host else fence_figures(resident(model, target, provider), half)
-    print(json.dumps({"fence": fence, "loop": loop_figures(resident(tiny, target, provider), half)}))
+    return {"fence": fence, "loop": loop_figures(resident(tiny, target, provider), half)}
+
+
+def named_figures(path: str, inputs: str, ep: str, library: str) -> dict[str, Any]:
+    """The EP without its EP device: the session by `providers=[name]`, tensors on a device that has a name.
+
+    `ortbench run` does so where a library brings no EP device, which no option can make it do.
+
+    Returns:
+        ``reason`` why it cannot be used so, else null, ``memory`` and by mode ``median_ns`` (null where the mode is not
+        supported, with the ``reason``), ``fence``, and ``wrong``: what is wrong with its outputs, or null.
+    """
+    target = Target(ep=ep)
+    name = None if library != "-" else providers.full_name(ep)
+    if name not in NAMED_DEVICES:
+        return {"reason": f"{ep if name is None else name} is known by its EP device only", "memory": None, "modes": {}}
+    # As ortbench itself makes it: NVIDIA's libraries are found, and nothing is registered.
+    providers.preload_nvidia()
+    provider = Provider(name)
+    found = memory.device_memory(provider)
+    # TF32 and other sums than the evaluator's; see tests.gpu.steps.
+    request = Inputs(path=inputs, rtol=1e-2, atol=5e-3)
+    model = session.open_model(path, target, provider)
+    data = session.make_data(path, model, request)
+    by_mode = {mode: _named_mode(mode, model, data, request) for mode in (CPU, DEVICE, RESIDENT)}
+    return {"reason": None, "memory": found and found.label, "modes": by_mode}
+
+
+def _named_mode(name: str, model: session.Model, data: session.Data, request: Inputs) -> dict[str, Any]:
+    try:
+        mode = modes.make_mode(name, model, data)
+        modes.check_outputs(mode, request.rtol, request.atol)
+        samples = measure.time_block(mode, measure.Ranges(mode), TOTAL, 50, 10)
+        wrong = modes.differences(mode, request.rtol, request.atol)
+    except Unsupported as error:
+        return {"median_ns": None, "fence": None, "wrong": None, "reason": str(error)}
+    except OrtbenchError as error:
+        return {"median_ns": None, "fence": None, "wrong": str(error), "reason": None}
+    return {"median_ns": median(samples), "fence": mode.fence.kind, "wrong": wrong, "reason": None}
+
+
+_MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
+    "fence-and-loop": fence_and_loop,
+    "named-device": named_figures,
+}
+
+
+def main() -> None:
+    """Measure, and write what was found; what ortbench cannot do is one line."""
+    what, *given, out = sys.argv[1:]
+    try:
+        found = _MEASUREMENTS[what](*given)
+    except OrtbenchError as error:
+        sys.exit(str(error))
+    Path(out).write_text(json.dumps(found, indent=2) + "\n")
 
 
 if __name__ == "__main__":

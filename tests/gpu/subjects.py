@@ -1,42 +1,42 @@
-"""The three models of the run, with inputs and the outputs they must give. Big ones are made where they are needed."""
+"""The models of the run, with inputs and the outputs they must give. Big ones are made where they are needed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
-from onnx.backend.test.runner import Runner
 from onnx.reference import ReferenceEvaluator
 
-from models.make import Array, Arrays, copy_bound, image_classifier, picture, transformer_ids
+from models.make import Array, Arrays, Seeded, copy_bound, image_classifier, picture, transformer_ids
+from tests.gpu.steps import COPY, IMAGE, SMALL, TRANSFORMER
 
-COPY, IMAGE, TRANSFORMER = "copy_4k", "resnet50", "transformer"
 _LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+_MODELS = Path(__file__).resolve().parent.parent.parent / "models"
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A model in a folder, with the arguments of `ortbench run` that go with it; paths are relative to the folder."""
-
-    name: str
-    arguments: tuple[str, ...]
-
-
-def write(folder: Path, quick: bool) -> list[Subject]:
-    """Write the models.
+def write(folder: Path, quick: bool) -> None:
+    """Write every model as NAME.onnx, with inputs and expected outputs in the folder NAME, as ONNX test sets have them.
 
     Args:
         folder: to write into, there already.
         quick: smaller ones of the same kinds, for a device whose arithmetic is slow.
     """
-    image = _classifier(folder) if quick else _resnet50(folder)
-    return [_copies(folder, *((270, 480) if quick else (2160, 3840))), image, _transformer(folder, quick)]
+    _copies(folder, *((270, 480) if quick else (2160, 3840)))
+    if quick:
+        _classifier(folder)
+    else:
+        _resnet50(folder)
+    _transformer(folder, quick)
+    for name in SMALL:
+        inputs, expected = (np.load(_MODELS / f"{name}.{kind}.npz") for kind in ("inputs", "expected"))
+        _save(folder, name, onnx.load(_MODELS / f"{name}.onnx"), inputs, expected)
 
 
-def _copies(folder: Path, height: int, width: int) -> Subject:
+def _copies(folder: Path, height: int, width: int) -> None:
     """models/copy_bound.onnx for another size of image: as many bytes out as in, and little to compute."""
     model = copy_bound().model
     for value in (*model.graph.input, *model.graph.output):
@@ -45,34 +45,63 @@ def _copies(folder: Path, height: int, width: int) -> Subject:
     scale = np.array([1.5, 1.25, 0.75], np.float32).reshape(3, 1, 1)
     bias = np.array([-0.25, -0.125, 0.0625], np.float32).reshape(3, 1, 1)
     adjusted = np.clip(image * scale + bias, np.float32(0), np.float32(1))
-    return _save(folder, COPY, model, {"image": image}, {"adjusted": adjusted})
+    _save(folder, COPY, model, {"image": image}, {"adjusted": adjusted})
 
 
-def _resnet50(folder: Path) -> Subject:
-    """ResNet-50 as the onnx package ships it: the real topology, generated weights, expected outputs."""
-    path = _LIGHT / "light_resnet50.onnx"
-    model = onnx.load(path)
-    weights = {tensor.name for tensor in model.graph.initializer}
-    (value,) = [value for value in model.graph.input if value.name not in weights]
-    image = Runner.generate_dummy_data(value, seed=0, name="light_resnet50", random=False)
-    test_set = folder / IMAGE
-    test_set.mkdir()
-    (test_set / "input_0.pb").write_bytes(numpy_helper.from_array(image).SerializeToString())
-    (test_set / "output_0.pb").write_bytes((_LIGHT / "light_resnet50_output_0.pb").read_bytes())
-    onnx.save(model, folder / f"{IMAGE}.onnx")
-    return Subject(IMAGE, (f"{IMAGE}.onnx", "--input", IMAGE))
+def _resnet50(folder: Path) -> None:
+    """ResNet-50 with the topology of the onnx package, and what the CPU EP makes of a picture."""
+    import onnxruntime as ort  # for this model alone
+
+    model = _with_weights(onnx.load(_LIGHT / "light_resnet50.onnx"))
+    inputs = {model.graph.input[0].name: picture(224, 224)}
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, inputs)
+    _save(folder, IMAGE, model, inputs, {model.graph.output[0].name: expected})
 
 
-def _classifier(folder: Path) -> Subject:
+def _with_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Give a model of the onnx package weights.
+
+    Its own are constants that make every class equally likely whatever the picture, so that no wrong output would show.
+    """
+    graph = model.graph
+    given = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    made = {
+        node.output[0]: given.pop(node.input[0]).tolist() for node in graph.node if node.op_type == "ConstantOfShape"
+    }
+    shapes = {**{name: list(array.shape) for name, array in given.items()}, **made}
+    nodes = [node for node in graph.node if node.op_type != "ConstantOfShape"]
+    seeded, weights = Seeded(0), dict(given)
+    for node in nodes:
+        if node.op_type == "BatchNormalization":  # scale, bias, mean, variance
+            for name, value in zip(node.input[1:], (1, 0, 0, 1), strict=True):
+                weights[name] = np.full(shapes[name], value, np.float32)
+        elif node.op_type in ("Conv", "Gemm"):
+            weight, *biases = node.input[1:]
+            weights[weight] = seeded.weight(*shapes[weight], fan_in=math.prod(shapes[weight][1:]))
+            weights.update({name: np.zeros(shapes[name], np.float32) for name in biases})
+    used = {name for node in nodes for name in node.input}
+    tensors = [numpy_helper.from_array(array, name) for name, array in weights.items() if name in used]
+    inputs = [value for value in graph.input if value.name in used and value.name not in weights]
+    parts: list[tuple[Any, list[Any]]] = [(graph.node, nodes), (graph.input, inputs), (graph.initializer, tensors)]
+    for part, content in parts:
+        del part[:]
+        part.extend(content)
+    return model
+
+
+def _classifier(folder: Path) -> None:
     """models/image_classifier.onnx for small images in its place."""
     model = image_classifier().model
     _resize(model.graph.input[0], 32, 32)
     inputs = {"image": picture(32, 32)}
     expected = _evaluate(model, inputs)
-    return _save(folder, IMAGE, model, inputs, {"probabilities": expected})
+    _save(folder, IMAGE, model, inputs, {"probabilities": expected})
 
 
-def _transformer(folder: Path, quick: bool) -> Subject:
+def _transformer(folder: Path, quick: bool) -> None:
     """One block of self-attention with integer ids, for a batch of sentences."""
     case = transformer_ids()
     if quick:
@@ -85,7 +114,7 @@ def _transformer(folder: Path, quick: bool) -> Subject:
             "attention_mask": np.ones((16, 128), np.int64),
         }
     expected = _evaluate(case.model, arrays)
-    return _save(folder, TRANSFORMER, case.model, arrays, {case.model.graph.output[0].name: expected})
+    _save(folder, TRANSFORMER, case.model, arrays, {case.model.graph.output[0].name: expected})
 
 
 def _evaluate(model: onnx.ModelProto, inputs: Arrays) -> Array:
@@ -99,8 +128,13 @@ def _resize(value: onnx.ValueInfoProto, height: int, width: int) -> None:
     rows.dim_value, columns.dim_value = height, width
 
 
-def _save(folder: Path, name: str, model: onnx.ModelProto, inputs: Arrays, outputs: Arrays) -> Subject:
+def _save(folder: Path, name: str, model: onnx.ModelProto, inputs: Arrays, outputs: Arrays) -> None:
     onnx.save(model, folder / f"{name}.onnx")
-    for kind, arrays in (("inputs", inputs), ("expected", outputs)):
-        np.savez(folder / f"{name}.{kind}.npz", allow_pickle=False, **arrays)
-    return Subject(name, (f"{name}.onnx", "--input", f"{name}.inputs.npz", "--expect", f"{name}.expected.npz"))
+    test_set = folder / name
+    test_set.mkdir()
+    weights = {tensor.name for tensor in model.graph.initializer}
+    taken = [value for value in model.graph.input if value.name not in weights]
+    for kind, values, arrays in (("input", taken, inputs), ("output", model.graph.output, outputs)):
+        for number, value in enumerate(values):
+            tensor = numpy_helper.from_array(arrays[value.name], value.name)
+            (test_set / f"{kind}_{number}.pb").write_bytes(tensor.SerializeToString())

@@ -1,0 +1,475 @@
+"""The commands of the run, in the order of their weight: what each is for, how long it may take, what it must show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ortbench.plan import (
+    CAPTURED_MODES,
+    CPU,
+    DEVICE,
+    DEVICE_PINNED,
+    EXTERNAL_MODES,
+    HOST_ACCESSIBLE,
+    MODES,
+    RESIDENT,
+    USUAL_MODES,
+)
+from tests.gpu import checks
+from tests.gpu.checks import Check, Result
+
+COPY, IMAGE, TRANSFORMER = "copy_4k", "resnet50", "transformer"
+ISLAND = "cpu_island"
+SMALL = (ISLAND, "fp16", "multi_output", "image_classifier", "tiny")  # as they are in models/
+
+# The EPs that NVIDIA's CUPTI sees, as they are typed.
+NVIDIA_EPS = ("cuda", "tensorrt", "nv-tensorrt-rtx")
+ENGINE_EPS = ("tensorrt", "nv-tensorrt-rtx")
+
+# CUDA's matrix products are in TF32 unless that is switched off. Of the outputs here, which are of size 1, that is some
+# 0.001 off (emulated); the outputs of the other two big models are not touched by it.
+_TF32 = ("--rtol", "1e-2", "--atol", "5e-3")
+
+# What a command costs besides what it measures, in seconds, generously: Python, ONNX Runtime, the EP and the model;
+# setting one mode up, which for 100 MB each way is mostly comparing.
+_START_S, _MODE_S, _LARGE_MODE_S = 4.0, 1.0, 2.0
+_MODELS_S = 10.0
+# The longest answer of a worker, so that a mode that hangs does not cost the others: of the first steps, which may load
+# gigabytes of libraries from a cold disk, and of the others.
+_FIRST_ANSWER_S, _ANSWER_S = 90.0, 40.0
+
+Show = Callable[["Left"], Check]
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a step left.
+
+    Attributes:
+        name, title: of the step.
+        data: its main file, parsed.
+        results: those of the steps before it, by name.
+        trace: a timeline, parsed; None where it made none.
+    """
+
+    name: str
+    title: str
+    data: Result
+    results: Mapping[str, Result]
+    trace: Any = None
+
+
+def _ready(_: Mapping[str, Result]) -> str | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command.
+
+    Attributes:
+        name: of it, and of the folder that it fills.
+        title: of what it is to show.
+        line: what follows ``python -m``; paths are relative to the folder of the whole run.
+        leaves: its main file, which is JSON, in its folder.
+        shows: the checks of what it left.
+        planned_s: how long it takes, generously.
+        refusals: what ortbench's last line has in it where the machine or the EP cannot do this. Anything else that
+            leaves no file has failed.
+        lacks: why it cannot be run, by the results so far; None where it can.
+        inputs: folders of earlier steps that the line ends with, as far as they have left a result.
+        modules, programs: that must be installed.
+        basic: that the EP works at all; without any of these the others are not tried.
+    """
+
+    name: str
+    title: str
+    line: tuple[str, ...]
+    leaves: str
+    shows: tuple[Show, ...]
+    planned_s: float
+    refusals: tuple[str, ...] = ()
+    lacks: Callable[[Mapping[str, Result]], str | None] = _ready
+    inputs: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    basic: bool = False
+
+    @property
+    def limit_s(self) -> float:
+        """When it is stopped, in seconds: what takes so much longer than planned has hung."""
+        return max(30.0, 2 * self.planned_s)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured.
+
+    Attributes:
+        seconds: per mode, of the models that are measured in all modes.
+        option_s: per mode, of the steps that try an option.
+        runs: where not None, so many runs of each mode in place of seconds.
+        sweep: options of the bandwidth sweep; `sweep_s`: how long it takes.
+        direct_s: of each measurement that no command makes.
+        gate_s: of the gate.
+    """
+
+    seconds: Mapping[str, float] = field(default_factory=lambda: {COPY: 5.0, IMAGE: 2.5, TRANSFORMER: 2.5})
+    option_s: float = 0.7
+    runs: int | None = None
+    sweep: tuple[str, ...] = ("--duration", "15")
+    sweep_s: float = 15.0
+    direct_s: float = 12.0
+    gate_s: float = 8.0
+
+
+FULL = Scale()
+QUICK = Scale(
+    runs=8, sweep=("--max-size", "1MB", "--duration", "1"), sweep_s=1.0, direct_s=2.0, gate_s=4.0, option_s=0.3
+)
+
+
+class Steps:
+    """Makes the steps for one EP.
+
+    Args:
+        ep: as it is typed.
+        library: of a plugin EP that is no package, or None.
+        scale: how much is measured.
+    """
+
+    def __init__(self, ep: str, library: str | None, scale: Scale) -> None:
+        self._ep, self._library, self._scale = ep, library, scale
+        self._target = ("--ep", ep) if library is None else ("--ep-library", library)
+        self._cupti = library is None and ep in NVIDIA_EPS
+
+    def all(self) -> list[Step]:
+        """Every step, what matters most first."""
+        return [*self._models(), *self._measurements(), *self._options(), *self._reports(), *self._last()]
+
+    def _models(self) -> list[Step]:
+        """Three models in all modes."""
+        more = ("--pinned", "--depth", "3", "--async-runs", *(["--measure-copies"] if self._cupti else []))
+
+        of_all: tuple[Show, ...] = (
+            lambda left: checks.outputs(left.title, left.data),
+            lambda left: checks.pipelined(left.name, left.data),
+            lambda left: checks.pinned(left.name, left.data),
+            lambda left: checks.asynchronous(left.name, left.data),
+        )
+        of_copies: tuple[Show, ...] = (
+            lambda left: checks.ep_device(left.data),
+            lambda left: checks.zero_copy(left.data),
+            lambda left: checks.cupti_phases(left.data),
+            lambda left: checks.derived_copies(left.data),
+            lambda left: checks.published_sample(left.data),
+            lambda left: checks.gpu_state(left.data),
+        )
+        shows = {COPY: (*of_all, *of_copies), IMAGE: of_all, TRANSFORMER: of_all}
+        return [
+            self._run(name, name, f"{name}: outputs equal in all modes", shows[name], MODES, more, basic=True)
+            for name in (COPY, IMAGE, TRANSFORMER)
+        ]
+
+    def _measurements(self) -> list[Step]:
+        scale, ep = self._scale, (self._ep, self._library or "-")
+        # A real model, so that launching it is nothing beside it; one whose arithmetic is slow would drown in noise.
+        fenced = IMAGE if scale.runs is None else "tiny"
+        direct = ("tests.gpu.direct", "fence-and-loop", f"models/{fenced}.onnx", "models/tiny.onnx", *ep)
+        return [
+            Step(
+                "fence-and-loop",
+                "the fence holds, loop cost",
+                (*direct, str(scale.direct_s), "fence-and-loop/figures.json"),
+                "figures.json",
+                (lambda left: checks.fence(left.data["fence"]), lambda left: checks.loop_cost(left.data["loop"])),
+                2 * _START_S + scale.direct_s,
+                basic=True,
+            ),
+            Step(
+                "bandwidth",
+                "copy bandwidth over sizes",
+                ("ortbench", "bandwidth", *self._target, *scale.sweep, "--out", "bandwidth"),
+                "bandwidth.json",
+                (lambda left: checks.bandwidth(left.title, left.data),),
+                _START_S + scale.sweep_s,
+                refusals=("bandwidth is unsupported: ",),
+            ),
+        ]
+
+    def _options(self) -> list[Step]:
+        """What else a run can be asked for, a short run each.
+
+        Of the big models the one with much to copy, where nothing has to do with copies the ones with much to launch.
+        """
+        return [
+            self._graph(IMAGE),
+            self._graph(TRANSFORMER),
+            self._stream("ort"),
+            self._stream("cuda-python"),
+            self._run(
+                "dynamic-outputs",
+                COPY,
+                "--dynamic-outputs: allocated in each run, outputs equal",
+                (lambda left: checks.dynamic(left.title, left.data, left.results.get(COPY)),),
+                (DEVICE, RESIDENT, DEVICE_PINNED),
+                ("--dynamic-outputs",),
+            ),
+            self._external("torch"),
+            self._external("cupy"),
+            self._external("numpy"),
+            self._run(
+                "prefer-gpu",
+                COPY,
+                "--ep prefer-gpu: what ONNX Runtime chose",
+                (lambda left: checks.chosen(left.title, left.data),),
+                (CPU, DEVICE, RESIDENT),
+                target=("--ep", "prefer-gpu", *(() if self._library is None else ("--ep-library", self._library))),
+            ),
+            self._named_device(),
+            self._run(
+                "island",
+                ISLAND,
+                f"--nodes: copies inside the graph, {ISLAND}",
+                (
+                    lambda left: checks.outputs(f"{ISLAND}: outputs", left.data),
+                    lambda left: checks.nodes(left.title, left.data),
+                ),
+                (CPU, RESIDENT),
+                ("--nodes",),
+                starts=2,
+            ),
+            self._run(
+                "nodes-and-trace",
+                IMAGE,
+                f"--nodes and --trace, {IMAGE}",
+                (
+                    lambda left: checks.operators(f"--nodes, {IMAGE}", left.data),
+                    lambda left: checks.trace("--trace", left.trace),
+                ),
+                (CPU, RESIDENT),
+                ("--nodes", "--trace", "nodes-and-trace/trace.json.gz"),
+                starts=3,
+            ),
+            self._usual("fp16", refusals=("does not support it",)),  # WebGPU says so of devices without half precision
+            self._usual("multi_output"),
+        ]
+
+    def _graph(self, model: str) -> Step:
+        return self._run(
+            f"cuda-graph-{model}",
+            model,
+            f"--cuda-graph, {model}: replayed, outputs equal",
+            (lambda left: checks.graph(left.title, left.data, left.results.get(model)),),
+            CAPTURED_MODES,
+            ("--cuda-graph",),
+            refusals=("--cuda-graph: ",),
+        )
+
+    def _stream(self, kind: str) -> Step:
+        return self._run(
+            f"stream-{kind}",
+            COPY,
+            f"--stream {kind}: kernels on a stream of the user's, outputs equal",
+            (lambda left: checks.stream(left.title, left.data, kind, left.results.get(COPY)),),
+            (DEVICE, RESIDENT, HOST_ACCESSIBLE),
+            ("--stream", kind),
+            refusals=("--stream: ", "has no EP device here", "the package cuda-python does not load"),
+        )
+
+    def _external(self, library: str) -> Step:
+        return self._run(
+            f"external-{library}",
+            COPY,
+            f"--external {library}: its memory is read in place, outputs equal",
+            (lambda left: checks.external(left.title, left.data),),
+            EXTERNAL_MODES,
+            ("--external", library),
+            refusals=(f"--external {library}: it cannot be imported here",),
+        )
+
+    def _usual(self, model: str, refusals: tuple[str, ...] = ()) -> Step:
+        return self._run(
+            model,
+            model,
+            f"{model}: outputs equal in all modes",
+            (lambda left: checks.outputs(left.title, left.data),),
+            USUAL_MODES,
+            refusals=refusals,
+        )
+
+    def _named_device(self) -> Step:
+        model = (f"models/{TRANSFORMER}.onnx", f"models/{TRANSFORMER}")
+        return Step(
+            "named-device",
+            "without an EP device, by name alone: outputs equal",
+            ("tests.gpu.direct", "named-device", *model, self._ep, self._library or "-", "named-device/figures.json"),
+            "figures.json",
+            (lambda left: checks.named_device(left.title, left.data),),
+            2 * _START_S,
+        )
+
+    def _reports(self) -> list[Step]:
+        def swept(results: Mapping[str, Result]) -> str | None:
+            return None if "bandwidth" in results else "there is no bandwidth sweep"
+
+        def measured(results: Mapping[str, Result]) -> str | None:
+            return None if set(results) & {COPY, IMAGE, TRANSFORMER} else "there is no result to make it of"
+
+        library = () if self._library is None else ("--ep-library", self._library)
+        return [
+            self._run(
+                "link",
+                COPY,
+                "--bandwidth: copies beside the sweep",
+                (lambda left: checks.link(left.title, left.data),),
+                (CPU, DEVICE, RESIDENT),
+                ("--bandwidth", "bandwidth"),
+                lacks=swept,
+            ),
+            Step(
+                "devices",
+                "ortbench devices: the device, its memory and streams, and modes as measured",
+                ("ortbench", "devices", *library, "--json", "devices/devices.json"),
+                "devices.json",
+                (lambda left: checks.devices(left.title, left.data, left.results.get(COPY)),),
+                _START_S,
+            ),
+            Step(
+                "inspect",
+                f"ortbench inspect --ep: copies inside {ISLAND} before a run",
+                ("ortbench", "inspect", f"models/{ISLAND}.onnx", *self._target, "--json", "inspect/inspect.json"),
+                "inspect.json",
+                (lambda left: checks.inspection(left.title, left.data, left.results.get("island")),),
+                _START_S,
+            ),
+            Step(
+                "page",
+                "the HTML page",
+                ("ortbench", "report", "--html", "report.html"),
+                "",
+                (lambda left: Check(left.title, checks.PASS, "report.html"),),
+                15.0,
+                inputs=(COPY, IMAGE, TRANSFORMER, "link"),
+                modules=("jinja2", "matplotlib"),
+                lacks=measured,
+            ),
+        ]
+
+    def _last(self) -> list[Step]:
+        """What needs more than ONNX Runtime and CUDA, or takes long."""
+        steps = [step for ep in ENGINE_EPS for step in self._engines(ep)]
+        loop = ("--mode", RESIDENT, "--duration", f"{self._scale.gate_s:g}")
+        model = f"models/{COPY}.onnx"
+        return [
+            *steps,
+            Step(
+                "gate",
+                "ortbench gate: two of the same, no false alarm",
+                (
+                    "ortbench",
+                    "gate",
+                    "--model",
+                    model,
+                    "--baseline-model",
+                    model,
+                    *self._target,
+                    *loop,
+                    "--out",
+                    "gate",
+                ),
+                "gate.json",
+                (lambda left: checks.gate(left.title, left.data),),
+                2 * _START_S + self._scale.gate_s,
+                modules=("scipy",),
+            ),
+            Step(
+                "profile",
+                "ortbench profile: under Nsight Systems",
+                ("ortbench", "profile", model, *self._target, *self._inputs(COPY), "--out", "profile"),
+                "profile.json",
+                (lambda left: checks.profile(left.title, left.data),),
+                4 * _START_S,
+                programs=("nsys",),
+            ),
+        ]
+
+    def _engines(self, ep: str) -> list[Step]:
+        cold, warm, stream = f"{ep}-cold", f"{ep}-warm", f"{ep}-stream"
+        absent = ("is not installed", " is missing", "finds no device")
+
+        def built(results: Mapping[str, Result]) -> str | None:
+            return None if cold in results else "no engine was built"
+
+        def engine(
+            name: str, title: str, shows: tuple[Show, ...], *options: str, wait_s: float = 0.0, **more: Any
+        ) -> Step:
+            return self._run(
+                name,
+                "image_classifier",
+                f"--ep {ep}: {title}",
+                shows,
+                (RESIDENT,),
+                ("--engine-cache", f"models/engines-{ep}", *options),
+                target=("--ep", ep),
+                refusals=absent,
+                more_s=wait_s,
+                **more,
+            )
+
+        return [
+            engine(cold, "engine built", (lambda left: checks.engine(left.title, left.data, warm=False),), wait_s=15.0),
+            engine(
+                warm,
+                "engine from the cache",
+                (lambda left: checks.engine(left.title, left.data, warm=True, before=left.results.get(cold)),),
+                lacks=built,
+            ),
+            engine(
+                stream,
+                "--stream ort",
+                (lambda left: checks.stream(left.title, left.data, "ort", left.results.get(warm)),),
+                "--stream",
+                "ort",
+                lacks=built,
+            ),
+        ]
+
+    def _inputs(self, model: str) -> tuple[str, ...]:
+        tolerances = () if model in (COPY, IMAGE) else _TF32
+        return ("--input", f"models/{model}", *tolerances)
+
+    def _run(
+        self,
+        name: str,
+        model: str,
+        title: str,
+        shows: tuple[Show, ...],
+        modes: Sequence[str],
+        options: Sequence[str] = (),
+        target: Sequence[str] = (),
+        starts: int = 1,
+        more_s: float = 0.0,
+        basic: bool = False,
+        **more: Any,
+    ) -> Step:
+        """`ortbench run` of a model; `starts`: how many workers it has, one after the other."""
+        scale = self._scale
+        seconds = scale.seconds[model] if basic else scale.option_s
+        amount = (
+            ("--duration", f"{seconds:g}") if scale.runs is None else ("--iterations", str(scale.runs), "--warmup", "2")
+        )
+        wanted = () if basic else tuple(word for mode in modes for word in ("--mode", mode))
+        answer = _FIRST_ANSWER_S if basic else _ANSWER_S + more_s
+        line = ("ortbench", "run", f"models/{model}.onnx", *self._inputs(model), *(target or self._target), *wanted)
+        line += (*options, *amount, "--timeout", f"{answer:g}", "--out", name)
+        mode_s = seconds + (_LARGE_MODE_S if model == COPY else _MODE_S)
+        planned = starts * _START_S + len(modes) * mode_s + more_s
+        return Step(name, title, line, "result.json", shows, planned, basic=basic, **more)
+
+
+def planned_s(steps: Sequence[Step]) -> float:
+    """How long all of them take, generously, in seconds, with the writing of the models."""
+    return _MODELS_S + sum(step.planned_s for step in steps)
