@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 
 from ortbench import rates, table
@@ -37,12 +38,12 @@ class RunFolder:
 
 
 def write_sweep(sweep: Sweep, path: Path) -> None:
-    """Write the tables and the plot of a finished sweep into its folder."""
-    from ortbench.sweepplot import sweep_svg  # matplotlib takes longer to import than all else
-
+    """Write the tables of a finished sweep into its folder, and the plot where Matplotlib was not left out."""
     write_atomically(path / "table.md", rates.markdown(sweep))
     write_atomically(path / "table.csv", rates.csv(sweep))
-    if sweep.measured():
+    if sweep.measured() and find_spec("matplotlib") is not None:
+        from ortbench.sweepplot import sweep_svg  # it takes longer to import than all else
+
         write_atomically(path / "bandwidth.svg", sweep_svg(sweep))
 
 

@@ -251,3 +251,13 @@ def test_an_operator_that_needs_cudnn_says_where_to_get_it(software_cuda: tuple[
     assert ran.error_line.startswith(
         "the first run failed, as cuDNN is missing (it comes with: pip install 'onnxruntime-gpu[cuda,cudnn]'): "
     )
+
+
+def test_outputs_that_differ_may_be_tf32(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
+    np.savez(tmp_path / "other.npz", allow_pickle=False, y=np.full(16, 3, np.float32))
+    arguments = ["--input", MODELS / "tiny.inputs.npz", "--expect", tmp_path / "other.npz", "--out", tmp_path / "out"]
+    ran = ortbench("run", TINY, "--ep", "cuda", *arguments, prefix=software_cuda)
+    assert ran.code == 1
+    assert ran.error_line.endswith(" (float32 may be computed as TF32: --ep-option use_tf32=0, or --rtol)")
+    option = ["--ep-option", "use_tf32=0", "--iterations", 1, "--warmup", 1, "--mode", "cpu"]
+    assert ortbench("run", TINY, "--ep", "cuda", *option, "--out", tmp_path / "out", prefix=software_cuda).code == 0

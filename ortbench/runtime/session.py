@@ -291,9 +291,15 @@ def make_data(path: str, model: Model, request: Inputs) -> Data:
         for spec, got in zip(model.outputs, reference, strict=True):
             wrong = output_arrays.difference(spec.name, got, expected[spec.name], request.rtol, request.atol)
             if wrong is not None:
-                raise BenchmarkFailed(f"the outputs are not the expected ones: {wrong}")
+                raise BenchmarkFailed(f"the outputs are not the expected ones: {wrong}{_tf32(model.provider)}")
         reference = [expected[spec.name] for spec in model.outputs]
     return Data(arrays, reference, guessed, ranges, took, expected is not None)
+
+
+def _tf32(provider: Provider) -> str:
+    """What may be behind outputs that are nearly the expected ones."""
+    # https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html#use_tf32
+    return " (float32 may be computed as TF32: --ep-option use_tf32=0, or --rtol)" if provider.name == CUDA_EP else ""
 
 
 def _run_error(error: Exception, request: Inputs) -> OrtbenchError:
