@@ -383,7 +383,7 @@ def memory_name(memory: dict[str, Any]) -> str:
     """An EP's memory in a few words."""
     kinds = {"ep-device": "EP device ", "named-device": "device by name ", "host": "", "none": "no device memory"}
     shared = f" and {memory['host_accessible']}" if memory["host_accessible"] else ""
-    return f"{kinds[memory['kind']]}{memory['default'] or ''}{shared}"
+    return f"{kinds.get(memory['kind'], '')}{memory['default'] or ''}{shared}"
 
 
 def device_name(result: Result | Sweep) -> str:
