@@ -141,7 +141,7 @@ def open_model(
         options.optimized_model_filepath = graph_path
         options.add_session_config_entry(_WRITTEN_WEIGHTS, f"{Path(graph_path).name}.weights")
     if content is not None:  # weights in files of their own stay where they are
-        options.add_session_config_entry(_WEIGHTS_FOLDER, str(Path(path).absolute().parent))
+        options.add_session_config_entry(_WEIGHTS_FOLDER, str(Path(path).parent))
     names: list[Any] | None = None
     if provider.ep_device is None and provider.policy is None:
         own = dict(ep_options)
