@@ -291,10 +291,10 @@ class Side:
         if self.timeline is not None:
             self.timeline.failures.append(Failure(mode, time.perf_counter_ns(), reason))
 
-    def estimates_ns(self, mode: str) -> dict[str, float]:
-        """About how long one iteration of each phase that is to be timed takes, by the warm-up."""
+    def estimates_ns(self, mode: str) -> dict[str, float | None]:
+        """About how long one iteration of each phase that is to be timed takes, by the warm-up; None without one."""
         phases = self.plan.loop.phases
-        estimates: dict[str, float] = self._prepared[mode]["estimates_ns"]
+        estimates: dict[str, float | None] = self._prepared[mode]["estimates_ns"]
         return {phase: ns for phase, ns in estimates.items() if phases is None or phase in phases}
 
     def block(self, mode: str, block: Block[Any]) -> dict[str, Any] | None:

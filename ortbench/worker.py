@@ -395,8 +395,8 @@ class _Stages:
         self._begun = now
 
 
-def _warm_up(call: tuple[Callable[[Any, Any], object], Any, Any], count: int | None, budget_ns: int) -> float:
-    """Run a phase of a mode `count` times, or for `budget_ns`; returns the median of the later half, ns."""
+def _warm_up(call: tuple[Callable[[Any, Any], object], Any, Any], count: int | None, budget_ns: int) -> float | None:
+    """Run a phase of a mode `count` times, or for `budget_ns`; returns the median of the later half, ns; None without any."""
     run, a, b = call
     times: list[int] = []
     least, most = (count, count) if count is not None else (_MIN_WARMUP, _MAX_WARMUP)
@@ -406,8 +406,8 @@ def _warm_up(call: tuple[Callable[[Any, Any], object], Any, Any], count: int | N
         run(a, b)
         times.append(time.perf_counter_ns() - start)
         spent += times[-1]
-    if not times:  # --warmup 0: one run all the same would be a warm-up; any guess sizes the first blocks
-        return 1e6
+    if not times:
+        return None
     later = sorted(times[len(times) // 2 :])
     return float(later[len(later) // 2])
 
