@@ -32,6 +32,7 @@ from ortbench.figures import (
     COPIES,
     DOWNLOAD,
     INFERENCE,
+    PER_RUN,
     UPLOAD,
     WHOLE,
     Bandwidth,
@@ -44,7 +45,8 @@ from ortbench.figures import (
     Spread,
     Totals,
 )
-from ortbench.plan import CPU, CPU_PINNED, DEVICE, DEVICE_PINNED, HOST_ACCESSIBLE, RESIDENT
+from ortbench.plan import CPU, CPU_PINNED, DEVICE, DEVICE_PINNED, HOST_ACCESSIBLE, RESIDENT, is_rate
+from ortbench.schedule import TOTAL
 from ortbench.svg import inline
 from ortbench.table import DERIVED, SAMPLES_FOR
 
@@ -62,8 +64,9 @@ PALETTE = {
     "accent": ("#00795f", "#3cc2a0"),
 }
 INK, MUTED, RULE, PAPER, ACCENT = (PALETTE[name][0] for name in ("ink", "muted", "rule", "paper", "accent"))
-_COLOURS = {name: PALETTE[name][0] for name in (UPLOAD, INFERENCE, DOWNLOAD, COPIES)} | {WHOLE: PALETTE["inference"][0]}
-_HATCHES = {UPLOAD: "////", DOWNLOAD: "\\\\\\\\", COPIES: "xxxx"}
+_COLOURS = {name: PALETTE[name][0] for name in (UPLOAD, INFERENCE, DOWNLOAD, COPIES)}
+_COLOURS |= dict.fromkeys((PER_RUN, WHOLE), PALETTE["inference"][0])
+_HATCHES = {UPLOAD: "////", DOWNLOAD: "\\\\\\\\", COPIES: "xxxx", PER_RUN: "...."}
 _SHAPES = {
     CPU: ("o", INK),
     DEVICE: ("s", _COLOURS[UPLOAD]),
@@ -247,7 +250,10 @@ class _Legend:
 
 
 _BAR = 20  # px, height of a bar
-_ORDER = [(UPLOAD, False), (INFERENCE, False), (DOWNLOAD, False), (WHOLE, False), (COPIES, True), (INFERENCE, True)]
+_ORDER = [
+    *((kind, False) for kind in (UPLOAD, INFERENCE, DOWNLOAD, PER_RUN, WHOLE)),
+    *((kind, True) for kind in (COPIES, INFERENCE)),
+]
 
 
 def _split(figure: Split, width: int) -> _Sheet:
@@ -289,7 +295,8 @@ def _bar(sheet: _Sheet, axes: Axes, bar: Bar, base: float, left: float, top: flo
         texts.append(f"{segment.kind} {value}" if segment.kind != WHOLE else WHOLE)
         at += segment.ns
     (line,) = axes.plot([bar.total_ns] * 2, [base + 4, base - _BAR - 4], color=INK, linewidth=2, clip_on=False)
-    sheet.tip(line, f"{bar.mode}: whole inference, median {units.duration(bar.total_ns)}")
+    what = "time per inference" if is_rate(bar.mode, TOTAL) else "whole inference"
+    sheet.tip(line, f"{bar.mode}: {what}, median {units.duration(bar.total_ns)}")
     widths = [_width(text, _SMALL) for text in texts]
     for x, text in zip(_apart(centres, widths, sheet.width - left), texts, strict=True):
         sheet.text(left + x, top + base - _BAR - 8, text, ha="center", fontsize=_SMALL, color=MUTED)
@@ -319,8 +326,8 @@ def _paint(kind: str, derived: bool) -> dict[str, Any]:
     colour = _COLOURS[kind]
     if derived:
         return {"facecolor": PAPER, "edgecolor": colour, "linewidth": 1.2, "hatch": _HATCHES.get(kind, "--")}
-    if kind == WHOLE:
-        return {"facecolor": PAPER, "edgecolor": colour, "linewidth": 1.2}
+    if kind in (PER_RUN, WHOLE):
+        return {"facecolor": PAPER, "edgecolor": colour, "linewidth": 1.2, "hatch": _HATCHES.get(kind)}
     return {"facecolor": colour, "edgecolor": PAPER, "linewidth": 1.0, "hatch": _HATCHES.get(kind)}
 
 

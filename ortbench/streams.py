@@ -16,7 +16,7 @@ from typing import TextIO
 # What ortbench prints beyond ASCII, and what stands for it where the encoding has no such character.
 ASCII = {
     "≈": "~", "×": "x", "±": "+-", "µ": "u", "–": "-", "…": "...", "→": "->",
-    "✓": "+", "✗": "x", "•": "*", "░": ".", "█": "#", "▒": ":", "━": "=",
+    "✓": "+", "✗": "x", "•": "*", "░": ".", "█": "#", "▒": ":", "━": "=", "┅": "-",
 }  # fmt: skip
 _ERRORS = "ortbench.ascii"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")

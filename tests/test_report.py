@@ -640,6 +640,12 @@ def test_bars_on_host_memory_do_not_split_what_is_not_known() -> None:
     assert split_legend(splits(on_host())).endswith("▒ download ━ not split, scaled to total")
 
 
+def test_the_bar_of_many_runs_with_one_wait_says_what_it_is() -> None:
+    many = result(case("cpu", total=5 * MS), case("device-resident-async", total=2 * MS))
+    assert splits(many) == [[("━", 5 * MS)], [("┅", 2 * MS)]]
+    assert split_legend(splits(many)) == "split: ┅ time per run (throughput) ━ not split, scaled to total"
+
+
 def test_a_bar_per_row_and_none_for_modes_without_figures() -> None:
     assert len(splits(with_failures())) == len(rows(with_failures())) == 2
 
