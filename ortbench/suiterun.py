@@ -88,8 +88,8 @@ def _packages() -> list[str]:
 
 
 def _essence(plan: Plan) -> dict[str, Any]:
-    """A plan with the content of files instead of their paths."""
-    target = replace(plan.target, library=_content(plan.target.library))
+    """A plan with the content of files instead of their paths; where engines are kept enters no figure of a mode."""
+    target = replace(plan.target, library=_content(plan.target.library), engine_cache=None)
     inputs = replace(plan.inputs, path=_content(plan.inputs.path), expect=_content(plan.inputs.expect))
     return asdict(replace(plan, model=_content(plan.model) or "", target=target, inputs=inputs, command=()))
 

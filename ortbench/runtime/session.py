@@ -123,6 +123,7 @@ def open_model(
         BadInput: not a model, or options ORT refuses.
         BenchmarkFailed: the EP cannot load or run it.
     """
+    given = target
     capturing = target.cuda_graph and profile_prefix is None and graph_path is None  # a replay shows no nodes
     if capturing and provider.name not in _CAPTURE:
         raise BadInput(f"--cuda-graph: {provider.name} captures no graphs; {', '.join(_CAPTURE)} do")
@@ -131,7 +132,7 @@ def open_model(
     stream = None if target.stream is None else computestream.make(target.stream, provider)
     if stream is not None:
         target = replace(target, options={**stream.options(), **target.options})
-    ep_options = enginecache.options(path, target, provider.name)
+    ep_options = {**enginecache.options(path, given, provider.name), **target.options}
     options = _options(target, provider, ep_options)
     options.enable_mem_pattern = not capturing  # it plans allocations anew, and WebGPU refuses to capture with it
     if profile_prefix is not None:
