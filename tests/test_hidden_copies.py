@@ -95,7 +95,7 @@ ep, *paths = sys.argv[1:]
 target = Target(library=ep) if "/" in ep else Target(ep=ep)
 provider = providers.find(target)
 providers.find = lambda _: provider
-print(json.dumps({path: nodes.profile_nodes(path, target, Inputs(), 2) for path in paths}))
+print(json.dumps({path: nodes.profile_nodes(path, target, Inputs(), 2)[0] for path in paths}))
 """
 
 
