@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ortbench import __version__, figures, nodes, plots, units
+from ortbench import __version__, figures, nodes, plots, sheet, units
 from ortbench.advice import copy_share, fastest, headline, headline_of_many, is_faster, sentences
 from ortbench.compare import changes, mismatches
 from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, MODES, RESIDENT, is_rate
@@ -150,7 +150,7 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
     environment.filters["tied"] = _tied
     text = environment.get_template("page.html.j2").render(
         version=__version__,
-        palette=plots.PALETTE,
+        palette=sheet.PALETTE,
         title=_title(results),
         headline=headline_of_many(results) if many else parts[0].headline,
         errors=errors,
@@ -240,7 +240,7 @@ def _remarks(result: Result) -> Iterator[Remark]:
 
 
 def _picture(figure: figures.Figure, salt: str) -> Picture:
-    wide, narrow = (Markup(plots.draw(figure, width, f"{salt} {width}")) for width in (plots.WIDE, plots.NARROW))
+    wide, narrow = (Markup(plots.draw(figure, width, f"{salt} {width}")) for width in (sheet.WIDE, sheet.NARROW))
     return Picture(figure.title, figure.label, figure.caption, figure.table(), wide, narrow)
 
 

@@ -6,8 +6,9 @@ import pytest
 
 from ortbench import figures
 from ortbench.figures import Bar, Copy, Segment
-from ortbench.plots import WIDE, draw
+from ortbench.plots import draw
 from ortbench.result import FAILED, Case, Result
+from ortbench.sheet import WIDE
 from tests.odd import MS, swept, usual, without_samples
 from tests.scripted import broken, measured, result_of, steady
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from ortbench.page import build_page
-from ortbench.plots import NARROW, PALETTE, WIDE
 from ortbench.result import Result, load, save
+from ortbench.sheet import NARROW, PALETTE, WIDE
 from tests.conftest import MODELS, ROOT, ortbench
 from tests.odd import EVIL, ODD, PAGES, SEVERAL, page_of, usual
 from tests.scripted import measured, result_of, steady

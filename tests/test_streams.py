@@ -52,7 +52,8 @@ def test_a_path_that_is_no_text_is_found_again_in_json() -> None:
     assert encoded("≈\udcff.onnx") == "≈\\udcff.onnx".encode()
 
 
-FILES = {"page", "plots", "figures", "svg", "sweepplot", "trace"}  # their text goes to files, which are UTF-8
+# Their text goes to files, which are UTF-8.
+FILES = {"page", "figures", "sheet", "copyplot", "sampleplot", "splitplot", "totalplot", "sweepplot", "svg", "trace"}
 
 
 def test_whatever_the_program_prints_has_an_ascii_form() -> None:
