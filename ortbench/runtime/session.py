@@ -267,8 +267,16 @@ def make_inputs(
     return input_arrays.make(model.inputs, request, sizes)
 
 
-def make_data(path: str, model: Model, request: Inputs) -> Data:
+_WAYS_OUT = "--shape, --dim, --range change them, --input gives real ones"
+
+
+def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OUT) -> Data:
     """The inputs, and the outputs of a first plain run.
+
+    Args:
+        path, model: what is run.
+        request: the inputs.
+        ways_out: what a user can do where made-up ones are not what the model takes.
 
     Raises:
         BadInput: inputs that do not fit, or that the model refuses.
@@ -283,7 +291,7 @@ def make_data(path: str, model: Model, request: Inputs) -> Data:
     try:
         reference = run_once(model, arrays)
     except Exception as error:
-        raise _run_error(error, request) from None
+        raise _run_error(error, request, ways_out) from None
     took = time.perf_counter_ns() - start
     if expected is not None:
         for spec, got in zip(model.outputs, reference, strict=True):
@@ -294,8 +302,8 @@ def make_data(path: str, model: Model, request: Inputs) -> Data:
     return Data(arrays, reference, guessed, ranges, took, expected is not None)
 
 
-def _run_error(error: Exception, request: Inputs) -> OrtbenchError:
-    hint = "" if request.path else " with made-up inputs (--shape, --dim, --range change them, --input gives real ones)"
+def _run_error(error: Exception, request: Inputs, ways_out: str) -> OrtbenchError:
+    hint = "" if request.path else f" with made-up inputs ({ways_out})"
     if type(error).__name__ == "InvalidArgument":
         return BadInput(f"the model refuses to run{hint}: {ort_text(error)}")
     return BenchmarkFailed(f"the first run failed{hint}: {ort_text(error)}")
