@@ -20,6 +20,7 @@ from ortbench.compare import changes, mismatches
 from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, MODES, RESIDENT, is_rate
 from ortbench.result import FAILED, OK, Case, Result
 from ortbench.schedule import TOTAL
+from ortbench.streams import printable
 from ortbench.table import (
     DERIVED,
     NOTHING,
@@ -33,8 +34,6 @@ from ortbench.table import (
 )
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|GB/s|%)(?!\w))")
-# What a file's name may hold although it is no character that a page can have.
-_NO_CHARACTER = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _SAME = 0.02  # up to which difference two results are called the same
 _WORDS = Table(
     (),
@@ -137,7 +136,7 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
         errors: what became of results that are not there, in sentences.
     """
     many = len(results) > 1
-    names = [_printable(name) for name in names]
+    names = [printable(name) for name in names]
     parts = [_part(result, name, number) for number, (result, name) in enumerate(zip(results, names, strict=True), 1)]
     environment = Environment(
         loader=PackageLoader("ortbench", "templates"),
@@ -158,11 +157,7 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
         overview=_overview(results, names) if many else None,
         words=_WORDS,
     )
-    return _printable(text)
-
-
-def _printable(text: str) -> str:
-    return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
+    return printable(text)
 
 
 def _tied(text: str) -> str:

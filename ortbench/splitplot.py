@@ -28,7 +28,7 @@ from ortbench.sheet import (
 )
 from ortbench.table import DERIVED
 
-_HATCHES = {UPLOAD: "////", DOWNLOAD: "\\\\\\\\", COPIES: "xxxx", PER_RUN: "...."}
+_HATCHES = {UPLOAD: "////", DOWNLOAD: "\\\\\\\\", COPIES: "xxxx", PER_RUN: "||||"}
 _BAR = 20  # px, height of a bar
 _ORDER = [
     *((kind, False) for kind in (UPLOAD, INFERENCE, DOWNLOAD, PER_RUN, WHOLE)),

@@ -431,7 +431,7 @@ def _nodes_markdown(result: Result) -> list[str]:
 
 
 def _line(cells: tuple[str, ...] | list[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
 
 
 def records(result: Result) -> list[dict[str, Any]]:

@@ -13,7 +13,20 @@ from ortbench import units
 from ortbench.advice import sentences
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.stats import Stats
-from ortbench.table import NOTHING, RUN_COLUMNS, build, csv, frame, heading, markdown, split_legend, splits, stacked
+from ortbench.table import (
+    NOTHING,
+    RUN_COLUMNS,
+    Table,
+    build,
+    csv,
+    frame,
+    heading,
+    markdown,
+    split_legend,
+    splits,
+    stacked,
+    table_markdown,
+)
 
 US, MS = 1_000, 1_000_000
 MB = 1_000_000
@@ -428,6 +441,10 @@ def test_markdown_rows_have_the_same_number_of_cells(make: Any) -> None:
     lines = [line for line in markdown(make()).splitlines() if line.startswith("|")]
     assert len(lines) >= 4
     assert {line.replace("\\|", "").count("|") for line in lines} == {len(COLUMNS) + 1}
+
+
+def test_a_cell_of_markdown_is_one_line_and_one_cell() -> None:
+    assert table_markdown(Table(("mode",), (("a|b\nc",),), ()), "", ()).splitlines()[-1] == "| a\\|b c |"
 
 
 def test_a_table_of_some_columns() -> None:
