@@ -14,7 +14,6 @@ rates GB/s of 1e9 bytes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
@@ -24,7 +23,7 @@ from typing import Any
 from ortbench.compare import machine
 from ortbench.errors import BadInput
 from ortbench.pairs import shared
-from ortbench.result import OK, json_text, write_atomically
+from ortbench.result import OK, json_text, read_json, write_atomically
 from ortbench.stats import Ratio, Stats, paired_ratio
 
 SCHEMA_VERSION = 1
@@ -208,12 +207,7 @@ def load(path: Path) -> Sweep:
     Raises:
         BadInput: it cannot be read, is not JSON, has another schema, or is not a whole sweep.
     """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise BadInput(f"{path} is not a bandwidth sweep: it is not JSON") from None
+    data = read_json(path, "bandwidth sweep")
     if not isinstance(data, dict) or "points" not in data or "schema_version" not in data:
         raise BadInput(f"{path} is not a bandwidth sweep of ortbench: it has no points")
     if data["schema_version"] != SCHEMA_VERSION:

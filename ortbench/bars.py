@@ -8,6 +8,7 @@ from collections.abc import Sequence
 FILLS = {"upload": "░", "inference": "█", "download": "▒"}
 COPIES = "≈"  # derived, and known only in sum: upload and download
 WHOLE = "━"  # its parts are not known
+PER_RUN = "┅"  # there are no parts: many runs and one wait, copied outside of them
 
 
 def bar(parts: Sequence[tuple[str, float]], scale: float, width: int) -> str:

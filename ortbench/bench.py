@@ -15,7 +15,7 @@ from ortbench.environment import environment
 from ortbench.errors import BenchmarkFailed, OrtbenchError
 from ortbench.gpus import Watch
 from ortbench.result import Result
-from ortbench.schedule import InOrder, Schedule, StopRule
+from ortbench.schedule import Estimates, InOrder, Schedule, StopRule
 from ortbench.side import Side
 
 # All cases grow together, block by block; how much of them a crash of this very process could cost.
@@ -259,14 +259,14 @@ class Bench:
             return lanes
         return [lane for lane in lanes if all(lane.mode in side.modes for side in self._sides)]
 
-    def _schedule(self, lanes: dict[Lane, dict[str, float]]) -> Schedule[Lane] | InOrder[Lane]:
+    def _schedule(self, lanes: Estimates[Lane]) -> Schedule[Lane] | InOrder[Lane]:
         plan = self._sides[0].plan
         if plan.loop.in_order:
             return InOrder(lanes, plan.loop.iterations)
         rule = StopRule(round(plan.loop.duration_s * 1e9), plan.loop.precision, plan.loop.iterations)
         if self._judge is None:
             return Schedule(lanes, rule, plan.inputs.seed)
-        return Schedule(_evened(lanes), rule, plan.inputs.seed, self._end_decided)
+        return Schedule(lanes, rule, plan.inputs.seed, self._end_decided, _evened)
 
     def _end_decided(self, schedule: Schedule[Lane]) -> None:
         assert self._judge is not None
@@ -282,13 +282,14 @@ class Bench:
         self._kept_at = time.monotonic()
 
 
-def _evened(lanes: dict[Lane, dict[str, float]]) -> dict[Lane, dict[str, float]]:
-    """The same estimates, and so the same block size, for a mode on all sides: those of the slowest.
+def _evened(lanes: Estimates[Lane]) -> Estimates[Lane]:
+    """The same estimates, and so the same block size, for a mode on all sides: those of the slowest; None if one is.
 
     A ratio of medians of 10 samples on one side and of 11 on the other would not be even-handed.
     """
-    slowest: dict[tuple[str, str], float] = {}
+    slowest: dict[tuple[str, str], float | None] = {}
     for lane, phases in lanes.items():
         for phase, ns in phases.items():
-            slowest[lane.mode, phase] = max(ns, slowest.get((lane.mode, phase), 0.0))
+            other = slowest.get((lane.mode, phase), 0.0)
+            slowest[lane.mode, phase] = None if ns is None or other is None else max(ns, other)
     return {lane: {phase: slowest[lane.mode, phase] for phase in phases} for lane, phases in lanes.items()}

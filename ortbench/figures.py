@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ortbench import units
-from ortbench.plan import is_rate
+from ortbench.plan import ASYNC, is_rate
 from ortbench.result import Case, Result
 from ortbench.schedule import TOTAL
 from ortbench.stats import Stats
@@ -21,6 +21,7 @@ from ortbench.table import DERIVED, NOTHING, SAMPLES_FOR, Table
 UPLOAD, INFERENCE, DOWNLOAD = "upload", "inference", "download"
 COPIES = "copies"  # of mode cpu: both directions together, derived
 WHOLE = "not split"  # a run whose parts nobody timed
+PER_RUN = "time per run"  # of many runs with one wait, which have no parts
 
 _QUARTERS = 4
 _FEW = 4  # so many are told one by one
@@ -57,7 +58,7 @@ class Split:
     def caption(self) -> str:
         """What is to be seen, in words."""
         said = [_bar_in_words(bar) for bar in self.bars if len(bar.segments) > 1]
-        for kind, about in ((INFERENCE, "Inference only"), (WHOLE, "Not split into phases")):
+        for kind, about in _ALONE.items():
             alone = [bar for bar in self.bars if [segment.kind for segment in bar.segments] == [kind]]
             if alone:
                 said.append(f"{about}: {', '.join(f'{bar.mode} {units.duration(bar.total_ns)}' for bar in alone)}.")
@@ -68,6 +69,13 @@ class Split:
         unit, scale = units.time_unit(min(bar.total_ns for bar in self.bars))
         columns = ("mode", *(f"{name} ({unit})" for name in (UPLOAD, INFERENCE, DOWNLOAD, "together", TOTAL)))
         return Table(columns, tuple(_bar_cells(bar, scale) for bar in self.bars), ())
+
+
+_ALONE = {
+    INFERENCE: "Inference only",
+    PER_RUN: "Time per run of many with one wait, which is throughput and not latency, copied once outside",
+    WHOLE: "Not split into phases",
+}
 
 
 def _bar_in_words(bar: Bar) -> str:
@@ -105,6 +113,8 @@ def split(result: Result) -> Split | None:
 
 
 def _bar(case: Case, total: Stats) -> Bar:
+    if case.mode == ASYNC:
+        return Bar(case.mode, (Segment(PER_RUN, total.median_ns),), total.median_ns)
     if case.derived is not None and case.derived["copies_ns"] > 0:
         copies = Segment(COPIES, case.derived["copies_ns"], derived=True)
         return Bar(case.mode, (copies, Segment(INFERENCE, case.derived["inference_ns"], derived=True)), total.median_ns)

@@ -10,7 +10,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from ortbench import nodes
-from ortbench.bars import COPIES, FILLS, bar
+from ortbench.bars import COPIES, FILLS, PER_RUN, bar
 from ortbench.compare import FASTER, SLOWER
 from ortbench.console import Screen, shown, wrapped
 from ortbench.gate import FAILED, PASSED, UNCLEAR
@@ -24,7 +24,10 @@ _NAME_LEAST = 16  # cells that are left to a long name beside its figures
 # Columns of words are flush left, those of numbers flush right.
 _WORDS = {"mode", SPLIT, "phase", "result", "verdict", "step", "case", "fastest mode"}
 _STYLES = {PASSED: "good", FASTER: "good", FAILED: "bad", SLOWER: "bad", BROKEN: "bad", UNCLEAR: "unclear"}
-FILL_STYLES = {FILLS["upload"]: "copy", FILLS["download"]: "copy", COPIES: "copy", FILLS["inference"]: "inference"}
+FILL_STYLES = {
+    **dict.fromkeys((FILLS["upload"], FILLS["download"], COPIES), "copy"),
+    **dict.fromkeys((FILLS["inference"], PER_RUN), "inference"),
+}
 
 
 class Grid:

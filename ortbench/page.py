@@ -14,12 +14,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ortbench import __version__, figures, nodes, plots, units
+from ortbench import __version__, figures, nodes, plots, sheet, units
 from ortbench.advice import copy_share, fastest, headline, headline_of_many, is_faster, sentences
 from ortbench.compare import changes, mismatches
 from ortbench.plan import CPU, DEVICE, HOST_ACCESSIBLE, MODES, RESIDENT, is_rate
 from ortbench.result import FAILED, OK, Case, Result
 from ortbench.schedule import TOTAL
+from ortbench.streams import printable
 from ortbench.table import (
     DERIVED,
     NOTHING,
@@ -33,8 +34,6 @@ from ortbench.table import (
 )
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|GB/s|%)(?!\w))")
-# What a file's name may hold although it is no character that a page can have.
-_NO_CHARACTER = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _SAME = 0.02  # up to which difference two results are called the same
 _WORDS = Table(
     (),
@@ -137,7 +136,7 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
         errors: what became of results that are not there, in sentences.
     """
     many = len(results) > 1
-    names = [_printable(name) for name in names]
+    names = [printable(name) for name in names]
     parts = [_part(result, name, number) for number, (result, name) in enumerate(zip(results, names, strict=True), 1)]
     environment = Environment(
         loader=PackageLoader("ortbench", "templates"),
@@ -150,7 +149,7 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
     environment.filters["tied"] = _tied
     text = environment.get_template("page.html.j2").render(
         version=__version__,
-        palette=plots.PALETTE,
+        palette=sheet.PALETTE,
         title=_title(results),
         headline=headline_of_many(results) if many else parts[0].headline,
         errors=errors,
@@ -158,11 +157,7 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
         overview=_overview(results, names) if many else None,
         words=_WORDS,
     )
-    return _printable(text)
-
-
-def _printable(text: str) -> str:
-    return _NO_CHARACTER.sub("\N{REPLACEMENT CHARACTER}", text)
+    return printable(text)
 
 
 def _tied(text: str) -> str:
@@ -240,7 +235,7 @@ def _remarks(result: Result) -> Iterator[Remark]:
 
 
 def _picture(figure: figures.Figure, salt: str) -> Picture:
-    wide, narrow = (Markup(plots.draw(figure, width, f"{salt} {width}")) for width in (plots.WIDE, plots.NARROW))
+    wide, narrow = (Markup(plots.draw(figure, width, f"{salt} {width}")) for width in (sheet.WIDE, sheet.NARROW))
     return Picture(figure.title, figure.label, figure.caption, figure.table(), wide, narrow)
 
 

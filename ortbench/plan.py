@@ -315,6 +315,7 @@ def check(plan: Plan) -> None:
         raise BadInput(f"no such file: {plan.model}")
     if not Path(plan.model).is_file():
         raise BadInput(f"{plan.model} is not a file: name the .onnx file itself")
+    check_text(plan.model, "the model's path")
     if not plan.modes:
         raise BadInput(f"no mode to measure; choose from {', '.join(MODES)}")
     for mode in plan.modes:
@@ -363,6 +364,10 @@ def check(plan: Plan) -> None:
         if tolerance is not None and not tolerance >= 0:
             raise BadInput(f"{option} {tolerance:g}: cannot be negative")
     check_library(plan.target.library)
+    check_text(plan.target.engine_cache or "", "--engine-cache")
+    for option, pairs in (("--ep-option", plan.target.options), ("--session-config", plan.target.session_config)):
+        for key, value in pairs.items():
+            check_text(f"{key}={value}", option)
     for option, path in (("--input", plan.inputs.path), ("--expect", plan.inputs.expect)):
         if path is not None and not Path(path).exists():
             raise BadInput(f"{option}: no such file or folder: {path}")
@@ -374,5 +379,20 @@ def check_library(path: str | None) -> None:
     Raises:
         BadInput: no such file.
     """
-    if path is not None and not Path(path).is_file():
+    if path is None:
+        return
+    if not Path(path).is_file():
         raise BadInput(f"--ep-library: no such file: {path}")
+    check_text(path, "--ep-library")
+
+
+def check_text(text: str, what: str) -> None:
+    """Refuse what ONNX Runtime cannot be given: it takes UTF-8 alone, and a file's name can be any bytes.
+
+    Raises:
+        BadInput: bytes that are not UTF-8, which are lone surrogates here.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"{what} is not UTF-8, and ONNX Runtime takes nothing else: {text}") from None

@@ -49,6 +49,7 @@ from typing import Any
 
 from ortbench.errors import BadInput, NotComparable
 from ortbench.stats import Stats
+from ortbench.streams import encoded, printable
 
 SCHEMA_VERSION = 1
 PHASE_NAMES = ("upload", "inference", "download", "total")
@@ -187,7 +188,7 @@ def save(result: Result, path: Path) -> None:
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file, text as UTF-8, by renaming a finished one into place.
+    """Write a file, text by `ortbench.streams.encoded`, by renaming a finished one into place.
 
     Raises:
         OSError: the folder cannot be written.
@@ -195,12 +196,40 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            file.write(encoded(content) if isinstance(content, str) else content)
         os.chmod(temporary, 0o644)  # mkstemp's 0600 would hide a CI artefact from the step that uploads it
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def read_json(path: Path, kind: str) -> Any:
+    """What a JSON file holds, every text of it `ortbench.streams.printable`: it may have been edited by hand.
+
+    Args:
+        path: of the file.
+        kind: what it should be, for messages.
+
+    Raises:
+        BadInput: it cannot be read, or is not JSON.
+    """
+    try:
+        return _printable(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise BadInput(f"{path} is not a {kind}: it is not JSON") from None
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [item if isinstance(item, int) else _printable(item) for item in value]  # samples are many
+    if isinstance(value, dict):
+        return {printable(key): _printable(item) for key, item in value.items()}
+    return value
 
 
 def load(path: Path) -> Result:
@@ -210,12 +239,7 @@ def load(path: Path) -> Result:
         BadInput: it cannot be read, is not JSON, or is not a whole result.
         NotComparable: its schema is not one that this version knows.
     """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise BadInput(f"{path} is not a result file: it is not JSON") from None
+    data = read_json(path, "result file")
     if not isinstance(data, dict) or "schema_version" not in data:
         raise BadInput(f"{path} is not a result file of ortbench: it has no schema_version")
     if data.get("kind") == "profile":

@@ -20,10 +20,12 @@ TOTAL = "total"  # the phase of whole inferences, which every mode has
 
 BLOCK_NS = 20_000_000  # short enough to alternate often, long enough that the switch between modes is a small part
 MIN_BLOCK, MAX_BLOCK = 3, 1000
+LEARNING_ROUNDS = 2  # of the shortest blocks where nothing is known beforehand; the first iterations can be far slower
 MIN_ROUNDS = 6  # fewer pairs cannot give a 95 % interval of a ratio
 MAX_SAMPLES = 200_000  # per lane: more says nothing new and makes the result file unwieldy
 
 LaneT = TypeVar("LaneT", bound=Hashable)
+Estimates = Mapping[LaneT, Mapping[str, float | None]]  # ns of one iteration by lane and phase; None where not known
 
 
 @dataclass(frozen=True)
@@ -77,30 +79,44 @@ class Schedule(Generic[LaneT]):
 
     Args:
         estimates_ns: for each lane the phases to time, with a first guess of one iteration in ns from the warm-up, for
-            example ``{"cpu": {"total": 2e6}}``.
+            example ``{"cpu": {"total": 2e6}}``. Where there was none (None), the first `LEARNING_ROUNDS` are of
+            `MIN_BLOCK` samples and tell.
         rule: when to stop.
         seed: of the shuffle.
         after_round: called when every block of a round has been measured; it may `remove` lanes that need no more.
+        even: makes of estimates those that block sizes follow from, where lanes are to have the same.
     """
 
     def __init__(
         self,
-        estimates_ns: Mapping[LaneT, Mapping[str, float]],
+        estimates_ns: Estimates[LaneT],
         rule: StopRule,
         seed: int,
         after_round: Callable[[Schedule[LaneT]], None] | None = None,
+        even: Callable[[Estimates[LaneT]], Estimates[LaneT]] = lambda estimates: estimates,
     ) -> None:
-        sizes = {(lane, phase): block_size(ns) for lane, phases in estimates_ns.items() for phase, ns in phases.items()}
-        self._size = sizes
+        self._even = even
+        self._estimates = {lane: dict(phases) for lane, phases in estimates_ns.items()}
+        self._learning = {
+            (lane, phase) for lane, phases in estimates_ns.items() for phase, ns in phases.items() if ns is None
+        }
+        self._size = self._sizes()
         self._rule = rule
         self._random = random.Random(seed)
-        self._records = {key: _Record() for key in sizes}
+        self._records = {key: _Record() for key in self._size}
         self._round = 0
         self._pending: list[tuple[LaneT, str]] = []
         self._spent_ns = dict.fromkeys(estimates_ns, 0)
         self._next_look = 0
         self._after_round = after_round
         self.stopped: str | None = None
+
+    def _sizes(self) -> dict[tuple[LaneT, str], int]:
+        return {
+            (lane, phase): MIN_BLOCK if ns is None else block_size(ns)
+            for lane, phases in self._even(self._estimates).items()
+            for phase, ns in phases.items()
+        }
 
     def next_block(self) -> Block[LaneT] | None:
         """The next block, or None when it is over; then `stopped` says why."""
@@ -111,6 +127,9 @@ class Schedule(Generic[LaneT]):
                 self.stopped = self._why_stop()
             if self.stopped is not None:
                 return None
+            if self._learning and self._round == LEARNING_ROUNDS:
+                self._learning.clear()
+                self._size = self._sizes()
             self._pending = [key for key in self._records if self._wanted(key) > 0]
             self._random.shuffle(self._pending)
             self._round += 1
@@ -129,10 +148,15 @@ class Schedule(Generic[LaneT]):
         record.samples.extend(samples)
         record.sizes.append(len(samples))
         self._spent_ns[block.lane] += spent_ns
+        if (block.lane, block.phase) in self._learning:
+            # Of the whole block: where a call makes several inferences, a sample is but one of them.
+            known, ns = self._estimates[block.lane][block.phase], spent_ns / (block.n + block.drop)
+            self._estimates[block.lane][block.phase] = ns if known is None else min(known, ns)
 
     def remove(self, lane: LaneT) -> None:
         """Take a lane out that failed or of which enough is known; the others go on."""
         self._spent_ns.pop(lane, None)
+        self._estimates.pop(lane, None)
         self._records = {key: record for key, record in self._records.items() if key[0] != lane}
         self._pending = [key for key in self._pending if key[0] != lane]
 
@@ -177,13 +201,13 @@ class InOrder(Generic[LaneT]):
 
     Args:
         estimates_ns: as for `Schedule`, lanes in the order in which they are wanted.
-        iterations: of each phase; None takes as many as fit into `IN_ORDER_NS`, 3 to 20.
+        iterations: of each phase; None takes as many as fit into `IN_ORDER_NS`, 3 to 20 (3 where no estimate is known).
     """
 
     IN_ORDER_NS = 1_000_000_000
     FEWEST, MOST = 3, 20
 
-    def __init__(self, estimates_ns: Mapping[LaneT, Mapping[str, float]], iterations: int | None) -> None:
+    def __init__(self, estimates_ns: Estimates[LaneT], iterations: int | None) -> None:
         self._blocks = [
             Block(0, lane, phase, iterations or self._fitting(ns), drop=1)
             for lane, phases in estimates_ns.items()
@@ -192,7 +216,9 @@ class InOrder(Generic[LaneT]):
         self._asked = 0
         self.stopped = "the end of the session"
 
-    def _fitting(self, sample_ns: float) -> int:
+    def _fitting(self, sample_ns: float | None) -> int:
+        if sample_ns is None:
+            return self.FEWEST
         return min(self.MOST, max(self.FEWEST, round(self.IN_ORDER_NS / max(sample_ns, 1.0))))
 
     def next_block(self) -> Block[LaneT] | None:

@@ -291,10 +291,10 @@ class Side:
         if self.timeline is not None:
             self.timeline.failures.append(Failure(mode, time.perf_counter_ns(), reason))
 
-    def estimates_ns(self, mode: str) -> dict[str, float]:
-        """About how long one iteration of each phase that is to be timed takes, by the warm-up."""
+    def estimates_ns(self, mode: str) -> dict[str, float | None]:
+        """About how long one iteration of each phase that is to be timed takes, by the warm-up; None without one."""
         phases = self.plan.loop.phases
-        estimates: dict[str, float] = self._prepared[mode]["estimates_ns"]
+        estimates: dict[str, float | None] = self._prepared[mode]["estimates_ns"]
         return {phase: ns for phase, ns in estimates.items() if phases is None or phase in phases}
 
     def block(self, mode: str, block: Block[Any]) -> dict[str, Any] | None:
@@ -366,7 +366,9 @@ class Side:
             self.timeline.missing.append("close-ups and profiled runs: no mode is left to look at")
             return
         passes = [(f"close-up of {mode}", partial(self._close_up, self.timeline, mode)) for mode in self.modes]
-        for name, go in [*passes, ("profiled runs", partial(self._profile, self.timeline))]:
+        if not self.plan.nodes:  # else `profile_nodes` profiles them all the same
+            passes.append(("profiled runs", partial(self._profile, self.timeline)))
+        for name, go in passes:
             tell(f"{name} ({self.plan.target.ep})")
             try:
                 with self._stage(name):
@@ -381,7 +383,9 @@ class Side:
         timeline.close_ups[mode] = [[Span(*step) for step in steps] for steps in inferences]
 
     def _profile(self, timeline: Timeline) -> None:
-        answer = self.ask("profile")
+        self._show_profile(timeline, self.ask("profile"))
+
+    def _show_profile(self, timeline: Timeline, answer: dict[str, Any]) -> None:
         timeline.profiled_runs = [Span(f"profiled run {number}", *run) for number, run in enumerate(answer["runs"], 1)]
         timeline.nodes = [Node.of(event) for event in answer["nodes"]]
 
@@ -431,12 +435,17 @@ class Side:
 
     def profile_nodes(self) -> None:
         """Profile some runs, in a worker of their own and when all figures are there: nothing of them may enter one."""
-        runs = self._profiled_runs()
+        runs, traced = self._profiled_runs(), self.timeline is not None
         try:
             with self._stage("profiling nodes"), worker_for(self.plan) as client:
-                self.result.nodes = client.ask("nodes", **self.plan.worker_request(), runs=runs)
+                answer = client.ask("nodes", **self.plan.worker_request(), runs=runs, timeline=traced)
+            self.result.nodes = answer["found"]
+            if self.timeline is not None:
+                self._show_profile(self.timeline, answer["profile"])
         except OrtbenchError as error:
             self.result.warn("nodes-failed", f"--nodes gave nothing: {error}")
+            if self.timeline is not None:
+                self.timeline.missing.append(f"profiled runs: {error}")
         self.keep()
 
     # The figures

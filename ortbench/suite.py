@@ -199,6 +199,7 @@ _OPTIONS: dict[str, _Scalar] = {
     "external": _text,
     "cuda-graph": _flag,
     "stream": _text,
+    "engine-cache": _text,
     "timeout": _number,
 }
 _OPTION_TABLES: dict[str, _Entry] = {
@@ -227,7 +228,9 @@ _GATE_TABLES: dict[str, _Entry] = {
     "baseline-session-config": _pair,
 }
 # What is relative to the file, and where {model} and {folder} stand for the model's name and folder.
-_PATHS = ("input", "expect", "ep-library", "baseline", "baseline-model", "baseline-ep-library", "baseline-python")
+_PATHS = (
+    "input", "expect", "ep-library", "engine-cache", "baseline", "baseline-model", "baseline-ep-library", "baseline-python",
+)  # fmt: skip
 _SHARED_KEYS = (*_OPTIONS, *_OPTION_TABLES, "gate")
 
 

@@ -27,7 +27,7 @@ from ortbench.gating import gate_live, gate_stored
 from ortbench.launch import launch
 from ortbench.plan import Plan
 from ortbench.reports import plain_name
-from ortbench.result import OK, Result, load, write_atomically
+from ortbench.result import OK, Result, load, read_json, write_atomically
 from ortbench.side import sha256
 from ortbench.suite import SuiteCase
 from ortbench.summary import BROKEN, INCOMPARABLE, MISSING, SKIPPED, Record, csv, figures, markdown, record_from
@@ -88,8 +88,8 @@ def _packages() -> list[str]:
 
 
 def _essence(plan: Plan) -> dict[str, Any]:
-    """A plan with the content of files instead of their paths."""
-    target = replace(plan.target, library=_content(plan.target.library))
+    """A plan with the content of files instead of their paths; where engines are kept enters no figure of a mode."""
+    target = replace(plan.target, library=_content(plan.target.library), engine_cache=None)
     inputs = replace(plan.inputs, path=_content(plan.inputs.path), expect=_content(plan.inputs.expect))
     return asdict(replace(plan, model=_content(plan.model) or "", target=target, inputs=inputs, command=()))
 
@@ -177,8 +177,8 @@ def _done(folder: Path, fingerprint: str) -> Record | None:
 
 def _record(folder: Path) -> Record | None:
     """What a case's folder says of it, or None where it says nothing that can be read."""
-    with suppress(OSError, ValueError, TypeError):
-        return record_from(json.loads((folder / CASE_FILE).read_text(encoding="utf-8")))
+    with suppress(BadInput, ValueError, TypeError):
+        return record_from(read_json(folder / CASE_FILE, "case"))
     return None
 
 
@@ -284,8 +284,8 @@ def _suite(folder: Path) -> dict[str, Any]:
     Raises:
         BadInput: it is not the folder of a suite.
     """
-    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        data = json.loads((folder / SUITE_FILE).read_text(encoding="utf-8"))
+    with suppress(BadInput, KeyError, TypeError, AttributeError):
+        data = read_json(folder / SUITE_FILE, "suite")
         # Cases are folders that are emptied: nothing may name one outside.
         plain = all(plain_name(name) == name.lstrip(".") for name in data["cases"])
         if plain and {"name", "file_sha256"} <= data.keys():

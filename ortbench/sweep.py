@@ -55,7 +55,7 @@ class SweepBench:
         self._keep = keep
         self._observer = observer or Observer()
         self._kinds: list[str] = []
-        self._estimates: dict[Lane, dict[str, float]] = {}
+        self._estimates: dict[Lane, dict[str, float | None]] = {}
         self._points: dict[Lane, Point] = {}
         self._samples: dict[Lane, list[int]] = defaultdict(list)
         self._kept_at = time.monotonic()

@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from ortbench import units
 from ortbench.bandwidth import DIRECTIONS, DOWNLOAD, MEMORIES, ORDINARY, TITLES, UPLOAD, Sweep
-from ortbench.plots import INK, MUTED, PALETTE, PAPER, RULE, plain
+from ortbench.sheet import INK, MUTED, PALETTE, PAPER, RULE, plain
 from ortbench.table import ep_line
 
 _MARKERS = {UPLOAD: "^", DOWNLOAD: "v"}

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench import nodes, units
 from ortbench.advice import sentences
-from ortbench.bars import COPIES, FILLS, WHOLE
+from ortbench.bars import COPIES, FILLS, PER_RUN, WHOLE
 from ortbench.compare import EVERYTHING, Row, Selection, Spread, rows, word
 from ortbench.pairs import timed_phase
-from ortbench.plan import CPU, CPU_TENSOR_MODES, is_rate
+from ortbench.plan import ASYNC, CPU, CPU_TENSOR_MODES, is_rate
 from ortbench.result import OK, Case, Result
 from ortbench.schedule import TOTAL
 from ortbench.stats import Stats
@@ -152,6 +152,8 @@ def splits(result: Result) -> list[list[tuple[str, float]]]:
 
 
 def _split(case: Case, total: int) -> list[tuple[str, float]]:
+    if case.mode == ASYNC:
+        return [(PER_RUN, total)]
     if is_rate(case.mode, TOTAL):
         return _left_over(case, total)
     phases = FILLS.keys() if timed_phase(case.mode, "inference") != TOTAL else ("inference",)
@@ -173,7 +175,8 @@ def _left_over(case: Case, total: int) -> list[tuple[str, float]]:
     return [(COPIES, copies), (FILLS["inference"], max(total - copies, 0))]
 
 
-_FILLED = {**{fill: phase for phase, fill in FILLS.items()}, COPIES: "copies both ways", WHOLE: "not split"}
+_FILLED = {**{fill: phase for phase, fill in FILLS.items()}, COPIES: "copies both ways"}
+_FILLED |= {PER_RUN: "time per run (throughput)", WHOLE: "not split"}
 
 
 def split_legend(parts: Sequence[Sequence[tuple[str, float]]]) -> str:
@@ -383,7 +386,7 @@ def memory_name(memory: dict[str, Any]) -> str:
     """An EP's memory in a few words."""
     kinds = {"ep-device": "EP device ", "named-device": "device by name ", "host": "", "none": "no device memory"}
     shared = f" and {memory['host_accessible']}" if memory["host_accessible"] else ""
-    return f"{kinds[memory['kind']]}{memory['default'] or ''}{shared}"
+    return f"{kinds.get(memory['kind'], '')}{memory['default'] or ''}{shared}"
 
 
 def device_name(result: Result | Sweep) -> str:
@@ -428,7 +431,7 @@ def _nodes_markdown(result: Result) -> list[str]:
 
 
 def _line(cells: tuple[str, ...] | list[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
 
 
 def records(result: Result) -> list[dict[str, Any]]:

@@ -266,13 +266,16 @@ class Worker:
             once = dict(zip(("upload_ns", "download_ns"), map(_median_time, made.once()), strict=True))
         return {"differs": wrong, "once": once}
 
-    def nodes(self, model: str, target: dict[str, Any], inputs: dict[str, Any], runs: int) -> Answer:
-        """Profile some runs in a session of their own; see `ortbench.runtime.nodes`."""
+    def nodes(
+        self, model: str, target: dict[str, Any], inputs: dict[str, Any], runs: int, timeline: bool = False
+    ) -> Answer:
+        """Profile some runs in a session of their own; see `ortbench.runtime.nodes`. A timeline shows the last of them."""
         from ortbench.plan import inputs_from, target_from
         from ortbench.runtime import nodes
 
         _quiet_ort()
-        return nodes.profile_nodes(model, target_from(target), inputs_from(inputs), runs)
+        found, profile = nodes.profile_nodes(model, target_from(target), inputs_from(inputs), runs)
+        return {"found": found, "profile": _recorded(profile.last(_PROFILED_RUNS)) if timeline else None}
 
     def measure_copies(self, modes: list[str], runs: int) -> Answer:
         """What CUPTI records of some runs of modes that are set up, by mode."""
@@ -303,8 +306,7 @@ class Worker:
         from ortbench.runtime.profiling import profile_runs
 
         path, target = self._opened
-        profile = profile_runs(path, target, self._model.provider, self._data.arrays, _PROFILED_RUNS)
-        return {"runs": profile.runs, "nodes": [asdict(event) for event in profile.events]}
+        return _recorded(profile_runs(path, target, self._model.provider, self._data.arrays, _PROFILED_RUNS))
 
     def release(self) -> Answer:
         """End the session, so that its EP saves what it keeps for the next one; nothing can be asked of it after that."""
@@ -395,8 +397,8 @@ class _Stages:
         self._begun = now
 
 
-def _warm_up(call: tuple[Callable[[Any, Any], object], Any, Any], count: int | None, budget_ns: int) -> float:
-    """Run a phase of a mode `count` times, or for `budget_ns`; returns the median of the later half, ns."""
+def _warm_up(call: tuple[Callable[[Any, Any], object], Any, Any], count: int | None, budget_ns: int) -> float | None:
+    """Run a phase of a mode `count` times, or for `budget_ns`; returns the median of the later half, ns; None without any."""
     run, a, b = call
     times: list[int] = []
     least, most = (count, count) if count is not None else (_MIN_WARMUP, _MAX_WARMUP)
@@ -406,10 +408,15 @@ def _warm_up(call: tuple[Callable[[Any, Any], object], Any, Any], count: int | N
         run(a, b)
         times.append(time.perf_counter_ns() - start)
         spent += times[-1]
-    if not times:  # --warmup 0: one run all the same would be a warm-up; any guess sizes the first blocks
-        return 1e6
+    if not times:
+        return None
     later = sorted(times[len(times) // 2 :])
     return float(later[len(later) // 2])
+
+
+def _recorded(profile: Any) -> Answer:
+    """A profile as a timeline needs it."""
+    return {"runs": profile.runs, "nodes": [asdict(event) for event in profile.events]}
 
 
 def _median_time(call: Callable[[], object]) -> int:

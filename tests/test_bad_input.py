@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.conftest import MODELS, ortbench
+from tests.conftest import MODELS, ROOT, lacking, ortbench
 
 TINY = str(MODELS / "tiny.onnx")
 IDS = str(MODELS / "transformer_ids.onnx")
@@ -89,6 +92,61 @@ def test_an_npz_that_does_not_fit(words: str, arrays: dict[str, Any], tmp_path: 
     np.savez(path, allow_pickle=False, **arrays)
     check(2, words, TINY, "--ep", "cpu", "--input", path, tmp_path=tmp_path)
     check(2, "--shape cannot be combined with --input", TINY, "--input", path, "--shape", "x:16", tmp_path=tmp_path)
+
+
+@pytest.fixture
+def odd_folder(tmp_path: Path) -> Path:
+    """A folder whose name is a byte that is no UTF-8, with a model in it."""
+    folder = tmp_path / os.fsdecode(b"\xff")
+    try:
+        folder.mkdir()
+    except OSError as error:
+        lacking(f"names here are text: {error}")
+    shutil.copy(TINY, folder / "m.onnx")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("what", "arguments"),
+    [
+        ("the model's path", ["run", "MODEL"]),
+        ("the model's path", ["gate", "--model", "MODEL", "--max-cpu-nodes", "0"]),
+        ("the model's path", ["gate", "--model", TINY, "--baseline-model", "MODEL"]),
+        ("the model's path", ["profile", "MODEL"]),
+        ("the model's path", ["inspect", "MODEL"]),
+        ("the model's path", ["suite", "SUITE"]),
+        ("--ep-library", ["devices", "--ep-library", "MODEL"]),
+        ("--ep-library", ["bandwidth", "--ep-library", "MODEL"]),
+        ("--ep-library", ["run", TINY, "--ep", "MODEL"]),
+        ("--engine-cache", ["run", TINY, "--engine-cache", "MODEL"]),
+        ("--ep-option", ["run", TINY, "--ep-option", "a=MODEL"]),
+    ],
+)
+def test_a_path_that_is_no_text_is_none_for_onnx_runtime(what: str, arguments: list[str], odd_folder: Path) -> None:
+    (odd_folder / "suite.toml").write_text('[suite]\nname = "a"\n[[bench]]\nmodel = "m.onnx"\n')
+    model = str(odd_folder / ("lib.so" if arguments[-2:-1] == ["--ep"] else "m.onnx"))
+    shutil.copy(TINY, odd_folder / "lib.so")
+    known = {"MODEL": model, "SUITE": str(odd_folder / "suite.toml"), "a=MODEL": f"a={model}"}
+    ran = ortbench(*(known.get(it, it) for it in arguments), cwd=odd_folder.parent, PYTHONPATH=str(ROOT))
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{what} is not UTF-8, and ONNX Runtime takes nothing else: " in ran.error_line
+    assert "\\udcff" in ran.error_line
+
+
+def test_all_that_is_written_may_go_to_a_path_that_is_no_text(odd_folder: Path) -> None:
+    files = {f"--{name}": odd_folder / f"it.{name}" for name in ("json", "junit", "action-json", "trace", "html")}
+    options = [part for item in files.items() for part in item]
+    ran = ortbench(  # the model's own path is relative, and text
+        "run", "m.onnx", "--ep", "cpu", "--mode", "cpu", "--iterations", 2, "--warmup", 1, "--nodes", *options,
+        "--out", odd_folder / "out", cwd=odd_folder, PYTHONPATH=str(ROOT),
+    )  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    assert "gave nothing" not in ran.out
+    result = json.loads(files["--json"].read_text(encoding="utf-8"))
+    assert result["nodes"]["runs"]
+    assert os.fsdecode(b"\xff") in " ".join(result["command"])
+    assert all(file.stat().st_size for file in files.values())
+    assert len(list(odd_folder.glob("out/*/table.md"))) == 1
 
 
 def test_an_out_that_cannot_be_written(tmp_path: Path) -> None:

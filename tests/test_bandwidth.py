@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ortbench import plots, rates, sweepplot
+from ortbench import rates, sheet, sweepplot
 from ortbench.advice import sentences
 from ortbench.bandwidth import (
     DIRECTIONS,
@@ -390,7 +390,7 @@ def test_the_plot_is_an_svg_with_text_a_line_for_each_memory_and_direction_and_c
     for memory in ("ordinary memory", "HOST_ACCESSIBLE memory"):
         assert {f"upload, {memory}", f"download, {memory}"} <= words
     assert {"4 kB", "16 MB", "500 MB/s", "1 GB/s", "2 GB/s"} <= words
-    for light, dark in plots.PALETTE.values():
+    for light, dark in sheet.PALETTE.values():
         assert f'[style*="fill: {light}"]{{fill:{dark}!important}}' in text
     assert "prefers-color-scheme: dark" in text
     assert sweepplot.sweep_svg(usual()) == text  # nothing of the time or of chance in it

@@ -171,6 +171,10 @@ def test_an_ep_that_computes_in_host_memory_has_nothing_to_copy_over(tmp_path: P
         ("--duration 0", ["--duration", "0"]),
         ("--iterations 0", ["--iterations", "0"]),
         ("--ep 'nonsense': no such execution provider", ["--ep", "nonsense"]),
+        *(
+            (f"--ep {policy}: ONNX Runtime chooses an EP for a model, and a sweep has none", ["--ep", policy])
+            for policy in ("prefer-gpu", "min-overall-power")
+        ),
         ("--ep-library: no such file", ["--ep-library", "nowhere.so"]),
         ("--device 3", ["--ep", "cpu", "--device", "3"]),
         ("No such option", ["--ep-option", "a=b"]),

@@ -5,26 +5,28 @@ from __future__ import annotations
 import gc
 import mmap
 import weakref
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import onnxruntime
 import pytest
 
-from ortbench import engines
+from ortbench import engines, suite
+from ortbench.cli.cases import jobs_of
+from ortbench.cli.options import Baseline
 from ortbench.engines import TENSORRT, TENSORRT_RTX, File, is_warm
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.plan import CPU_EP, Inputs, Plan, Target
 from ortbench.runtime import enginecache, providers, session
 from ortbench.runtime.providers import Provider
-from ortbench.side import Side, sha256
+from ortbench.side import Side
+from ortbench.suiterun import Job, fingerprint
 from ortbench.worker import Worker
-from tests.conftest import MODELS, lacking, ortbench
+from tests.conftest import MODELS, ROOT, lacking, ortbench
 from tests.scripted import result_of
 
 TINY = str(MODELS / "tiny.onnx")
-OWN = f"tiny-{sha256(Path(TINY))[:12]}"  # the folder of its engines
 
 
 def cached(folder: Path, **options: str) -> Target:
@@ -33,7 +35,8 @@ def cached(folder: Path, **options: str) -> Target:
 
 def test_the_options_of_tensorrt(tmp_path: Path) -> None:
     found = enginecache.options(TINY, cached(tmp_path / "new" / "cache", trt_fp16_enable="1"), TENSORRT)
-    own = tmp_path / "new" / "cache" / OWN
+    (own,) = (tmp_path / "new" / "cache").iterdir()
+    assert own.name.startswith("tiny-")
     assert found == {
         "trt_engine_cache_enable": "1",
         "trt_engine_cache_path": str(own),
@@ -46,15 +49,14 @@ def test_the_options_of_tensorrt(tmp_path: Path) -> None:
 
 def test_the_options_of_tensorrt_rtx(tmp_path: Path) -> None:
     found = enginecache.options(TINY, cached(tmp_path), TENSORRT_RTX)
-    assert found == {"nv_runtime_cache_path": str(tmp_path / OWN)}
+    assert found == {"nv_runtime_cache_path": str(*tmp_path.iterdir())}
 
 
 def test_a_relative_folder_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert enginecache.options(TINY, cached(Path("c")), TENSORRT_RTX) == {
-        "nv_runtime_cache_path": str(tmp_path / "c" / OWN)
-    }
-    assert enginecache.Watch(TINY, cached(Path("c"))).found() == {"path": f"c/{OWN}", "warm": False}
+    found = enginecache.options(TINY, cached(Path("c")), TENSORRT_RTX)["nv_runtime_cache_path"]
+    assert found == str(*(tmp_path / "c").iterdir())
+    assert enginecache.Watch(TINY, cached(Path("c"))).found() == {"path": f"c/{Path(found).name}", "warm": False}
 
 
 def test_without_a_cache_the_options_are_the_users() -> None:
@@ -71,19 +73,73 @@ def test_models_have_folders_of_their_own(tmp_path: Path) -> None:
     assert len(paths) == 2
 
 
-def test_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"trt_engine_cache_path itself: leave them out"):
-        enginecache.options(TINY, cached(tmp_path, trt_engine_cache_path="/x"), TENSORRT)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(BadInput, match=r"--engine-cache .*/file: cannot be used: "):
-        enginecache.options(TINY, cached(tmp_path / "file"), TENSORRT)
-    ran = ortbench("run", TINY, "--ep", "cpu", "--engine-cache", tmp_path / "c")
+def folder_of(target: Target) -> str:
+    return enginecache.options(TINY, target, TENSORRT)["trt_engine_cache_path"]
+
+
+def test_all_that_an_engine_follows_from_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    plain = cached(tmp_path)
+    fp16, cached_fp16 = {"trt_fp16_enable": "1"}, {"trt_fp16_enable": "1", "trt_int8_enable": "0"}
+    others = [
+        replace(plain, options=fp16),
+        replace(plain, options=cached_fp16),
+        replace(plain, session_config={"ep.context_enable": "1"}),
+        replace(plain, opt_level="disable"),
+    ]
+    assert len({folder_of(it) for it in (plain, *others)}) == 5
+    assert folder_of(replace(plain, options=dict(reversed(cached_fp16.items())))) == folder_of(others[1])
+    assert folder_of(replace(plain, threads=2)) == folder_of(plain)
+
+
+def test_a_baseline_has_the_candidates_cache_unless_it_is_another_ep() -> None:
+    plan = Plan(TINY, cached(Path("c"), trt_fp16_enable="1"))
+    assert Baseline(ep_option=("",)).of(plan).target.engine_cache == "c"
+    assert Baseline(model="other.onnx").of(plan).target.engine_cache == "c"
+    assert Baseline(ep="cuda").of(plan).target.engine_cache is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", TINY, "--ep", "cpu"],
+        ["gate", "--model", TINY, "--ep", "cpu", "--max-cpu-nodes", "0"],
+        ["profile", TINY, "--ep", "cpu", "--attach-only"],
+        ["inspect", TINY, "--ep", "cpu"],
+    ],
+    ids=lambda it: str(it[0]),
+)
+def test_every_command_that_makes_a_session_takes_it(command: list[str], tmp_path: Path) -> None:
+    ran = ortbench(*command, "--engine-cache", tmp_path / "c", cwd=tmp_path, PYTHONPATH=str(ROOT))
     assert (ran.code, ran.error_line) == (
         2,
         "--engine-cache: CPUExecutionProvider builds no engine; TensorrtExecutionProvider and "
         "NvTensorRTRTXExecutionProvider do",
     )
     assert not (tmp_path / "c").exists()
+
+
+def test_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"trt_engine_cache_path itself: leave them out"):
+        enginecache.options(TINY, cached(tmp_path, trt_engine_cache_path="/x"), TENSORRT)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match=r"--engine-cache .*/file: cannot be used: "):
+        enginecache.options(TINY, cached(tmp_path / "file"), TENSORRT)
+    for command in (["inspect", TINY], ["gate", "result.json", "--max-cpu-nodes", "0"]):
+        ran = ortbench(*command, "--engine-cache", "c")
+        assert ran.code == 2
+        assert "--engine-cache" in ran.error_line
+
+
+def test_a_suite_takes_it_relative_to_its_file_and_for_no_case_it_is_another_one(tmp_path: Path) -> None:
+    def job(cache: str) -> Job:
+        text = f'[suite]\nname = "a"\n[[bench]]\nmodel = "{TINY}"\nep = "tensorrt"\n{cache}\n'
+        (tmp_path / "a.toml").write_text(text)
+        (found,) = jobs_of(suite.read(tmp_path / "a.toml", {}), ())
+        return found
+
+    cached_job, plain = job('engine-cache = "c"'), job("")
+    assert cached_job.plans[0].target.engine_cache == str(tmp_path / "c")
+    assert fingerprint(cached_job) == fingerprint(plain)
 
 
 def test_the_options_reach_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,10 +150,13 @@ def test_the_options_reach_the_session(tmp_path: Path, monkeypatch: pytest.Monke
         raise RuntimeError("no GPU")
 
     monkeypatch.setattr(onnxruntime, "InferenceSession", refuse)
-    with pytest.raises(Exception, match="no GPU"):
-        session.open_model(TINY, cached(tmp_path), Provider(TENSORRT))
-    (name, options), _ = given
-    assert (name, options["trt_engine_cache_path"]) == (TENSORRT, str(tmp_path / OWN))
+    for captured in (False, True):  # what ortbench itself sets for a graph makes no other engine
+        with pytest.raises(Exception, match="no GPU"):
+            session.open_model(TINY, replace(cached(tmp_path), cuda_graph=captured), Provider(TENSORRT))
+    (name, options), _, (_, captured_options), _ = given
+    (own,) = tmp_path.iterdir()
+    assert (name, options["trt_engine_cache_path"]) == (TENSORRT, str(own))
+    assert captured_options == {**options, "trt_cuda_graph_enable": "1"}
 
 
 def test_the_ep_knows_the_options_by_these_names() -> None:

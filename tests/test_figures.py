@@ -6,7 +6,9 @@ import pytest
 
 from ortbench import figures
 from ortbench.figures import Bar, Copy, Segment
+from ortbench.plots import draw
 from ortbench.result import FAILED, Case, Result
+from ortbench.sheet import WIDE
 from tests.odd import MS, swept, usual, without_samples
 from tests.scripted import broken, measured, result_of, steady
 
@@ -63,6 +65,20 @@ def test_a_run_that_nobody_split_is_whole(copies: int | None) -> None:
     assert found is not None
     assert found.bars == (Bar("cpu", (Segment("not split", 20 * MS),), 20 * MS),)
     assert found.caption == "Not split into phases: cpu 20.0 ms."
+
+
+def test_many_runs_with_one_wait_are_a_time_per_run() -> None:
+    found = figures.split(result_of(measured("device-resident-async", total=steady([2 * MS]))))
+    assert found is not None
+    assert found.bars == (Bar("device-resident-async", (Segment("time per run", 2 * MS),), 2 * MS),)
+    assert found.caption == (
+        "Time per run of many with one wait, which is throughput and not latency, copied once outside: "
+        "device-resident-async 2.00 ms."
+    )
+    drawn = draw(found, WIDE, "it")
+    assert ">time per run 2.00 ms<" in drawn
+    assert "<title>device-resident-async: time per inference, median 2.00 ms</title>" in drawn
+    assert "not split" not in drawn
 
 
 def test_only_modes_that_are_ok_are_pictured() -> None:

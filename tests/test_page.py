@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -15,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from ortbench.page import build_page
-from ortbench.plots import NARROW, PALETTE, WIDE
 from ortbench.result import Result, load, save
+from ortbench.sheet import NARROW, PALETTE, WIDE
 from tests.conftest import MODELS, ROOT, ortbench
 from tests.odd import EVIL, ODD, PAGES, SEVERAL, page_of, usual
 from tests.scripted import measured, result_of, steady
@@ -325,6 +326,37 @@ def test_bad_input(arguments: list[object], said: str) -> None:
     ran = ortbench("report", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.error_line
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["report", "--html", "-"], 0),
+        (["compare", REPORTS[0], "--force"], 0),
+        (["compare", REPORTS[0], "--force", "--markdown", "-"], 0),
+        (["gate", "--max-cpu-nodes", "0"], 0),
+        (["gate", "--max-cpu-nodes", "0", "--junit", "-"], 0),
+        (["gate", "--baseline", REPORTS[0]], 5),
+    ],
+    ids=lambda it: " ".join(map(str, it)) if isinstance(it, list) else None,
+)
+def test_a_file_with_controls_in_its_texts_is_shown_without_them(
+    command: list[object], code: int, tmp_path: Path
+) -> None:
+    data = json.loads((REPORTS[0] / "result.json").read_text())
+    evil = "cpu\x00\x07\x1b[31m\ud800\ufffe\n"
+    data["model"] |= {"path": evil, "sha256": evil}
+    data["target"] |= {"ep": evil, "memory": {"kind": evil, "default": evil, "host_accessible": evil}}
+    data["cases"][0]["mode"] = data["stopped"] = data["environment"]["os"] = evil
+    file = tmp_path / "result.json"
+    file.write_text(json.dumps(data))
+    name, *rest = command
+    ran = ortbench(name, file, *rest, text_encoding="utf-8")
+    assert ran.code == code, ran.err
+    shown = ran.out + ran.err
+    assert "cpu\ufffd\ufffd\ufffd[31m\ufffd\ufffd" in shown
+    assert "Traceback" not in shown
+    assert not re.search("[\x00-\x09\x0b-\x1f]", shown)
 
 
 def test_a_run_leaves_a_page(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from ortbench.errors import BenchmarkFailed
 from ortbench.plan import Inputs, Target
 from ortbench.runtime import nodes, profiling, providers, session
+from ortbench.runtime.profiling import NodeEvent, Profile
 from tests.conftest import MODELS
 
 TARGET = Target(ep="cpu")
@@ -118,3 +119,14 @@ def test_a_nodes_time_is_without_that_of_the_nodes_inside_it() -> None:
     assert (body.name, body.ns, body.inside, body.bytes) == ("body", (7_000, 0), 1, 16)
     assert (other.name, other.ns, other.inside) == ("body", (1_000, 0), None)
     assert (body.reads, body.gives) == (("float[2,8]",), ("float[2,8]", "int64[]"))
+
+
+def test_the_last_runs_of_a_profile() -> None:
+    def node(run: int) -> NodeEvent:
+        return NodeEvent(f"n{run}", "Relu", "EP", 100 * run, 10, run, 1, {})
+
+    whole = Profile([(100 * run, 50) for run in range(5)], [node(run) for run in range(5)])
+    found = whole.last(2)
+    assert found.runs == [(300, 50), (400, 50)]
+    assert [(event.name, event.run) for event in found.events] == [("n3", 0), ("n4", 1)]
+    assert whole.last(9) == whole

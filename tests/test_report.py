@@ -13,7 +13,20 @@ from ortbench import units
 from ortbench.advice import sentences
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.stats import Stats
-from ortbench.table import NOTHING, RUN_COLUMNS, build, csv, frame, heading, markdown, split_legend, splits, stacked
+from ortbench.table import (
+    NOTHING,
+    RUN_COLUMNS,
+    Table,
+    build,
+    csv,
+    frame,
+    heading,
+    markdown,
+    split_legend,
+    splits,
+    stacked,
+    table_markdown,
+)
 
 US, MS = 1_000, 1_000_000
 MB = 1_000_000
@@ -430,6 +443,10 @@ def test_markdown_rows_have_the_same_number_of_cells(make: Any) -> None:
     assert {line.replace("\\|", "").count("|") for line in lines} == {len(COLUMNS) + 1}
 
 
+def test_a_cell_of_markdown_is_one_line_and_one_cell() -> None:
+    assert table_markdown(Table(("mode",), (("a|b\nc",),), ()), "", ()).splitlines()[-1] == "| a\\|b c |"
+
+
 def test_a_table_of_some_columns() -> None:
     table = build(published())[0].select(("mode", "total"))
     assert table.columns == ("mode", "total")
@@ -638,6 +655,12 @@ def test_bars_on_host_memory_do_not_split_what_is_not_known() -> None:
     assert sum(size for _, size in device) == pytest.approx(21 * US)
     assert others == [[("█", 18 * US)]] * 2
     assert split_legend(splits(on_host())).endswith("▒ download ━ not split, scaled to total")
+
+
+def test_the_bar_of_many_runs_with_one_wait_says_what_it_is() -> None:
+    many = result(case("cpu", total=5 * MS), case("device-resident-async", total=2 * MS))
+    assert splits(many) == [[("━", 5 * MS)], [("┅", 2 * MS)]]
+    assert split_legend(splits(many)) == "split: ┅ time per run (throughput) ━ not split, scaled to total"
 
 
 def test_a_bar_per_row_and_none_for_modes_without_figures() -> None:

@@ -306,6 +306,32 @@ def test_text_that_looks_like_a_folded_list_stays_text(tmp_path: Path) -> None:
     assert load(tmp_path / "result.json") == strange
 
 
+def test_texts_of_a_file_are_made_fit_for_every_page_and_terminal(tmp_path: Path) -> None:
+    def spoil(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: spoil(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [spoil(item) for item in value]
+        return f"{value}\x00\x1b[31m\n\ud800" if isinstance(value, str) else value
+
+    def change(data: dict[str, Any]) -> None:
+        data.update(spoil(data))
+        data["placement"]["nodes"] = {"EP\x07": 3}
+
+    strange = load(rewritten(tmp_path, change))
+    assert strange.cases[0].mode == "host-accessible\ufffd\ufffd[31m\n\ufffd"
+    assert strange.placement["nodes"] == {"EP\ufffd": 3}
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\ud800-\udfff]", to_json(strange))
+    assert strange.cases[0].samples_ns == whole().cases[0].samples_ns
+
+
+def test_a_path_that_is_no_text_can_be_saved(tmp_path: Path) -> None:
+    strange = whole()
+    strange.model["path"] = "\udcff.onnx"
+    save(strange, tmp_path / "result.json")
+    assert json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))["model"]["path"] == "\udcff.onnx"
+
+
 def test_not_a_number_is_not_json() -> None:
     strange = whole()
     strange.setup["seed"] = float("nan")
@@ -421,8 +447,8 @@ def test_others_may_read_the_file(tmp_path: Path) -> None:
 def test_a_text_that_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     write_atomically(path, "old")
-    with pytest.raises(UnicodeEncodeError):
-        write_atomically(path, "begun \ud800")
+    with pytest.raises(TypeError):
+        write_atomically(path, ["no text"])  # type: ignore[arg-type]
     assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -8,6 +8,7 @@ from itertools import groupby
 
 import pytest
 
+from ortbench.bench import Lane, _evened
 from ortbench.schedule import (
     MAX_BLOCK,
     MAX_SAMPLES,
@@ -15,6 +16,7 @@ from ortbench.schedule import (
     MIN_ROUNDS,
     TOTAL,
     Block,
+    InOrder,
     Schedule,
     StopRule,
     block_size,
@@ -112,6 +114,69 @@ def test_blocks_have_the_size_of_their_mode() -> None:
     schedule = make({"fast": (TOTAL,), "slow": (TOTAL, UPLOAD)}, {"fast": 1e5, "slow": 5e6}, ENDLESS, 0)
     asked = {(block.lane, block.phase, block.n, block.drop) for block in drive(schedule, noisy, 1, rounds=3)}
     assert asked == {("fast", TOTAL, 200, 20), ("slow", TOTAL, 4, 1), ("slow", UPLOAD, 4, 1)}
+
+
+CALLS_NS = {"fast": 1e5, "slow": 5e6, "slower": 9e7}  # of one iteration
+
+
+def at_pace(block: Block[str]) -> int:
+    """What a whole block takes, whose first iterations of all are a hundred times as long, as where kernels are compiled."""
+    late = 100 if block.round == 0 else 0
+    return round(CALLS_NS[block.lane] * (block.n + block.drop + late))
+
+
+def test_without_a_warm_up_the_first_rounds_tell_how_long_blocks_may_be() -> None:
+    schedule = Schedule({lane: {TOTAL: None} for lane in CALLS_NS}, ENDLESS, 0)
+    asked: dict[str, list[int]] = {lane: [] for lane in CALLS_NS}
+    while (block := schedule.next_block()) is not None and block.round < 4:
+        asked[block.lane].append(block.n)
+        # One call is of fifty inferences and a sample is one of them: how long a call takes is in the block's time alone.
+        schedule.add(block, [round(CALLS_NS[block.lane] / 50)] * block.n, at_pace(block))
+    assert asked == {"fast": [3, 3, 200, 200], "slow": [3, 3, 4, 4], "slower": [3, 3, 3, 3]}
+
+
+def test_what_was_warmed_up_keeps_its_size_beside_what_was_not() -> None:
+    schedule = Schedule({"fast": {TOTAL: 2e6}, "slow": {TOTAL: None}}, ENDLESS, 0)
+    asked: dict[str, list[int]] = {"fast": [], "slow": []}
+    while (block := schedule.next_block()) is not None and block.round < 3:
+        asked[block.lane].append(block.n)
+        schedule.add(block, noisy(block), at_pace(block))
+    assert asked == {"fast": [10, 10, 10], "slow": [3, 3, 4]}
+
+
+def test_a_lane_that_fails_while_the_schedule_learns_is_left_out() -> None:
+    schedule = Schedule({lane: {TOTAL: None} for lane in CALLS_NS}, ENDLESS, 0)
+    first = schedule.next_block()
+    assert first is not None
+    schedule.remove(first.lane)
+    blocks = drive(schedule, noisy, 10**6, rounds=4)
+    assert {block.lane for block in blocks} == CALLS_NS.keys() - {first.lane}
+    assert {block.n for block in blocks if block.round >= 2} == {block_size(10**6 / 4)}
+
+
+def test_as_many_samples_as_asked_for_without_a_warm_up() -> None:
+    schedule = Schedule({"fast": {TOTAL: None}}, StopRule(1, None, iterations=20), 0)
+    asked = []
+    while (block := schedule.next_block()) is not None:
+        asked.append(block.n)
+        schedule.add(block, steady(block), at_pace(block))
+    assert asked == [3, 3, 14]
+
+
+def test_sides_that_are_held_against_each_other_learn_the_same_size() -> None:
+    lanes = [Lane(0, "cpu"), Lane(1, "cpu"), Lane(0, "device"), Lane(1, "device")]
+    schedule = Schedule({lane: {TOTAL: None} for lane in lanes}, ENDLESS, 0, even=_evened)
+    asked: dict[Lane, list[int]] = {lane: [] for lane in lanes}
+    while (block := schedule.next_block()) is not None and block.round < 3:
+        asked[block.lane].append(block.n)
+        pace = {Lane(0, "cpu"): 1e6, Lane(1, "cpu"): 2e6}.get(block.lane, 5e6)
+        schedule.add(block, [1000] * block.n, round(pace * (block.n + block.drop)))
+    assert [asked[lane] for lane in lanes] == [[3, 3, 10], [3, 3, 10], [3, 3, 4], [3, 3, 4]]
+
+
+def test_an_ordered_session_without_a_warm_up_is_short() -> None:
+    schedule = InOrder({"cpu": {TOTAL: None}, "device": {TOTAL: 1e6}}, None)
+    assert [(block.lane, block.n) for block in iter(schedule.next_block, None)] == [("cpu", 3), ("device", 20)]
 
 
 def test_the_least_number_of_rounds_is_what_an_interval_of_a_ratio_needs() -> None:

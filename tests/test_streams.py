@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.streams import ASCII, shown
+from ortbench.streams import ASCII, encoded, printable, shown
 from tests.conftest import MODELS, ROOT, ortbench
 
 REPORT = ROOT / "reports" / "copy_bound-refdevice"
@@ -29,13 +29,31 @@ def stream(encoding: str) -> io.TextIOWrapper:
         ("ascii", "a → b … ±1 % ✗ •", "a -> b ... +-1 % x *"),
         ("ascii", "🚀", "\\U0001f680"),
         ("utf-8", "\udcff.onnx", "\\udcff.onnx"),  # the byte 0xff in a file's name
+        ("utf-8", "a\x1b[31mb\n\tc\x7f", "a\N{REPLACEMENT CHARACTER}[31mb  c\N{REPLACEMENT CHARACTER}"),
     ],
 )
 def test_what_stands_for_what_an_encoding_lacks(encoding: str, text: str, expected: str) -> None:
     assert shown(text, stream(encoding)) == expected
 
 
-FILES = {"page", "plots", "figures", "svg", "sweepplot", "trace"}  # their text goes to files, which are UTF-8
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("≈1.2 µs × 3 \N{NO-BREAK SPACE}– 模型 🚀", "≈1.2 µs × 3 \N{NO-BREAK SPACE}– 模型 🚀"),
+        ("a\nb\tc", "a\nb\tc"),
+        ("\x00\x07\r\x1b\x85\x9b\ud800\udcff\ufffe\uffff", "\N{REPLACEMENT CHARACTER}" * 10),
+    ],
+)
+def test_printable(text: str, expected: str) -> None:
+    assert printable(text) == expected
+
+
+def test_a_path_that_is_no_text_is_found_again_in_json() -> None:
+    assert encoded("≈\udcff.onnx") == "≈\\udcff.onnx".encode()
+
+
+# Their text goes to files, which are UTF-8.
+FILES = {"page", "figures", "sheet", "copyplot", "sampleplot", "splitplot", "totalplot", "sweepplot", "svg", "trace"}
 
 
 def test_whatever_the_program_prints_has_an_ascii_form() -> None:

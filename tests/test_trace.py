@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ortbench import side
+from ortbench.client import Client, WorkerLost
+from ortbench.plan import Plan
 from ortbench.result import Case, Result, load
 from ortbench.runtime.closeup import close_up
 from ortbench.runtime.fence import READBACK, Fence
@@ -325,7 +329,7 @@ def check_nodes(trace: Trace, process: str, stages: dict[str, Slice]) -> None:
     runs = trace.tracks[process, "profiled runs"]
     assert [it.name for it in runs] == ["profiled run 1", "profiled run 2", "profiled run 3"]
     for run in runs:
-        assert stages["profiled runs"].holds(run)
+        assert stages["profiling nodes" if "profiling nodes" in stages else "profiled runs"].holds(run)
         assert run.start > stages["measuring"].end
     tracks = [name for name in trace.order[process] if name.startswith("nodes on ")]
     nodes = [it for name in tracks for it in trace.tracks[process, name]]
@@ -357,7 +361,7 @@ def test_a_run_on_the_cpu(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert [it.name for it in trace["stages"] if it.depth == 0] == [
         "loading", *(f"preparing {mode}" for mode in modes), "measuring", *(f"checking {mode}" for mode in modes),
-        *(f"close-up of {mode}" for mode in modes), "profiled runs", "profiling nodes",
+        *(f"close-up of {mode}" for mode in modes), "profiling nodes",  # once, for --nodes and the trace
     ]  # fmt: skip
     assert [it.name for it in trace["stages"] if it.parent and it.parent.name == "loading"] == [
         "starting the worker with ONNX Runtime", "loading the EP", "creating the session", "inputs and first run",
@@ -514,6 +518,25 @@ def test_a_crash_after_the_measurement_costs_only_a_part_of_the_trace(library: P
         assert trace.order[trace.process] == ["stages", "mode cpu", *there]
         assert (again.stopped, again.warnings) == (result.stopped, result.warnings)
         assert [case.status for case in again.cases] == ["ok"]
+
+
+def test_one_profile_that_fails_is_missed_in_the_trace_and_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(Client):
+        def __init__(self, plan: Plan) -> None: ...
+
+        def ask(self, do: str, **arguments: Any) -> Any:
+            assert (do, arguments["timeline"]) == ("nodes", True)
+            raise WorkerLost("the worker was ended by SIGABRT")
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(side, "worker_for", Broken)
+    one = side.Side(Plan(str(MODELS / "tiny.onnx"), nodes=True), timeline=Timeline())
+    one.result = replace(result_of(), setup={"first_run_ns": 1000})
+    one.profile_nodes()
+    assert one.timeline is not None
+    assert one.timeline.missing == ["profiled runs: the worker was ended by SIGABRT"]
+    assert [it["code"] for it in one.result.warnings] == ["nodes-failed"]
 
 
 def test_a_mode_that_fails_is_marked_and_the_rest_is_there(library: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from ortbench import __version__
 from ortbench.errors import BAD_INPUT, DONE, INTERRUPTED, OrtbenchError, one_line
-from ortbench.streams import accept_all_characters, flush
+from ortbench.streams import accept_all_characters, flush, without_controls
 
 app = typer.Typer(
     help="What ONNX Runtime's copies cost: a model in several I/O modes, side by side, on any execution provider.",
@@ -75,7 +75,7 @@ def main() -> NoReturn:
     except typer.Exit as error:
         raise SystemExit(error.exit_code) from None
     except OrtbenchError as error:
-        print(f"ortbench: {error}", file=sys.stderr)
+        print(f"ortbench: {without_controls(str(error))}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
     except KeyboardInterrupt:
         print("ortbench: interrupted before anything was measured", file=sys.stderr)

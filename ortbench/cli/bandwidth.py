@@ -40,7 +40,7 @@ def bandwidth(
 ) -> None:
     """Measure how fast an EP's device is copied to and from, over sizes."""
     plan = CopyPlan(
-        target=target_of(ep, ep_library, device, [], [], None, "all", False),
+        target=target_of(ep=ep, ep_library=ep_library, device=device),
         min_bytes=parse_size(min_size, "--min-size"),
         max_bytes=parse_size(max_size, "--max-size"),
         duration_s=duration,

@@ -141,18 +141,19 @@ class _Maker:
     def _plan(self, limits: Limits, live: bool) -> Plan:
         with self._blaming(self._case.where):
             target = target_of(
-                self._ep("ep") or "auto",
-                self._get("ep-library"),
-                self._get("device"),
-                self._get("ep-option", ()),
-                self._get("session-config", ()),
-                self._get("threads"),
-                self._get("opt-level", Target.opt_level),
-                self._get("require-placement", False),
-                self._get("dynamic-outputs", False),
-                self._get("external"),
-                self._get("cuda-graph", False),
-                self._get("stream"),
+                ep=self._ep("ep") or Target.ep,
+                ep_library=self._get("ep-library"),
+                device=self._get("device"),
+                ep_option=self._get("ep-option", ()),
+                session_config=self._get("session-config", ()),
+                threads=self._get("threads"),
+                opt_level=self._get("opt-level", Target.opt_level),
+                require_placement=self._get("require-placement", False),
+                dynamic_outputs=self._get("dynamic-outputs", False),
+                external=self._get("external"),
+                cuda_graph=self._get("cuda-graph", False),
+                stream=self._get("stream"),
+                engine_cache=self._get("engine-cache"),
             )
             inputs = inputs_of(
                 self._get("input"),

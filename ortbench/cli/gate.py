@@ -21,6 +21,7 @@ from ortbench.cli.options import (
     Device,
     Dim,
     DynamicOutputs,
+    EngineCache,
     Ep,
     EpLibrary,
     EpOption,
@@ -137,6 +138,7 @@ def gate(
     duration: Annotated[
         float, typer.Option("--duration", metavar="SECONDS", help="Live: longest measurement of each mode, both sides.")
     ] = LIVE_DURATION_S,
+    engine_cache: EngineCache = None,
     session_config: SessionConfig = [],  # noqa: B006
     threads: Threads = None,
     opt_level: OptLevel = "all",
@@ -185,22 +187,14 @@ def gate(
         raise BadInput("name a result file, or for a live gate a --model")
     if baseline is not None:
         raise BadInput("a live gate measures its baseline itself: leave --baseline out or name a result file")
+    target = target_of(
+        ep=ep, ep_library=ep_library, device=device, ep_option=ep_option, session_config=session_config,
+        threads=threads, opt_level=opt_level, require_placement=require_placement, dynamic_outputs=dynamic_outputs,
+        external=external, cuda_graph=cuda_graph, stream=stream, engine_cache=engine_cache,
+    )  # fmt: skip
     plan = Plan(
         model=model,
-        target=target_of(
-            ep,
-            ep_library,
-            device,
-            ep_option,
-            session_config,
-            threads,
-            opt_level,
-            require_placement,
-            dynamic_outputs,
-            external,
-            cuda_graph,
-            stream,
-        ),
+        target=target,
         inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
         modes=modes_needed(mode, added, limits),
         loop=live_loop(warmup, depth, duration, limits),
@@ -227,7 +221,7 @@ def gate(
 _LIVE_ONLY = (
     "ep", "ep_library", "ep_option", "device", "pinned", "async_runs", "input", "expect", "shape", "dim", "range_", "seed",
     "rtol", "atol", "warmup", "duration", "depth", "session_config", "threads", "opt_level", "require_placement",
-    "dynamic_outputs", "external", "cuda_graph", "stream", "timeout", "out",
+    "dynamic_outputs", "external", "cuda_graph", "stream", "engine_cache", "timeout", "out",
 )  # fmt: skip
 
 

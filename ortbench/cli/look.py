@@ -9,6 +9,7 @@ import typer
 from ortbench.cli.options import (
     Device,
     Dim,
+    EngineCache,
     EpLibrary,
     EpOption,
     JsonOut,
@@ -16,10 +17,11 @@ from ortbench.cli.options import (
     OptLevel,
     SessionConfig,
     Shape,
+    target_of,
 )
 from ortbench.cli.writing import write_json
 from ortbench.errors import BadInput, BenchmarkFailed, Unsupported
-from ortbench.plan import Inputs, Plan, Target, check, check_library, parse_dims, parse_pairs, parse_shapes
+from ortbench.plan import Inputs, Plan, Target, check, check_library, parse_dims, parse_shapes
 
 
 def devices(ep_library: EpLibrary = None, json_out: JsonOut = None) -> None:
@@ -44,6 +46,7 @@ def inspect(
     device: Device = None,
     shape: Shape = [],  # noqa: B006
     dim: Dim = [],  # noqa: B006
+    engine_cache: EngineCache = None,
     session_config: SessionConfig = [],  # noqa: B006
     opt_level: OptLevel = "all",
     json_out: JsonOut = None,
@@ -55,16 +58,13 @@ def inspect(
     from dataclasses import asdict
 
     placed = ep is not None or ep_library is not None
-    if not placed and (ep_option or session_config or device is not None):
-        raise BadInput("--ep-option, --session-config and --device say how to place a model: give --ep too")
-    target = Target(
-        ep=ep or "auto",
-        library=ep_library,
-        device=device,
-        options=parse_pairs(ep_option, "--ep-option"),
-        session_config=parse_pairs(session_config, "--session-config"),
-        opt_level=opt_level,
-    )
+    if not placed and (ep_option or session_config or device is not None or engine_cache is not None):
+        options = "--ep-option, --session-config, --device and --engine-cache"
+        raise BadInput(f"{options} say how to place a model: give --ep too")
+    target = target_of(
+        ep=ep or Target.ep, ep_library=ep_library, device=device, ep_option=ep_option, session_config=session_config,
+        opt_level=opt_level, engine_cache=engine_cache,
+    )  # fmt: skip
     inputs = Inputs(shapes=parse_shapes(shape), dims=parse_dims(dim))
     check(Plan(model=model, target=target, inputs=inputs))
     found = _ask_worker("inspect", 600.0, model=model, target=asdict(target) if placed else None, inputs=asdict(inputs))

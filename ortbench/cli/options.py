@@ -98,6 +98,10 @@ Atol = Annotated[
 Warmup = Annotated[
     int | None, typer.Option("--warmup", metavar="N", help="Runs of each mode before measuring. Default: 0.5 s.")
 ]
+EngineCache = Annotated[
+    str | None,
+    typer.Option("--engine-cache", metavar="DIR", help="Where TensorRT EPs keep their engines between sessions."),
+]
 SessionConfig = Annotated[
     list[str],
     typer.Option("--session-config", metavar="K=V", help="An entry of the session's configuration; repeatable."),
@@ -237,20 +241,24 @@ def limits_of(
 
 
 def target_of(
-    ep: str,
-    ep_library: str | None,
-    device: int | None,
-    ep_option: Sequence[str],
-    session_config: Sequence[str],
-    threads: int | None,
-    opt_level: str,
-    require_placement: bool,
+    *,
+    ep: str = Target.ep,
+    ep_library: str | None = None,
+    device: int | None = None,
+    ep_option: Sequence[str] = (),
+    session_config: Sequence[str] = (),
+    threads: int | None = None,
+    opt_level: str = Target.opt_level,
+    require_placement: bool = False,
     dynamic_outputs: bool = False,
     external: str | None = None,
     cuda_graph: bool = False,
     stream: str | None = None,
+    engine_cache: str | None = None,
 ) -> Target:
-    """The target that options describe. An EP that is a path is a plugin EP's library.
+    """The target that options describe, by their names; what a command has not got is left out.
+
+    An EP that is a path is a plugin EP's library.
 
     Raises:
         BadInput: options that are not K=V, or a library named twice.
@@ -272,6 +280,7 @@ def target_of(
         external=external,
         cuda_graph=cuda_graph,
         stream=stream,
+        engine_cache=engine_cache,
     )
 
 
@@ -339,7 +348,7 @@ class Baseline:
         """The baseline's plan.
 
         Options that are given replace the candidate's; an empty one (``--baseline-ep-option ""``) leaves none. Another
-        EP starts without the candidate's EP options, device and library.
+        EP starts without the candidate's EP options, device, library and engine cache.
 
         Raises:
             BadInput: options that are not K=V, or an interpreter that is not there.
@@ -349,7 +358,7 @@ class Baseline:
             ep, library = self.ep or "auto", self.ep_library
             if is_library(ep):
                 ep, library = "auto", ep
-            target = replace(target, ep=ep, library=library, device=None, options={})
+            target = replace(target, ep=ep, library=library, device=None, options={}, engine_cache=None)
         if self.ep_option:
             target = replace(target, options=parse_pairs(filter(None, self.ep_option), "--baseline-ep-option"))
         if self.session_config:

@@ -20,6 +20,7 @@ from ortbench.cli.options import (
     Device,
     Dim,
     DynamicOutputs,
+    EngineCache,
     Ep,
     EpLibrary,
     EpOption,
@@ -87,6 +88,7 @@ def profile(
         int | None,
         typer.Option("--iterations", metavar="N", help="Runs of each phase. Default: a second's worth, 3 to 20."),
     ] = None,
+    engine_cache: EngineCache = None,
     session_config: SessionConfig = [],  # noqa: B006
     threads: Threads = None,
     opt_level: OptLevel = "all",
@@ -105,22 +107,14 @@ def profile(
     quiet: Quiet = False,
 ) -> None:
     """Run a short session made for a timeline, under Nsight Systems where it is installed."""
+    target = target_of(
+        ep=ep, ep_library=ep_library, device=device, ep_option=ep_option, session_config=session_config,
+        threads=threads, opt_level=opt_level, require_placement=require_placement, dynamic_outputs=dynamic_outputs,
+        external=external, cuda_graph=cuda_graph, stream=stream, engine_cache=engine_cache,
+    )  # fmt: skip
     plan = Plan(
         model=model,
-        target=target_of(
-            ep,
-            ep_library,
-            device,
-            ep_option,
-            session_config,
-            threads,
-            opt_level,
-            require_placement,
-            dynamic_outputs,
-            external,
-            cuda_graph,
-            stream,
-        ),
+        target=target,
         inputs=inputs_of(input, expect, shape, dim, range_, seed, rtol, atol),
         modes=modes_of(mode, added_modes(depth, pinned, async_runs)),
         loop=Loop(warmup=warmup, iterations=iterations, in_order=True, depth=depth_of(depth)),

@@ -23,6 +23,7 @@ from ortbench.cli.options import (
     Device,
     Dim,
     DynamicOutputs,
+    EngineCache,
     EpLibrary,
     EpOption,
     Expect,
@@ -96,10 +97,7 @@ def run(
         str | None,
         typer.Option("--precision", metavar="P", help="Stop when each median is known this well (95 %). Default: 1%."),
     ] = None,
-    engine_cache: Annotated[
-        str | None,
-        typer.Option("--engine-cache", metavar="DIR", help="Where TensorRT EPs keep their engines between sessions."),
-    ] = None,
+    engine_cache: EngineCache = None,
     session_config: SessionConfig = [],  # noqa: B006
     threads: Threads = None,
     opt_level: OptLevel = "all",
@@ -161,20 +159,10 @@ def run(
     for name in eps:
         own = options_for(name, eps, ep_option) if len(eps) > 1 else ep_option
         target = target_of(
-            name,
-            ep_library,
-            device,
-            own,
-            session_config,
-            threads,
-            opt_level,
-            require_placement,
-            dynamic_outputs,
-            external,
-            cuda_graph,
-            stream,
-        )
-        target = replace(target, engine_cache=engine_cache)
+            ep=name, ep_library=ep_library, device=device, ep_option=own, session_config=session_config,
+            threads=threads, opt_level=opt_level, require_placement=require_placement, dynamic_outputs=dynamic_outputs,
+            external=external, cuda_graph=cuda_graph, stream=stream, engine_cache=engine_cache,
+        )  # fmt: skip
         modes = modes_of(mode, added_modes(depth, pinned, async_runs))
         plan = Plan(model, target, inputs, modes, loop, timeout, command=command_line(), nodes=nodes)
         plans.append(replace(plan, measure_copies=measure_copies))

@@ -29,7 +29,7 @@ def write(path: str, text: str, option: str) -> None:
     if path == "-":
         streams.flush()
         with suppress(BrokenPipeError):  # comes again when the rest is flushed
-            sys.stdout.buffer.write(text.encode())
+            sys.stdout.buffer.write(streams.encoded(text))
         streams.flush()
         return
     _write_file(path, text, option)
@@ -39,7 +39,7 @@ def write_compressible(path: str, text: str, option: str) -> None:
     """Write a text to a file, compressed by gzip if its name ends in ``.gz``."""
     import gzip
 
-    _write_file(path, gzip.compress(text.encode(), mtime=0) if path.endswith(".gz") else text, option)
+    _write_file(path, gzip.compress(streams.encoded(text), mtime=0) if path.endswith(".gz") else text, option)
 
 
 def _write_file(path: str, content: str | bytes, option: str) -> None:
@@ -48,7 +48,7 @@ def _write_file(path: str, content: str | bytes, option: str) -> None:
     place = Path(path)
     try:
         if _is_special(place):
-            place.write_bytes(content.encode() if isinstance(content, str) else content)
+            place.write_bytes(streams.encoded(content) if isinstance(content, str) else content)
         else:
             write_atomically(place, content)
     except OSError as error:
@@ -110,7 +110,8 @@ def say_failures(result: Result, where: str = "") -> int:
     statuses = [case.status for case in result.cases]
     for case in result.cases:
         if case.status == FAILED:
-            print(f"ortbench: {where}{case.mode} failed: {case.reason}", file=sys.stderr)
+            reason = streams.without_controls(str(case.reason))
+            print(f"ortbench: {where}{case.mode} failed: {reason}", file=sys.stderr)
     if OK not in statuses and FAILED not in statuses:
         print(f"ortbench: {where}nothing was measured: no mode that was asked for is supported", file=sys.stderr)
     return DONE if OK in statuses and FAILED not in statuses else BENCHMARK_FAILED

@@ -1,10 +1,13 @@
-"""The folder in which an EP keeps the engines of one model."""
+"""The folder in which an EP keeps the engines of one model with one set of options."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
+
+import onnxruntime as ort
 
 from ortbench.engines import File, cache_options, is_warm
 from ortbench.errors import BadInput
@@ -19,7 +22,7 @@ def options(model: str, target: Target, ep_name: str) -> dict[str, str]:
     """
     if target.engine_cache is None:
         return dict(target.options)
-    folder = _folder(model, target.engine_cache)
+    folder = _folder(model, target)
     found = cache_options(ep_name, str(folder.absolute()), target.options)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -37,7 +40,7 @@ class Watch:
     """
 
     def __init__(self, model: str, target: Target) -> None:
-        self._folder = None if target.engine_cache is None else _folder(model, target.engine_cache)
+        self._folder = None if target.engine_cache is None else _folder(model, target)
         self._before = self._files()
 
     def found(self) -> dict[str, Any] | None:
@@ -53,9 +56,14 @@ class Watch:
         return frozenset((path.name, state.st_size, state.st_mtime_ns) for path, state in states)
 
 
-def _folder(model: str, cache: str) -> Path:
-    """A model's own, so that another model's engines are not taken for its own; it has its name and its content's hash."""
+def _folder(model: str, target: Target) -> Path:
+    """Its own for each model and all that engines follow from: EPs tell them apart by a part of that alone.
+
+    So neither another model's engine is taken, nor, in a gate of EP options, the other side's.
+    """
     path = Path(model)
     with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return Path(cache) / f"{path.stem}-{digest[:12]}"
+        digest = hashlib.file_digest(file, "sha256")
+    follows_from = [ort.__version__, target.ep, target.options, target.session_config, target.opt_level]
+    digest.update(json.dumps(follows_from, sort_keys=True).encode())
+    return Path(target.engine_cache or "") / f"{path.stem}-{digest.hexdigest()[:12]}"

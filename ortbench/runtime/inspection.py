@@ -13,6 +13,8 @@ from ortbench.runtime import graphs, nodes, profiling, providers, session
 from ortbench.runtime.inputs import resolve_shapes
 from ortbench.runtime.tensors import Array, TensorSpec
 
+_WAYS_OUT = "--shape and --dim change their shapes; ortbench run --nodes takes real ones"
+
 
 def inspect_model(path: str, target: Target | None, request: Inputs) -> dict[str, Any]:
     """Describe a model.
@@ -65,7 +67,7 @@ def _describe(
     data, why = None, None
     if needs_run or not all(map(_is_static, model.outputs)):
         try:
-            data = session.make_data(path, model, request)
+            data = session.make_data(path, model, request, _WAYS_OUT)
         except OrtbenchError as error:  # made-up inputs need not be valid: then some things stay unknown
             why = str(error)
     inputs = [_tensor(spec, shapes[spec.name]) for spec in model.inputs]

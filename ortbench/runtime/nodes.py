@@ -18,7 +18,7 @@ from ortbench.runtime.providers import Provider
 from ortbench.runtime.tensors import Array
 
 
-def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> dict[str, Any]:
+def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tuple[dict[str, Any], Profile]:
     """Profile some runs and say what its nodes and the copies between them take: the key ``nodes`` of a result.
 
     Args:
@@ -26,6 +26,9 @@ def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> dict
         target: the EP and the session.
         request: the inputs.
         runs: how many.
+
+    Returns:
+        That, and the profile that it is of.
 
     Raises:
         OrtbenchError: the model cannot be opened or run, or its profile not be read.
@@ -39,7 +42,7 @@ def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> dict
     del recorder  # and with it the session, before there is another one
     timed = node_times(profile)
     graph, problem = _graph(path, target, provider, content, placed, timed)
-    return nodetimes.summary([duration for _, duration in profile.runs], timed, graph, problem)
+    return nodetimes.summary([duration for _, duration in profile.runs], timed, graph, problem), profile
 
 
 def outline(

@@ -12,7 +12,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,12 @@ class Profile:
 
     runs: list[tuple[int, int]]
     events: list[NodeEvent]
+
+    def last(self, count: int) -> Profile:
+        """The last so many of its runs, or all where there are fewer, numbered from 0."""
+        first = max(0, len(self.runs) - count)
+        events = [replace(event, run=event.run - first) for event in self.events if event.run >= first]
+        return Profile(self.runs[first:], events)
 
 
 def profile_runs(

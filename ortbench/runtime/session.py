@@ -123,6 +123,7 @@ def open_model(
         BadInput: not a model, or options ORT refuses.
         BenchmarkFailed: the EP cannot load or run it.
     """
+    given = target
     capturing = target.cuda_graph and profile_prefix is None and graph_path is None  # a replay shows no nodes
     if capturing and provider.name not in _CAPTURE:
         raise BadInput(f"--cuda-graph: {provider.name} captures no graphs; {', '.join(_CAPTURE)} do")
@@ -134,7 +135,7 @@ def open_model(
     stream = None if target.stream is None else computestream.make(target.stream, provider)
     if stream is not None:
         target = replace(target, options={**stream.options(), **target.options})
-    ep_options = enginecache.options(path, target, provider.name)
+    ep_options = {**enginecache.options(path, given, provider.name), **target.options}
     options = _options(target, provider, ep_options)
     options.enable_mem_pattern = not capturing  # it plans allocations anew, and WebGPU refuses to capture with it
     if profile_prefix is not None:
@@ -144,7 +145,7 @@ def open_model(
         options.optimized_model_filepath = graph_path
         options.add_session_config_entry(_WRITTEN_WEIGHTS, f"{Path(graph_path).name}.weights")
     if content is not None:  # weights in files of their own stay where they are
-        options.add_session_config_entry(_WEIGHTS_FOLDER, str(Path(path).absolute().parent))
+        options.add_session_config_entry(_WEIGHTS_FOLDER, str(Path(path).parent))
     names: list[Any] | None = None
     if provider.ep_device is None and provider.policy is None:
         own = dict(ep_options)
@@ -269,8 +270,16 @@ def make_inputs(
     return input_arrays.make(model.inputs, request, sizes)
 
 
-def make_data(path: str, model: Model, request: Inputs) -> Data:
+_WAYS_OUT = "--shape, --dim, --range change them, --input gives real ones"
+
+
+def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OUT) -> Data:
     """The inputs, and the outputs of a first plain run.
+
+    Args:
+        path, model: what is run.
+        request: the inputs.
+        ways_out: what a user can do where made-up ones are not what the model takes.
 
     Raises:
         BadInput: inputs that do not fit, or that the model refuses.
@@ -285,7 +294,7 @@ def make_data(path: str, model: Model, request: Inputs) -> Data:
     try:
         reference = run_once(model, arrays)
     except Exception as error:
-        raise _run_error(error, request) from None
+        raise _run_error(error, request, ways_out) from None
     took = time.perf_counter_ns() - start
     if expected is not None:
         for spec, got in zip(model.outputs, reference, strict=True):
@@ -302,8 +311,8 @@ def _tf32(provider: Provider) -> str:
     return " (float32 may be computed as TF32: --ep-option use_tf32=0, or --rtol)" if provider.name == CUDA_EP else ""
 
 
-def _run_error(error: Exception, request: Inputs) -> OrtbenchError:
-    hint = "" if request.path else " with made-up inputs (--shape, --dim, --range change them, --input gives real ones)"
+def _run_error(error: Exception, request: Inputs, ways_out: str) -> OrtbenchError:
+    hint = "" if request.path else f" with made-up inputs ({ways_out})"
     if type(error).__name__ == "InvalidArgument":
         return BadInput(f"the model refuses to run{hint}: {ort_text(error)}")
     if "cuDNN is unavailable" in str(error):
