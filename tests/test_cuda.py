@@ -94,7 +94,8 @@ def test_all_modes_give_the_expected_outputs(everything: tuple[dict[str, Any], l
 def test_each_mode_copies_as_it_says(
     mode: str, expected: set[tuple[str, str]], everything: tuple[dict[str, Any], list[Record]]
 ) -> None:
-    seen = during(*everything, mode)
+    # A fence may be reading back a word of four bytes.
+    seen = [record for record in during(*everything, mode) if record.bytes != 4]
     assert copies(seen) == expected
     assert any(record.engine == "compute" for record in seen)
 
@@ -147,7 +148,8 @@ def test_kernels_run_on_a_stream_of_the_users(software_cuda: tuple[str, ...], tm
         result = measure(TINY, *arguments, *option, out=tmp_path / name, prefix=prefix)
         assert cases(result)[RESIDENT]["outputs_match"] is True
         assert result["target"]["stream"] == (option[-1] if option else None)
-        assert len({record.stream for record in during(result, softcuda.records(trace), RESIDENT)}) == 1
+        seen = during(result, softcuda.records(trace), RESIDENT)
+        assert len({record.stream for record in seen if record.engine == "compute"}) == 1
 
 
 def test_dynamic_outputs_are_allocated_on_the_device(software_cuda: tuple[str, ...], tmp_path: Path) -> None:

@@ -317,6 +317,11 @@ def test_a_fence_that_waits_is_taken_though_the_host_is_held_up_in_most_that_it_
     assert Simulator(work, sync_leaves=0, held_up_reading=held_up).prove().kind == SYNCHRONIZE
 
 
+def test_what_noise_may_have_left_is_tried_again() -> None:
+    """Here the first 25 trials have one undisturbed reading, of the idle device: all others seem to leave something."""
+    assert Simulator(MS, run_leaves=0, held_up_reading=all_but_each(28, 150 * US)).prove().kind == RUN
+
+
 def test_work_that_takes_longer_some_times_than_others_is_fenced_by_what_waits() -> None:
     class Uneven(Simulator):
         def launch(self) -> None:
