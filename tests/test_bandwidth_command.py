@@ -13,7 +13,7 @@ import pytest
 
 from ortbench.bandwidth import HOST_ACCESSIBLE, ORDINARY, UPLOAD, Point, Sweep, expected_ns, load
 from ortbench.schedule import dropped
-from tests.conftest import MODELS, Ran, ortbench
+from tests.conftest import MODELS, Ran, ortbench, ortbench_here
 from tests.refdevice import EP_NAME, HONESTY, MEMORIES, Config, Events, Honesty, Trace, late_ns
 from tests.truth import relu_model
 
@@ -177,7 +177,7 @@ def test_an_ep_that_computes_in_host_memory_has_nothing_to_copy_over(tmp_path: P
     ],
 )
 def test_bad_input(words: str, arguments: list[str], tmp_path: Path) -> None:
-    ran = ortbench("bandwidth", *arguments, "--out", tmp_path / "out")
+    ran = ortbench_here("bandwidth", *arguments, "--out", tmp_path / "out")
     assert (ran.code, ran.out) == (2, "")
     assert words in ran.error_line
     assert not list(tmp_path.glob("out/*"))

@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 from ortbench.result import Result, save
-from tests.conftest import MODELS, ROOT, Ran, command, lacking, ortbench
+from tests.conftest import MODELS, ROOT, Ran, command, lacking, ortbench, ortbench_here
 from tests.refdevice import EP_NAME
 from tests.scripted import broken, measured, result_of, steady
 from tests.truth import relu_model
@@ -45,7 +45,7 @@ def scaled(factor: float) -> Result:
     ("factor", "code", "word"), [(1.0, 0, "passed"), (0.8, 0, "passed"), (1.12, 3, "failed"), (1.05, 4, "cannot tell")]
 )
 def test_a_stored_baseline(files: Any, factor: float, code: int, word: str) -> None:
-    ran = ortbench("gate", files("new", scaled(factor)), "--baseline", files("old", scaled(1.0)))
+    ran = ortbench_here("gate", files("new", scaled(factor)), "--baseline", files("old", scaled(1.0)))
     assert (ran.code, ran.err) == (code, "")
     assert f"gate: {word}" in ran.out
     assert "must be at most ×1.05" in ran.out
@@ -53,7 +53,7 @@ def test_a_stored_baseline(files: Any, factor: float, code: int, word: str) -> N
 
 def test_its_json_and_junit_are_written(files: Any, tmp_path: Path) -> None:
     new, old = files("new", scaled(1.2)), files("old", scaled(1.0))
-    ran = ortbench("gate", new, "--baseline", old, "--json", "-", "--junit", tmp_path / "gate.xml")
+    ran = ortbench_here("gate", new, "--baseline", old, "--json", "-", "--junit", tmp_path / "gate.xml")
     data = json.loads(ran.out)
     assert (ran.code, data["exit_code"], data["verdict"]) == (3, 3, "failed")
     (check,) = data["checks"]
@@ -67,25 +67,25 @@ def test_its_json_and_junit_are_written(files: Any, tmp_path: Path) -> None:
 def test_the_job_summary_is_written_where_ci_wants_one(files: Any, tmp_path: Path) -> None:
     summary = tmp_path / "summary.md"
     summary.write_text("before\n")
-    ortbench("gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), GITHUB_STEP_SUMMARY=str(summary))
+    ortbench_here("gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), GITHUB_STEP_SUMMARY=str(summary))
     text = summary.read_text()
     assert text.startswith("before\n")
     assert "# ortbench gate: failed" in text
 
 
 def test_quiet_prints_nothing_and_keeps_the_code(files: Any) -> None:
-    ran = ortbench("gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), "--quiet")
+    ran = ortbench_here("gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), "--quiet")
     assert (ran.code, ran.out, ran.err) == (3, "", "")
 
 
 def test_other_machines_are_not_comparable_unless_forced(files: Any) -> None:
     old = result_of(*scaled(1.0).cases, environment__cpu__model="Another CPU")
     new, baseline = files("new", scaled(1.0)), files("old", old)
-    ran = ortbench("gate", new, "--baseline", baseline)
+    ran = ortbench_here("gate", new, "--baseline", baseline)
     assert ran.code == 5
     assert "CPU: Another CPU and Some CPU" in ran.error_line
     assert "--force" in ran.error_line
-    forced = ortbench("gate", new, "--baseline", baseline, "--force")
+    forced = ortbench_here("gate", new, "--baseline", baseline, "--force")
     assert forced.code == 0
     assert "not comparable, forced" in forced.out
 
@@ -95,7 +95,7 @@ def test_another_schema_is_not_comparable(files: Any) -> None:
     data = json.loads(path.read_text())
     for version in (0, 2):
         path.write_text(json.dumps({**data, "schema_version": version}))
-        ran = ortbench("gate", path, "--baseline", files("old", scaled(1.0)))
+        ran = ortbench_here("gate", path, "--baseline", files("old", scaled(1.0)))
         assert ran.code == 5
         assert f"has schema {version}; this ortbench reads schema 1" in ran.error_line
 
@@ -103,7 +103,7 @@ def test_another_schema_is_not_comparable(files: Any) -> None:
 def test_results_of_the_first_release_are_read() -> None:
     """They have no run_id; the committed reports are such files."""
     folder = ROOT / "reports" / "copy_bound-refdevice"
-    ran = ortbench(
+    ran = ortbench_here(
         "gate", folder, "--baseline", folder, "--max-regression", "40%", "--min-speedup", "device-resident=1"
     )
     assert ran.code == 0, ran.out + ran.err
@@ -111,7 +111,7 @@ def test_results_of_the_first_release_are_read() -> None:
 
 def test_a_failed_case_outweighs_every_verdict(files: Any) -> None:
     new = result_of(*scaled(1.0).cases, broken("device", reason="the driver died"))
-    ran = ortbench("gate", files("new", new), "--baseline", files("old", scaled(1.0)))
+    ran = ortbench_here("gate", files("new", new), "--baseline", files("old", scaled(1.0)))
     assert ran.code == 1
     assert ran.error_line == "candidate: device failed: the driver died"
 
@@ -135,7 +135,7 @@ def test_limits_without_a_baseline(files: Any) -> None:
         (("--require-mode", "host-accessible"), 3),
         (("--require-mode", "device"), 3),
     ]
-    assert [ortbench("gate", path, *limit).code for limit, _ in limits] == [code for _, code in limits]
+    assert [ortbench_here("gate", path, *limit).code for limit, _ in limits] == [code for _, code in limits]
 
 
 BAD: list[tuple[list[str], str]] = [
@@ -164,7 +164,7 @@ BAD: list[tuple[list[str], str]] = [
 @pytest.mark.parametrize(("options", "message"), BAD, ids=[" ".join(options) for options, _ in BAD])
 def test_bad_input_is_one_line(files: Any, options: list[str], message: str) -> None:
     old = str(files("old", scaled(1.0)))
-    ran = ortbench("gate", files("new", scaled(1.0)), *[old if option == "OLD" else option for option in options])
+    ran = ortbench_here("gate", files("new", scaled(1.0)), *[old if option == "OLD" else option for option in options])
     assert ran.code == 2
     assert message in ran.error_line
 
@@ -173,7 +173,7 @@ def test_only_the_modes_that_are_named_are_held_against_the_baseline(files: Any)
     slow = result_of(measured("cpu", total=steady(QUIET)), measured("device", total=steady(2 * x for x in QUIET)))
     old = result_of(measured("cpu", total=steady(QUIET)), measured("device", total=steady(QUIET)))
     new, baseline = files("new", slow), files("old", old)
-    codes = [ortbench("gate", new, "--baseline", baseline, *mode).code for mode in ((), ("--mode", "cpu"))]
+    codes = [ortbench_here("gate", new, "--baseline", baseline, *mode).code for mode in ((), ("--mode", "cpu"))]
     assert codes == [3, 0]
 
 
@@ -296,7 +296,7 @@ def test_a_side_that_fails_is_no_verdict(relu: Path, library: Path, tmp_path: Pa
 
 def test_models_with_other_inputs_are_not_comparable(tmp_path: Path) -> None:
     models = ["--model", MODELS / "tiny.onnx", "--baseline-model", MODELS / "multi_output.onnx", "--ep", "cpu"]
-    ran = ortbench("gate", *models, "--out", tmp_path)
+    ran = ortbench_here("gate", *models, "--out", tmp_path)
     assert ran.code == 5
     assert "the inputs differ" in ran.error_line
     assert list(tmp_path.iterdir()) == []
@@ -314,12 +314,12 @@ def test_models_with_other_outputs_are_compared_with_a_warning(relu: Path, tmp_p
 
 
 def test_a_live_gate_needs_a_model_and_something_to_check(relu: Path) -> None:
-    assert "nothing to check" in ortbench("gate", "--model", relu, "--ep", "cpu").error_line
-    assert "name a result file" in ortbench("gate", "--baseline-ep", "cpu").error_line
-    percentile = ortbench("gate", "--model", relu, "--baseline-model", relu, "--metric", "p99")
+    assert "nothing to check" in ortbench_here("gate", "--model", relu, "--ep", "cpu").error_line
+    assert "name a result file" in ortbench_here("gate", "--baseline-ep", "cpu").error_line
+    percentile = ortbench_here("gate", "--model", relu, "--baseline-model", relu, "--metric", "p99")
     assert percentile.code == 2
     assert "a live gate compares short blocks" in percentile.error_line
-    nowhere = ortbench("gate", "--model", relu, "--baseline-python", "/nowhere/python")
+    nowhere = ortbench_here("gate", "--model", relu, "--baseline-python", "/nowhere/python")
     assert (nowhere.code, nowhere.error_line) == (2, "--baseline-python: no such interpreter: /nowhere/python")
 
 

@@ -17,7 +17,7 @@ from ortbench.activity import DOWNLOAD, KERNEL, UPLOAD, Activity, Moment, measur
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.plan import Plan, check, is_nvidia
 from ortbench.result import Case
-from tests.conftest import MODELS, ROOT, Ran, cases, ortbench
+from tests.conftest import MODELS, ROOT, Ran, cases, ortbench_here
 from tests.cupti import FOLDER
 from tests.refdevice import Config, Trace
 from tests.scripted import measured as measured_case
@@ -135,7 +135,7 @@ def test_which_eps_are_nvidias(name: str, yes: bool) -> None:
 def test_bad_input() -> None:
     with pytest.raises(BadInput, match="looks into runs of cpu and device"):
         check(Plan(str(MODELS / "tiny.onnx"), modes=("device-resident",), measure_copies=True))
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--measure-copies")
+    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "cpu", "--measure-copies")
     assert (ran.code, ran.error_line) == (
         2,
         "--measure-copies is by NVIDIA's CUPTI, which sees nothing of CPUExecutionProvider: leave it out",

@@ -17,7 +17,7 @@ import pytest
 from ortbench.page import build_page
 from ortbench.plots import NARROW, PALETTE, WIDE
 from ortbench.result import Result, load, save
-from tests.conftest import MODELS, ROOT, ortbench
+from tests.conftest import MODELS, ROOT, ortbench, ortbench_here
 from tests.odd import EVIL, ODD, PAGES, SEVERAL, page_of, usual
 from tests.scripted import measured, result_of, steady
 from tests.test_nodes import profiled
@@ -306,7 +306,7 @@ def test_a_report_lies_beside_its_result_and_is_the_same_each_time(saved: Callab
 
 def test_a_report_of_several_is_made_right_here(saved: Callable[[str, Result], Path], tmp_path: Path) -> None:
     folders = saved("one", ODD["nothing"]()), saved("two", ODD["nothing"]())
-    ran = ortbench("report", *folders, cwd=tmp_path, PYTHONPATH=str(ROOT))
+    ran = ortbench_here("report", *folders, cwd=tmp_path, PYTHONPATH=str(ROOT))
     assert (ran.code, ran.out, ran.err) == (0, "Saved in report.html\n", "")
     assert Page((tmp_path / "report.html").read_text()).text("a") == ["one", "two"]
 
@@ -322,7 +322,7 @@ def test_a_report_of_several_is_made_right_here(saved: Callable[[str, Result], P
     ],
 )
 def test_bad_input(arguments: list[object], said: str) -> None:
-    ran = ortbench("report", *arguments)
+    ran = ortbench_here("report", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.error_line
 
@@ -369,7 +369,7 @@ def test_a_run_of_several_eps_leaves_one_page_also_of_what_failed(tmp_path: Path
     ],
 )
 def test_a_run_says_before_it_measures_that_a_page_cannot_be_written(arguments: list[str], said: str) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", *arguments)
+    ran = ortbench_here("run", MODELS / "tiny.onnx", *arguments)
     assert (ran.code, ran.out, ran.error_line) == (2, "", said)
 
 
@@ -389,7 +389,7 @@ def test_a_pipe_gets_the_page_and_stays_a_pipe(saved: Callable[[str, Result], Pa
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
-    assert ortbench("report", saved("one", ODD["nothing"]()), "--html", pipe).code == 0
+    assert ortbench_here("report", saved("one", ODD["nothing"]()), "--html", pipe).code == 0
     assert reader.communicate(timeout=60)[0].startswith("<!DOCTYPE html>")
     assert pipe.is_fifo()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.plan import POLICIES
-from tests.conftest import MODELS, cases, measure, ortbench
+from tests.conftest import MODELS, cases, measure, ortbench_here
 from tests.refdevice import EP_NAME
 from tests.refdevice.refdevice import VENDOR_ID
 
@@ -53,7 +53,7 @@ def test_what_runs_after_the_measurement_chooses_alike(library: Path, tmp_path: 
 
 @pytest.mark.parametrize("arguments", [["--device", 0], ["--ep-option", "a=b"]])
 def test_contradictions(arguments: list[object], tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", *arguments, "--out", tmp_path)
+    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", *arguments, "--out", tmp_path)
     assert ran.code == 2
     said = f"{arguments[0]}: with --ep prefer-gpu ONNX Runtime chooses the EP, so leave it out"
     assert ran.error_line == said
@@ -62,6 +62,6 @@ def test_contradictions(arguments: list[object], tmp_path: Path) -> None:
 def test_a_library_that_does_not_load_is_an_error(tmp_path: Path) -> None:
     broken = tmp_path / "broken.so"
     broken.write_text("")
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", "--ep-library", broken, "--out", tmp_path / "out")
+    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", "--ep-library", broken, "--out", tmp_path / "out")
     assert ran.code == 1
     assert "does not load" in ran.error_line

@@ -13,7 +13,7 @@ import pytest
 
 from ortbench import cli, errors
 from ortbench.plan import MODES
-from tests.conftest import ROOT, lacking, ortbench
+from tests.conftest import ROOT, lacking, ortbench, ortbench_here
 
 README = (ROOT / "README.md").read_text()
 BLOCKS: list[str] = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
@@ -103,14 +103,14 @@ def test_ci_runs_the_two_lines_of_the_readme() -> None:
     [("run", 21), ("report", 1), ("compare", 6), ("gate", 39), ("suite", 8), ("merge", 4), ("bandwidth", 12)],
 )
 def test_every_option_is_in_the_readme(command: str, least: int) -> None:
-    help_text = ortbench(command, "--help", COLUMNS="200").out
+    help_text = ortbench_here(command, "--help", COLUMNS="200").out
     options = set(re.findall(r"^ +(?:-\w, )?(--[a-z][a-z-]+)", help_text, re.MULTILINE)) - {"--help"}
     assert len(options) >= least
     assert {option for option in options if f"`{option}" not in README and f"{option} " not in README} == set()
 
 
 def test_every_command_is_in_the_readme() -> None:
-    names = re.findall(r"^  (\w+)  ", ortbench("--help").out.partition("Commands:")[2], re.MULTILINE)
+    names = re.findall(r"^  (\w+)  ", ortbench_here("--help").out.partition("Commands:")[2], re.MULTILINE)
     assert names == list(cli.COMMANDS)
     assert all(f"ortbench {name} " in README or f"ortbench {name}\n" in README for name in names)
 
