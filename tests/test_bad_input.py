@@ -129,7 +129,19 @@ def test_a_command_or_model_that_is_missing() -> None:
 
 def test_json_to_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     ran = ortbench_here(
-        "run", TINY, "--ep", "cpu", "--iterations", 1, "--out", tmp_path, "--json", tmp_path / "no" / "x", "-q"
+        "run",
+        TINY,
+        "--ep",
+        "cpu",
+        "--iterations",
+        1,
+        "--warmup",
+        1,
+        "--out",
+        tmp_path,
+        "--json",
+        tmp_path / "no" / "x",
+        "-q",
     )
     assert (ran.code, "--json" in ran.error_line) == (2, True)
     assert len(list(tmp_path.glob("*/result.json"))) == 1  # what was measured is kept

@@ -67,7 +67,9 @@ def test_its_json_and_junit_are_written(files: Any, tmp_path: Path) -> None:
 def test_the_job_summary_is_written_where_ci_wants_one(files: Any, tmp_path: Path) -> None:
     summary = tmp_path / "summary.md"
     summary.write_text("before\n")
-    ortbench_here("gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), GITHUB_STEP_SUMMARY=str(summary))
+    ortbench_here(
+        "gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), GITHUB_STEP_SUMMARY=str(summary)
+    )
     text = summary.read_text()
     assert text.startswith("before\n")
     assert "# ortbench gate: failed" in text
@@ -362,7 +364,7 @@ def test_workers_that_are_paused_end_with_a_killed_gate(relu: Path, library: Pat
 
 
 def test_an_ep_may_be_named_by_its_library(relu: Path, library: Path, tmp_path: Path) -> None:
-    ran = ortbench("run", relu, "--ep", library, "--iterations", 1, "--json", "-", "--out", tmp_path)
+    ran = ortbench("run", relu, "--ep", library, "--iterations", 1, "--warmup", 1, "--json", "-", "--out", tmp_path)
     assert json.loads(ran.out)["target"]["ep"] == EP_NAME
     twice = ortbench("run", relu, "--ep", library, "--ep-library", library)
     assert twice.code == 2

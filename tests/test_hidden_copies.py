@@ -267,7 +267,17 @@ def test_ctrl_c_gives_the_pass_up_and_keeps_the_result(library: Path, tmp_path: 
 
 def test_the_cpu_ep_has_times_and_no_copies(tmp_path: Path) -> None:
     result = measure(
-        MODELS / "image_classifier.onnx", "--ep", "cpu", "--nodes", "--mode", "cpu", "--iterations", 2, out=tmp_path
+        MODELS / "image_classifier.onnx",
+        "--ep",
+        "cpu",
+        "--nodes",
+        "--mode",
+        "cpu",
+        "--iterations",
+        2,
+        "--warmup",
+        1,
+        out=tmp_path,
     )
     nodes = result["nodes"]
     assert (nodes["memcpy"], nodes["islands"], nodes["problem"]) == ([], [], None)
@@ -278,7 +288,9 @@ def test_the_cpu_ep_has_times_and_no_copies(tmp_path: Path) -> None:
 
 
 def test_without_the_option_there_is_no_pass(tmp_path: Path) -> None:
-    result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", "--iterations", 1, out=tmp_path)
+    result = measure(
+        MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", "--iterations", 1, "--warmup", 1, out=tmp_path
+    )
     assert result["nodes"] is None
 
 

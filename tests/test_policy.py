@@ -62,6 +62,8 @@ def test_contradictions(arguments: list[object], tmp_path: Path) -> None:
 def test_a_library_that_does_not_load_is_an_error(tmp_path: Path) -> None:
     broken = tmp_path / "broken.so"
     broken.write_text("")
-    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", "--ep-library", broken, "--out", tmp_path / "out")
+    ran = ortbench_here(
+        "run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", "--ep-library", broken, "--out", tmp_path / "out"
+    )
     assert ran.code == 1
     assert "does not load" in ran.error_line

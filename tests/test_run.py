@@ -64,7 +64,7 @@ def test_there_are_nine_light_models() -> None:
 
 
 def test_the_result_has_the_contracts_keys(tmp_path: Path) -> None:
-    result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--iterations", 30, "--seed", 7, out=tmp_path)
+    result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--iterations", 30, "--warmup", 1, "--seed", 7, out=tmp_path)
     assert result["schema_version"] == 1
     assert result["target"]["ep"] == "CPUExecutionProvider"
     assert result["target"]["fence"]["kind"] == "run"
@@ -108,7 +108,9 @@ def test_blocks_alternate_in_an_order_that_the_seed_fixes(tmp_path: Path) -> Non
 
 
 def test_the_folder_holds_result_table_and_csv(tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "multi_output.onnx", "--ep", "cpu", "--iterations", 3, "--out", tmp_path)
+    ran = ortbench(
+        "run", MODELS / "multi_output.onnx", "--ep", "cpu", "--iterations", 3, "--warmup", 1, "--out", tmp_path
+    )
     assert ran.code == 0, ran.err
     (folder,) = tmp_path.iterdir()
     assert sorted(path.name for path in folder.iterdir()) == ["result.json", "table.csv", "table.md"]
@@ -124,13 +126,15 @@ def test_the_folder_holds_result_table_and_csv(tmp_path: Path) -> None:
 
 
 def test_the_report_says_what_the_cpu_ep_means(tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--iterations", 3, "--out", tmp_path)
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--iterations", 3, "--warmup", 1, "--out", tmp_path)
     assert "computes in host memory: nothing is copied to a device" in ran.out
     assert ran.err == ""
 
 
 def test_quiet_prints_nothing_and_writes_the_files(tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--iterations", 1, "--out", tmp_path, "--quiet")
+    ran = ortbench(
+        "run", MODELS / "tiny.onnx", "--ep", "cpu", "--iterations", 1, "--warmup", 1, "--out", tmp_path, "--quiet"
+    )
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     assert len(list(tmp_path.glob("*/table.md"))) == 1
 
@@ -138,7 +142,7 @@ def test_quiet_prints_nothing_and_writes_the_files(tmp_path: Path) -> None:
 def test_shapes_dims_and_ranges_reach_the_model(tmp_path: Path) -> None:
     result = measure(
         MODELS / "transformer_ids.onnx", "--ep", "cpu", "--dim", "batch=3", "--shape", "input_ids:3x5",
-        "--range", "input_ids:7,9", "--iterations", 1, out=tmp_path,
+        "--range", "input_ids:7,9", "--iterations", 1, "--warmup", 1, out=tmp_path,
     )  # fmt: skip
     inputs = {tensor["name"]: tensor for tensor in result["model"]["inputs"]}
     assert [tensor["shape"] for tensor in inputs.values()] == [[3, 5]] * 3
@@ -150,7 +154,7 @@ def test_shapes_dims_and_ranges_reach_the_model(tmp_path: Path) -> None:
 def test_random_ids_stay_inside_the_embedding_table(tmp_path: Path) -> None:
     result = measure(
         MODELS / "transformer_ids.onnx", "--ep", "cpu", "--dim", "batch=8", "--dim", "sequence=64",
-        "--iterations", 1, out=tmp_path,
+        "--iterations", 1, "--warmup", 1, out=tmp_path,
     )  # fmt: skip
     assert result["model"]["inputs"][0]["range"] == [0, 499]
 
@@ -159,7 +163,7 @@ def test_strings_run_in_mode_cpu_and_say_why_not_elsewhere(tmp_path: Path) -> No
     model = tmp_path / "strings.onnx"
     graph = "<ir_version: 8, opset_import: ['' : 17]> g (string[N] s) => (string[N] t) { t = Identity(s) }"
     onnx.save(onnx.parser.parse_model(graph.replace("'", '"')), model)
-    result = measure(model, "--ep", "cpu", "--dim", "N=4", "--iterations", 2, out=tmp_path / "out")
+    result = measure(model, "--ep", "cpu", "--dim", "N=4", "--iterations", 2, "--warmup", 1, out=tmp_path / "out")
     by_mode = cases(result)
     assert by_mode["cpu"]["status"] == "ok"
     for mode in MODES[1:]:
@@ -172,7 +176,7 @@ def test_strings_run_in_mode_cpu_and_say_why_not_elsewhere(tmp_path: Path) -> No
 def test_what_is_not_a_tensor_is_unsupported_with_the_reason(kind: str, tmp_path: Path) -> None:
     model = tmp_path / "model.onnx"
     onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g ({kind} }}'), model)
-    result = measure(model, "--ep", "cpu", "--iterations", 2, out=tmp_path / "out", code=1)
+    result = measure(model, "--ep", "cpu", "--iterations", 2, "--warmup", 1, out=tmp_path / "out", code=1)
     assert [case["status"] for case in result["cases"]] == ["unsupported"] * 4
     assert all("only tensors can be bound" in case["reason"] for case in result["cases"])
 
@@ -182,7 +186,7 @@ def test_every_dtype_goes_through_every_mode(dtype: str, tmp_path: Path) -> None
     model = tmp_path / "model.onnx"
     graph = f'<ir_version: 9, opset_import: ["" : 19]> g ({dtype}[4, 8] x) => ({dtype}[4, 8] y) {{ y = Identity(x) }}'
     onnx.save(onnx.parser.parse_model(graph), model)
-    result = measure(model, "--ep", "cpu", "--iterations", 2, out=tmp_path / "out")
+    result = measure(model, "--ep", "cpu", "--iterations", 2, "--warmup", 1, out=tmp_path / "out")
     assert [(case["status"], case["outputs_match"]) for case in result["cases"]] == [("ok", True)] * 4, result["cases"]
 
 
@@ -190,7 +194,7 @@ def test_outputs_whose_shape_depends_on_the_data(tmp_path: Path) -> None:
     model = tmp_path / "nonzero.onnx"
     graph = '<ir_version: 8, opset_import: ["" : 17]> g (float[6, 4] x) => (int64[2, found] y) { y = NonZero(x) }'
     onnx.save(onnx.parser.parse_model(graph), model)
-    result = measure(model, "--ep", "cpu", "--iterations", 2, out=tmp_path / "out")
+    result = measure(model, "--ep", "cpu", "--iterations", 2, "--warmup", 1, out=tmp_path / "out")
     assert result["model"]["outputs"][0]["shape"] == [2, 24]
     assert [case["status"] for case in result["cases"]] == ["ok"] * 4
 

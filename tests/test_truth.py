@@ -79,7 +79,7 @@ def test_the_fence_is_the_cheapest_that_waits_and_the_result_names_it(
     # Long enough that no noise can hide a run that was not waited for, or be taken for one.
     model = relu_model(tmp_path / "relu.onnx", 1 << 16)
     config = Config(honesty=honesty, compute_us=10_000)
-    code, result, _, errors = run_on_device(library, model, config, tmp_path, "--iterations", 2)
+    code, result, _, errors = run_on_device(library, model, config, tmp_path, "--iterations", 2, "--warmup", 1)
     assert code == 0, errors
     assert result.target["fence"]["kind"] == FENCES[honesty]
     for mode in ("device", "device-resident", "host-accessible"):
@@ -99,7 +99,7 @@ def two_by_two(path: Path) -> Path:
 def test_modes_make_the_copies_that_they_say(honesty: Honesty, library: Path, tmp_path: Path) -> None:
     config = Config(honesty=honesty, compute_us=500, trace=tmp_path / "trace")
     model = two_by_two(tmp_path / "model.onnx")
-    code, result, _, errors = run_on_device(library, model, config, tmp_path, "--iterations", 20)
+    code, result, _, errors = run_on_device(library, model, config, tmp_path, "--iterations", 20, "--warmup", 1)
     assert code == 0, errors
     trace = Trace.read(tmp_path / "trace")
     each_way = sorted([4000, 80000])
@@ -145,7 +145,7 @@ def test_zero_copy_is_not_claimed_where_the_device_copies_after_all(
 ) -> None:
     model = relu_model(tmp_path / "relu.onnx", 1 << 22)
     config = Config(honesty=honesty, ha_copies=True, trace=tmp_path / "trace")
-    code, result, out, errors = run_on_device(library, model, config, tmp_path, "--iterations", 3)
+    code, result, out, errors = run_on_device(library, model, config, tmp_path, "--iterations", 3, "--warmup", 1)
     assert code == 0, errors
     assert case_of(result, "host-accessible").zero_copy["proved"] is False
     assert "host-accessible: zero-copy is not proved" in out
