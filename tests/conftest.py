@@ -26,6 +26,12 @@ from tests.refdevice import build
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "models"
 MODEL_NAMES = sorted(path.stem for path in MODELS.glob("*.onnx"))
+ONCE = (
+    "--iterations",
+    1,
+    "--warmup",
+    1,
+)  # for what a run does besides taking times; it warms up for half a second else
 
 
 # A shell starts what it runs in the background with SIGINT ignored, which programs inherit; tests that press Ctrl-C then

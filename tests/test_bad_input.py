@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.conftest import MODELS, ortbench_here
+from tests.conftest import MODELS, ONCE, ortbench_here
 
 TINY = str(MODELS / "tiny.onnx")
 IDS = str(MODELS / "transformer_ids.onnx")
@@ -128,20 +128,7 @@ def test_a_command_or_model_that_is_missing() -> None:
 
 
 def test_json_to_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    ran = ortbench_here(
-        "run",
-        TINY,
-        "--ep",
-        "cpu",
-        "--iterations",
-        1,
-        "--warmup",
-        1,
-        "--out",
-        tmp_path,
-        "--json",
-        tmp_path / "no" / "x",
-        "-q",
-    )
+    place = tmp_path / "no" / "x"
+    ran = ortbench_here("run", TINY, "--ep", "cpu", *ONCE, "--out", tmp_path, "--json", place, "--quiet")
     assert (ran.code, "--json" in ran.error_line) == (2, True)
     assert len(list(tmp_path.glob("*/result.json"))) == 1  # what was measured is kept

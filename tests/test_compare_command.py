@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ortbench.result import Result, save
-from tests.conftest import MODELS, ROOT, ortbench, ortbench_here
+from tests.conftest import MODELS, ONCE, ROOT, ortbench, ortbench_here
 from tests.refdevice import EP_NAME
 from tests.scripted import measured, result_of, steady
 from tests.truth import relu_model
@@ -159,9 +159,7 @@ def test_eps_side_by_side(library: Path, tmp_path: Path) -> None:
 
 
 def test_an_ep_that_does_not_load_leaves_the_others(tmp_path: Path) -> None:
-    ran = ortbench(
-        "run", MODELS / "tiny.onnx", "--ep", "cpu", "--ep", "cuda", "--iterations", 1, "--warmup", 1, "--out", tmp_path
-    )
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--ep", "cuda", *ONCE, "--out", tmp_path)
     assert ran.code == 1
     assert ran.error_line.startswith("cuda: ")
     assert re.search(r"^cpu +", ran.out, re.MULTILINE)
@@ -171,7 +169,7 @@ def test_an_ep_that_does_not_load_leaves_the_others(tmp_path: Path) -> None:
 
 def test_an_ep_with_nodes_on_the_cpu_where_none_may_be_leaves_the_others(library: Path, tmp_path: Path) -> None:
     ran = ortbench("run", MODELS / "transformer_ids.onnx", "--ep", "cpu", "--ep", library, "--require-placement",
-                   "--mode", "cpu", "--iterations", 1, "--warmup", 1, "--out", tmp_path)  # fmt: skip
+                   "--mode", "cpu", *ONCE, "--out", tmp_path)  # fmt: skip
     assert ran.code == 1
     assert "stay on the CPU" in ran.error_line
     (folder,) = tmp_path.iterdir()
@@ -181,7 +179,7 @@ def test_an_ep_with_nodes_on_the_cpu_where_none_may_be_leaves_the_others(library
 def test_an_ep_with_other_outputs_fails_and_the_others_go_on(library: Path, tmp_path: Path) -> None:
     model = relu_model(tmp_path / "relu.onnx", 1 << 16)
     ran = ortbench("run", model, "--ep", "cpu", "--ep", library, "--ep-option", f"{library}:wrong_run=1+",
-                   "--iterations", 1, "--warmup", 1, "--mode", "cpu", "--out", tmp_path / "out")  # fmt: skip
+                   *ONCE, "--mode", "cpu", "--out", tmp_path / "out")  # fmt: skip
     assert ran.code == 1
     assert f"cpu failed: the outputs of {library.stem} are not those of cpu" in ran.error_line
 

@@ -77,7 +77,7 @@ def test_the_result_and_the_report_say_it(tmp_path: Path) -> None:
 
 
 def test_a_device_cannot_read_numpys_memory(library: Path, tmp_path: Path) -> None:
-    arguments = ["--external", "numpy", "--iterations", 2, "--warmup", 1]
+    arguments = ["--external", "numpy", "--ep-option", "compute_us=100", "--iterations", 2, "--warmup", 1]
     found = cases(measure(MODELS / "tiny.onnx", "--ep-library", library, *arguments, out=tmp_path))
     assert {mode: case["status"] for mode, case in found.items()} == {
         "cpu": "ok", "device": "unsupported", "device-resident": "unsupported", "host-accessible": "ok",

@@ -8,16 +8,17 @@ import pytest
 
 from ortbench.plan import POLICIES
 from tests.conftest import MODELS, cases, measure, ortbench_here
-from tests.refdevice import EP_NAME
+from tests.refdevice import EP_NAME, Config
 from tests.refdevice.refdevice import VENDOR_ID
 
 QUICK = ["--iterations", 2, "--warmup", 1]
+FAST_DEVICE = ("env", *(f"{name}={value}" for name, value in Config(compute_us=100).environ().items()))
 
 
 @pytest.mark.parametrize("policy", ["prefer-gpu", "max-performance"])
 def test_the_reference_device_is_chosen(policy: str, library: Path, tmp_path: Path) -> None:
     arguments = ["--ep", policy, "--ep-library", library, *QUICK]
-    result = measure(MODELS / "tiny.onnx", *arguments, out=tmp_path)
+    result = measure(MODELS / "tiny.onnx", *arguments, out=tmp_path, prefix=FAST_DEVICE)
     target = result["target"]
     assert (target["ep"], target["ep_requested"], target["policy"]) == (EP_NAME, policy, POLICIES[policy])
     assert (target["device"]["type"], target["device"]["vendor_id"]) == ("GPU", VENDOR_ID)
@@ -30,18 +31,22 @@ def test_the_reference_device_is_chosen(policy: str, library: Path, tmp_path: Pa
 
 
 def test_the_cpu_is_chosen_though_there_is_a_gpu(library: Path, tmp_path: Path) -> None:
-    result = measure(MODELS / "tiny.onnx", "--ep", "prefer-cpu", "--ep-library", library, *QUICK, out=tmp_path)
+    result = measure(
+        MODELS / "tiny.onnx", "--ep", "prefer-cpu", "--ep-library", library, "--mode", "cpu", *QUICK, out=tmp_path
+    )
     assert (result["target"]["ep"], result["target"]["memory"]["kind"]) == ("CPUExecutionProvider", "host")
     assert result["target"]["device"]["type"] == "CPU"
 
 
 def test_without_a_gpu_the_cpu_is_what_is_left(tmp_path: Path) -> None:
-    result = measure(MODELS / "tiny.onnx", "--ep", "prefer-npu", *QUICK, out=tmp_path)
+    result = measure(MODELS / "tiny.onnx", "--ep", "prefer-npu", "--mode", "cpu", *QUICK, out=tmp_path)
     assert result["target"]["ep"] == "CPUExecutionProvider"
 
 
 def test_plugin_packages_are_registered_first(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
-    result = measure(MODELS / "tiny.onnx", "--ep", "prefer-gpu", *QUICK, out=tmp_path, prefix=software_gpu)
+    result = measure(
+        MODELS / "tiny.onnx", "--ep", "prefer-gpu", "--mode", "cpu", *QUICK, out=tmp_path, prefix=software_gpu
+    )
     assert (result["target"]["ep"], result["target"]["device"]["vendor_id"]) == ("WebGpuExecutionProvider", 0x1002)
 
 

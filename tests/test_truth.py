@@ -58,7 +58,10 @@ def test_every_median_agrees_with_the_devices_trace(
         # A waiting host that sleeps comes back tens of microseconds late; that is its own time, not the device's.
         config = Config(honesty=honesty, compute_us=compute_us, trace=folder / "trace", spin_us=1e6)
         folder.mkdir()
-        code, result, _, errors = run_on_device(library, model, config, folder, "--iterations", 9, "--warmup", 2)
+        # A hundredth of long work is more than what noise adds to one sample in three.
+        iterations = 9 if compute_us < 20_000 else 3
+        arguments = ("--iterations", iterations, "--warmup", 2)
+        code, result, _, errors = run_on_device(library, model, config, folder, *arguments)
         assert code == 0, errors
         found = checks(result, Trace.read(folder / "trace"))
         assert {(check.mode, check.phase) for check in found} == {
@@ -78,7 +81,7 @@ def test_the_fence_is_the_cheapest_that_waits_and_the_result_names_it(
 ) -> None:
     # Long enough that no noise can hide a run that was not waited for, or be taken for one.
     model = relu_model(tmp_path / "relu.onnx", 1 << 16)
-    config = Config(honesty=honesty, compute_us=10_000)
+    config = Config(honesty=honesty, compute_us=4_000)
     code, result, _, errors = run_on_device(library, model, config, tmp_path, "--iterations", 2, "--warmup", 1)
     assert code == 0, errors
     assert result.target["fence"]["kind"] == FENCES[honesty]
@@ -145,7 +148,9 @@ def test_zero_copy_is_not_claimed_where_the_device_copies_after_all(
 ) -> None:
     model = relu_model(tmp_path / "relu.onnx", 1 << 22)
     config = Config(honesty=honesty, ha_copies=True, trace=tmp_path / "trace")
-    code, result, out, errors = run_on_device(library, model, config, tmp_path, "--iterations", 3, "--warmup", 1)
+    code, result, out, errors = run_on_device(
+        library, model, config, tmp_path, "--iterations", 3, "--warmup", 1, "--mode", "host-accessible"
+    )
     assert code == 0, errors
     assert case_of(result, "host-accessible").zero_copy["proved"] is False
     assert "host-accessible: zero-copy is not proved" in out
@@ -248,14 +253,18 @@ def test_a_failure_costs_its_mode_and_no_other(
 
 
 def test_the_published_sample_comes_out(library: Path, tmp_path: Path) -> None:
-    """2.1 ms each way, 100 runs: 420 ms of copies with CPU tensors, 4.2 ms in all when copied once."""
+    """2.1 ms each way, 100 runs: 420 ms of copies with CPU tensors, 4.2 ms in all when copied once.
+
+    The 100 are what the report multiplies medians by; how many were measured for them does not matter.
+    """
     model = relu_model(tmp_path / "relu.onnx", 1 << 16)
     each_way = {"upload_latency_us": 2100.0, "upload_gbps": 0.0, "download_latency_us": 2100.0, "download_gbps": 0.0}
     for attempt in range(ATTEMPTS):
         folder = tmp_path / str(attempt)
         folder.mkdir()
         config = Config(compute_us=3000, spin_us=1e6, **each_way)  # type: ignore[arg-type]
-        code, result, out, errors = run_on_device(library, model, config, folder, "--iterations", 100)
+        arguments = ("--mode", "cpu", "--mode", "device-resident", "--iterations", 20, "--warmup", 2)
+        code, result, out, errors = run_on_device(library, model, config, folder, *arguments)
         assert code == 0, errors
         sentence = re.search(r"over 100 runs ≈(\d+) ms of copies with CPU tensors against ([\d.]+) ms when copied", out)
         assert sentence, out
