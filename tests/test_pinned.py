@@ -79,7 +79,7 @@ def test_gate_and_suite_take_it(library: Path, tmp_path: Path) -> None:
     model = MODELS / "tiny.onnx"
     live = ortbench(
         "gate", "--model", model, "--ep-library", library, "--min-speedup", "device-pinned=0.01",
-        "--mode", "cpu", "--duration", 0.3, "--warmup", 1, *FAST, "--out", tmp_path / "gate", "--quiet",
+        "--mode", "cpu", "--duration", 5, "--warmup", 1, *FAST, "--out", tmp_path / "gate", "--quiet",
     )  # fmt: skip
     assert live.code == 0, live.err
     file = tmp_path / "s.toml"

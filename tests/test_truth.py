@@ -38,12 +38,12 @@ def case_of(result: Result, mode: str) -> Any:
 
 
 # All points where all is waited for and where nothing is, the two ends of honesty; of the kinds between them the smallest
-# and the largest. reports/truth.md has the whole grid.
+# and one of the large ones. reports/truth.md has the whole grid.
 POINTS = [
     (honesty, size, compute_us)
     for honesty in HONESTY
     for size, compute_us in SIZES_AND_COMPUTE_US
-    if honesty in (HONESTY[0], HONESTY[-1]) or (size, compute_us) in (SIZES_AND_COMPUTE_US[0], SIZES_AND_COMPUTE_US[-1])
+    if honesty in (HONESTY[0], HONESTY[-1]) or (size, compute_us) in (SIZES_AND_COMPUTE_US[0], SIZES_AND_COMPUTE_US[-2])
 ]
 
 

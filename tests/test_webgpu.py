@@ -108,7 +108,7 @@ call, a, b = mode.phases()["total"]
 
 def readback_after(runs):
     best = None
-    for _ in range(5):
+    for _ in range(3):
         for _ in range(runs):
             call(a, b)
         start = time.perf_counter_ns()
@@ -120,17 +120,17 @@ def readback_after(runs):
 start = time.perf_counter_ns()
 call(a, b)
 one_run = time.perf_counter_ns() - start
-print(json.dumps({"one_run": one_run, "after_1": readback_after(1), "after_10": readback_after(10)}))
+print(json.dumps({"one_run": one_run, "after_1": readback_after(1), "after_5": readback_after(5)}))
 """
 
 
 def test_nothing_is_left_to_wait_for_after_fenced_runs(software_gpu: tuple[str, ...]) -> None:
-    """A readback after ten runs takes no longer than after one: the queue is empty when the clock is read.
+    """A readback after five runs takes no longer than after one: the queue is empty when the clock is read.
 
-    This compares durations of one process with a wide margin: an unfenced run leaves ten runs (over 500 ms here) to
+    This compares durations of one process with a wide margin: an unfenced run leaves five runs (over 250 ms here) to
     the readback, a fenced one well under a tenth of a run.
     """
     line = [*software_gpu, sys.executable, "-c", _READBACKS, str(MODELS / "compute_bound.onnx")]
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)
     times: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert times["after_10"] - times["after_1"] < times["one_run"], times
+    assert times["after_5"] - times["after_1"] < times["one_run"], times
