@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import json
 import os
 import signal
@@ -12,9 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
+from unittest.mock import patch
 
 import pytest
 
+from ortbench import cli
 from tests import nvtx, softcuda
 from tests.compiling import BuildError
 from tests.refdevice import build
@@ -22,6 +26,12 @@ from tests.refdevice import build
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "models"
 MODEL_NAMES = sorted(path.stem for path in MODELS.glob("*.onnx"))
+ONCE = (
+    "--iterations",
+    1,
+    "--warmup",
+    1,
+)  # for what a run does besides taking times; it warms up for half a second else
 
 
 # A shell starts what it runs in the background with SIGINT ignored, which programs inherit; tests that press Ctrl-C then
@@ -69,6 +79,29 @@ def ortbench(
         timeout=300,
     )
     return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def ortbench_here(*arguments: object, cwd: Path = ROOT, **environment: str) -> Ran:
+    """The same inside this process, without the third of a second and more that a process takes to load the program.
+
+    For what a command says and saves. What depends on a process of its own (streams and their encoding, signals, what is
+    loaded when) is for `ortbench`. Workers are processes of their own here too.
+    """
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with (
+        contextlib.chdir(cwd),
+        patch.dict(os.environ, environment),
+        patch.object(sys, "argv", ["ortbench", *map(str, arguments)]),
+        patch.object(cli.app, "registered_commands", []),  # as in a new process: the program adds what was typed
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.raises(SystemExit) as ended,
+    ):
+        cli.main()
+    assert isinstance(ended.value.code, int)
+    for stream in (out, err):
+        stream.seek(0)
+    return Ran(ended.value.code, out.read(), err.read())
 
 
 def measure(*arguments: object, out: Path, prefix: Sequence[str] = (), code: int = 0) -> dict[str, Any]:

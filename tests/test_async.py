@@ -36,7 +36,7 @@ def inferences(result: Result, mode: str, trace: Trace, per_call: int) -> list[E
 
 
 def test_only_the_option_lets_runs_overlap(library: Path, tmp_path: Path) -> None:
-    config = Config(honesty="async-wait", compute_us=3000, trace=tmp_path / "trace")
+    config = Config(honesty="async-wait", compute_us=1000, trace=tmp_path / "trace")
     model = relu_model(tmp_path / "relu.onnx", 1 << 12)
     arguments = ["--mode", "device-resident", "--mode", ASYNC, "--iterations", 4, "--warmup", 1]
     code, result, _, errors = run_on_device(library, model, config, tmp_path, *arguments)
@@ -58,7 +58,8 @@ def test_only_the_option_lets_runs_overlap(library: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("honesty", ["sync", "async"])
 def test_it_works_whatever_a_run_waits_for(honesty: str, library: Path, tmp_path: Path) -> None:
-    arguments = ["--ep-library", library, "--ep-option", f"honesty={honesty}", "--async-runs", "--mode", "cpu"]
+    arguments = ["--ep-library", library, "--ep-option", f"honesty={honesty}", "--ep-option", "compute_us=100",
+                 "--async-runs", "--mode", "cpu"]  # fmt: skip
     found = cases(measure(MODELS / "tiny.onnx", *arguments, "--iterations", 2, "--warmup", 1, out=tmp_path))
     assert list(found) == ["cpu", ASYNC]
     assert (found[ASYNC]["status"], found[ASYNC]["outputs_match"]) == ("ok", True)
@@ -74,7 +75,16 @@ def test_on_webgpu(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
 
 
 def test_a_wrong_output_in_a_burst_is_found(library: Path, tmp_path: Path) -> None:
-    arguments = ["--ep-library", library, "--ep-option", "wrong_run=2+", "--mode", ASYNC]
+    arguments = [
+        "--ep-library",
+        library,
+        "--ep-option",
+        "wrong_run=2+",
+        "--ep-option",
+        "compute_us=100",
+        "--mode",
+        ASYNC,
+    ]
     found = cases(measure(MODELS / "tiny.onnx", *arguments, "--iterations", 2, "--warmup", 1, out=tmp_path, code=1))
     assert (found[ASYNC]["status"], found[ASYNC]["outputs_match"]) == ("failed", False)
 

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.conftest import MODELS, ROOT, lacking, ortbench
+from tests.conftest import MODELS, ONCE, ROOT, lacking, ortbench, ortbench_here
 
 TINY = str(MODELS / "tiny.onnx")
 IDS = str(MODELS / "transformer_ids.onnx")
@@ -20,7 +20,7 @@ IDS = str(MODELS / "transformer_ids.onnx")
 
 def check(code: int, words: str, *arguments: object, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    ran = ortbench("run", *arguments, "--out", out)
+    ran = ortbench_here("run", *arguments, "--out", out)
     assert ran.code == code, ran.err
     assert words in ran.error_line
     assert ran.out == ""
@@ -151,9 +151,9 @@ def test_all_that_is_written_may_go_to_a_path_that_is_no_text(odd_folder: Path) 
 
 def test_an_out_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    ran = ortbench("run", TINY, "--out", tmp_path / "file")
+    ran = ortbench_here("run", TINY, "--out", tmp_path / "file")
     assert (ran.code, "is not a folder" in ran.error_line) == (2, True)
-    ran = ortbench("run", TINY, "--out", "/proc/nowhere")
+    ran = ortbench_here("run", TINY, "--out", "/proc/nowhere")
     assert (ran.code, "cannot be written" in ran.error_line) == (2, True)
 
 
@@ -180,14 +180,13 @@ def test_a_run_that_fails_inside_the_model_is_a_failure_not_bad_usage(tmp_path: 
 
 
 def test_a_command_or_model_that_is_missing() -> None:
-    assert ortbench("nonsense").code == 2
-    assert ortbench("run").code == 2
-    assert "Missing argument 'MODEL'" in ortbench("run").error_line
+    assert ortbench_here("nonsense").code == 2
+    assert ortbench_here("run").code == 2
+    assert "Missing argument 'MODEL'" in ortbench_here("run").error_line
 
 
 def test_json_to_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    ran = ortbench(
-        "run", TINY, "--ep", "cpu", "--iterations", 1, "--out", tmp_path, "--json", tmp_path / "no" / "x", "-q"
-    )
+    place = tmp_path / "no" / "x"
+    ran = ortbench_here("run", TINY, "--ep", "cpu", *ONCE, "--out", tmp_path, "--json", place, "--quiet")
     assert (ran.code, "--json" in ran.error_line) == (2, True)
     assert len(list(tmp_path.glob("*/result.json"))) == 1  # what was measured is kept

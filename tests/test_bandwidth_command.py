@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from ortbench.bandwidth import HOST_ACCESSIBLE, ORDINARY, UPLOAD, Point, Sweep, expected_ns, load
 from ortbench.schedule import dropped
-from tests.conftest import MODELS, Ran, ortbench
+from tests.conftest import MODELS, Ran, ortbench, ortbench_here
 from tests.refdevice import EP_NAME, HONESTY, MEMORIES, Config, Events, Honesty, Trace, late_ns
 from tests.truth import relu_model
 
@@ -181,7 +182,7 @@ def test_an_ep_that_computes_in_host_memory_has_nothing_to_copy_over(tmp_path: P
     ],
 )
 def test_bad_input(words: str, arguments: list[str], tmp_path: Path) -> None:
-    ran = ortbench("bandwidth", *arguments, "--out", tmp_path / "out")
+    ran = ortbench_here("bandwidth", *arguments, "--out", tmp_path / "out")
     assert (ran.code, ran.out) == (2, "")
     assert words in ran.error_line
     assert not list(tmp_path.glob("out/*"))
@@ -264,6 +265,14 @@ def test_a_lost_worker_ends_the_sweep_and_what_was_measured_is_kept(library: Pat
 # What `run` makes of it
 
 
+@pytest.fixture(scope="module")
+def swept(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a sweep; tests must leave it as it is."""
+    out = tmp_path_factory.mktemp("swept")
+    measured_sweep(library, out, *SMALL)
+    return out
+
+
 def run(library: Path, model: Path, out: Path, *arguments: object) -> Ran:
     loop = ("--mode", "cpu", "--mode", "device", "--mode", "device-resident", "--iterations", 5, "--warmup", 1)
     line = ("run", model, "--ep-library", library, "--out", out, *loop, *arguments)
@@ -276,19 +285,21 @@ def result_in(out: Path) -> dict[str, Any]:
     return found
 
 
-def test_a_run_says_how_near_to_the_link_its_copies_are(library: Path, tmp_path: Path) -> None:
+def test_a_run_says_how_near_to_the_link_its_copies_are(swept: Path, library: Path, tmp_path: Path) -> None:
     model = relu_model(tmp_path / "relu.onnx", 64_000)
     assert run(library, model, tmp_path / "without").code == 0
     assert result_in(tmp_path / "without")["link"] is None
 
     out = tmp_path / "with"
-    found = measured_sweep(library, out, *SMALL)
+    shutil.copytree(swept, out)
+    (path,) = out.glob("*/bandwidth.json")
+    found = load(path)
     ran = run(library, model, out)
     assert ran.code == 0, ran.err
     assert "• Uploads of 64.0 kB run at " in ran.out
     result = result_in(out)
     link = result["link"]
-    assert Path(link["from"]) == next(out.glob("*/bandwidth.json"))
+    assert Path(link["from"]) == path
     device = next(case for case in result["cases"] if case["mode"] == "device")
     for way in ("upload", "download"):
         curve = found.curve(way, ORDINARY)
@@ -300,10 +311,9 @@ def test_a_run_says_how_near_to_the_link_its_copies_are(library: Path, tmp_path:
         assert share["of_peak"] == pytest.approx(64_000 / took / peak.gbps, abs=1e-4)
 
 
-def test_a_sweep_can_be_named_and_must_fit(library: Path, tmp_path: Path) -> None:
+def test_a_sweep_can_be_named_and_must_fit(swept: Path, library: Path, tmp_path: Path) -> None:
     model = relu_model(tmp_path / "relu.onnx", 64_000)
-    measured_sweep(library, tmp_path / "sweeps", *SMALL)
-    (path,) = tmp_path.glob("sweeps/*/bandwidth.json")
+    (path,) = swept.glob("*/bandwidth.json")
     named = run(library, model, tmp_path / "out", "--bandwidth", path.parent)
     assert named.code == 0, named.err
     assert result_in(tmp_path / "out")["link"]["from"] == str(path)
@@ -312,7 +322,7 @@ def test_a_sweep_can_be_named_and_must_fit(library: Path, tmp_path: Path) -> Non
         (["--ep", "cpu"], f"--bandwidth {path} does not fit this run: EP: {EP_NAME} and CPUExecutionProvider"),
         (["--ep-library", library, "--bandwidth", tmp_path / "nowhere"], "--bandwidth: no such file or folder"),
     ):
-        ran = ortbench("run", MODELS / "tiny.onnx", "--bandwidth", path, *arguments, "--out", tmp_path / "none")
+        ran = ortbench_here("run", MODELS / "tiny.onnx", "--bandwidth", path, *arguments, "--out", tmp_path / "none")
         assert ran.code == 2
         assert ran.error_line.startswith(words)
         assert not list(tmp_path.glob("none/*"))

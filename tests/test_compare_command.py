@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ortbench.result import Result, save
-from tests.conftest import MODELS, ROOT, ortbench
+from tests.conftest import MODELS, ONCE, ROOT, ortbench, ortbench_here
 from tests.refdevice import EP_NAME
 from tests.scripted import measured, result_of, steady
 from tests.truth import relu_model
@@ -46,7 +46,7 @@ def verdicts(out: str) -> list[str]:
 
 
 def test_two_results(files: Any) -> None:
-    ran = ortbench("compare", *files(old=at(1.0), new=at(1.2)))
+    ran = ortbench_here("compare", *files(old=at(1.0), new=at(1.2)))
     assert (ran.code, ran.err) == (0, "")
     rows = [line.split() for line in ran.out.splitlines() if line.startswith(("cpu ", "device "))]
     assert [row[:2] for row in rows] == [["cpu", "total"], ["device", "upload"], ["device", "total"]]
@@ -57,13 +57,14 @@ def test_two_results(files: Any) -> None:
 def test_the_words(files: Any) -> None:
     results = files(a=at(1.0), same=at(1.0), slower=at(1.5), faster=at(0.5), near=at(1.015))
     found = [
-        verdicts(ortbench("compare", results[0], other, "--mode", "cpu", "--same", "2.5%").out) for other in results[1:]
+        verdicts(ortbench_here("compare", results[0], other, "--mode", "cpu", "--same", "2.5%").out)
+        for other in results[1:]
     ]
     assert found == [["same"], ["slower"], ["faster"], ["cannot tell"]]
 
 
 def test_a_trend(files: Any) -> None:
-    ran = ortbench("compare", *files(may=at(1.0), june=at(1.1), july=at(1.3)), "--mode", "cpu")
+    ran = ortbench_here("compare", *files(may=at(1.0), june=at(1.1), july=at(1.3)), "--mode", "cpu")
     lines = [line for line in ran.out.splitlines() if re.search(r"(may|june|july) +1\.\d\d", line)]
     assert [line.split()[-2:] for line in lines] == [["–", "–"], ["×1.100", "slower"], ["×1.182", "slower"]]
     assert "×1.300" in lines[2]
@@ -72,39 +73,39 @@ def test_a_trend(files: Any) -> None:
 def test_markdown_json_and_the_job_summary(files: Any, tmp_path: Path) -> None:
     paths = files(old=at(1.0), new=at(1.2))
     summary = tmp_path / "summary.md"
-    ran = ortbench("compare", *paths, "--markdown", "-", GITHUB_STEP_SUMMARY=str(summary))
+    ran = ortbench_here("compare", *paths, "--markdown", "-", GITHUB_STEP_SUMMARY=str(summary))
     assert "| cpu | total | 1000 | 1200 | ×1.200 |" in ran.out
     assert summary.read_text() == ran.out
-    records = json.loads(ortbench("compare", *paths, "--json", "-", "--phase", "upload").out)
+    records = json.loads(ortbench_here("compare", *paths, "--json", "-", "--phase", "upload").out)
     assert [(it["mode"], it["phase"], it["result"], it["median_ns"]) for it in records] == [
         ("device", "upload", "old", 250_062), ("device", "upload", "new", 300_075),
     ]  # fmt: skip
     assert records[1]["vs_first"]["verdict"] == "slower"
-    ortbench("compare", *paths, "--markdown", tmp_path / "c.md", "--json", tmp_path / "c.json")
+    ortbench_here("compare", *paths, "--markdown", tmp_path / "c.md", "--json", tmp_path / "c.json")
     assert (tmp_path / "c.md").read_text() == summary.read_text()
     assert len(json.loads((tmp_path / "c.json").read_text())) == 6
 
 
 def test_what_is_not_comparable_is_refused_unless_forced(files: Any) -> None:
     paths = files(a=at(1.0), b=at(1.0, model__sha256="b" * 64, target__ep="OtherExecutionProvider"))
-    ran = ortbench("compare", *paths)
+    ran = ortbench_here("compare", *paths)
     assert ran.code == 5
     assert "a and b are not comparable: model:" in ran.error_line
     assert "EP: SomeExecutionProvider and OtherExecutionProvider" in ran.error_line
-    forced = ortbench("compare", *paths, "--force")
+    forced = ortbench_here("compare", *paths, "--force")
     assert forced.code == 0
     assert "not comparable, forced: a and b: EP" in forced.out
 
 
 def test_versions_that_differ_are_said(files: Any) -> None:
-    ran = ortbench("compare", *files(a=at(1.0), b=at(1.0, environment__onnxruntime="1.31.0")))
+    ran = ortbench_here("compare", *files(a=at(1.0), b=at(1.0, environment__onnxruntime="1.31.0")))
     assert ran.code == 0
     assert "a → b: ONNX Runtime: 1.28.0 → 1.31.0" in ran.out
 
 
 def test_folders_are_taken_and_tell_results_apart() -> None:
     folder = ROOT / "reports" / "copy_bound-refdevice"
-    ran = ortbench("compare", folder, folder / "result.json", "--mode", "cpu")
+    ran = ortbench_here("compare", folder, folder / "result.json", "--mode", "cpu")
     assert ran.code == 0, ran.err
     assert "1 copy_bound-refdevice" in ran.out
 
@@ -127,7 +128,7 @@ def test_bad_input_is_one_line(files: Any, tmp_path: Path, arguments: list[str],
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "future.json").write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 2}))
     named = {name: str(tmp_path / f"{name}.json") for name in ("a", "broken", "future")}
-    ran = ortbench("compare", *[named.get(argument, argument) for argument in arguments])
+    ran = ortbench_here("compare", *[named.get(argument, argument) for argument in arguments])
     assert ran.code == code
     assert message in ran.error_line
 
@@ -158,7 +159,7 @@ def test_eps_side_by_side(library: Path, tmp_path: Path) -> None:
 
 
 def test_an_ep_that_does_not_load_leaves_the_others(tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--ep", "cuda", "--iterations", 1, "--out", tmp_path)
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--ep", "cuda", *ONCE, "--out", tmp_path)
     assert ran.code == 1
     assert ran.error_line.startswith("cuda: ")
     assert re.search(r"^cpu +", ran.out, re.MULTILINE)
@@ -168,7 +169,7 @@ def test_an_ep_that_does_not_load_leaves_the_others(tmp_path: Path) -> None:
 
 def test_an_ep_with_nodes_on_the_cpu_where_none_may_be_leaves_the_others(library: Path, tmp_path: Path) -> None:
     ran = ortbench("run", MODELS / "transformer_ids.onnx", "--ep", "cpu", "--ep", library, "--require-placement",
-                   "--mode", "cpu", "--iterations", 1, "--out", tmp_path)  # fmt: skip
+                   "--mode", "cpu", *ONCE, "--out", tmp_path)  # fmt: skip
     assert ran.code == 1
     assert "stay on the CPU" in ran.error_line
     (folder,) = tmp_path.iterdir()
@@ -178,7 +179,7 @@ def test_an_ep_with_nodes_on_the_cpu_where_none_may_be_leaves_the_others(library
 def test_an_ep_with_other_outputs_fails_and_the_others_go_on(library: Path, tmp_path: Path) -> None:
     model = relu_model(tmp_path / "relu.onnx", 1 << 16)
     ran = ortbench("run", model, "--ep", "cpu", "--ep", library, "--ep-option", f"{library}:wrong_run=1+",
-                   "--iterations", 1, "--mode", "cpu", "--out", tmp_path / "out")  # fmt: skip
+                   *ONCE, "--mode", "cpu", "--out", tmp_path / "out")  # fmt: skip
     assert ran.code == 1
     assert f"cpu failed: the outputs of {library.stem} are not those of cpu" in ran.error_line
 
@@ -191,6 +192,6 @@ def test_an_ep_with_other_outputs_fails_and_the_others_go_on(library: Path, tmp_
     ],
 )
 def test_options_that_are_for_one_ep(options: list[str], message: str) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", *options)
+    ran = ortbench_here("run", MODELS / "tiny.onnx", *options)
     assert ran.code == 2
     assert message in ran.error_line

@@ -15,14 +15,14 @@ from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.runtime import computestream
 from ortbench.runtime.computestream import ComputeStream
 from ortbench.runtime.providers import Provider
-from tests.conftest import MODELS, ROOT, lacking, ortbench
+from tests.conftest import MODELS, ROOT, lacking, ortbench_here
 
 TAKERS = "CUDAExecutionProvider, NvTensorRTRTXExecutionProvider, TensorrtExecutionProvider do"
 
 
 def test_eps_that_take_none(library: Path, tmp_path: Path) -> None:
     for ep, name in (("cpu", "CPUExecutionProvider"), (library, "RefDeviceExecutionProvider")):
-        ran = ortbench("run", MODELS / "tiny.onnx", "--ep", ep, "--stream", "ort", "--out", tmp_path)
+        ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", ep, "--stream", "ort", "--out", tmp_path)
         assert (ran.code, ran.error_line) == (2, f"--stream: {name} takes no compute stream; {TAKERS}")
 
 
@@ -41,7 +41,7 @@ def test_eps_that_take_none(library: Path, tmp_path: Path) -> None:
     ],
 )
 def test_bad_input(arguments: list[str], message: str, tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", *arguments, "--out", tmp_path)
+    ran = ortbench_here("run", MODELS / "tiny.onnx", *arguments, "--out", tmp_path)
     assert (ran.code, ran.error_line) == (2, message)
 
 

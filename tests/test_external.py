@@ -15,7 +15,7 @@ from ortbench.plan import RESIDENT, Inputs, Target
 from ortbench.runtime import external, modes, providers, session
 from ortbench.runtime.inplace import follows
 from ortbench.runtime.tensors import host_value
-from tests.conftest import MODELS, cases, lacking, measure, ortbench
+from tests.conftest import MODELS, cases, lacking, measure, ortbench, ortbench_here
 
 
 def opened(path: Path, body: str, library: str = "numpy") -> tuple[Any, Any, Any]:
@@ -77,7 +77,7 @@ def test_the_result_and_the_report_say_it(tmp_path: Path) -> None:
 
 
 def test_a_device_cannot_read_numpys_memory(library: Path, tmp_path: Path) -> None:
-    arguments = ["--external", "numpy", "--iterations", 2, "--warmup", 1]
+    arguments = ["--external", "numpy", "--ep-option", "compute_us=100", "--iterations", 2, "--warmup", 1]
     found = cases(measure(MODELS / "tiny.onnx", "--ep-library", library, *arguments, out=tmp_path))
     assert {mode: case["status"] for mode, case in found.items()} == {
         "cpu": "ok", "device": "unsupported", "device-resident": "unsupported", "host-accessible": "ok",
@@ -104,6 +104,6 @@ def test_cupy_is_for_cuda_alone() -> None:
 def test_bad_input(arguments: list[str], message: str, tmp_path: Path) -> None:
     if "cupy" in arguments and importlib.util.find_spec("cupy") is not None:
         lacking("cupy is installed")
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", *arguments, "--out", tmp_path)
+    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "cpu", *arguments, "--out", tmp_path)
     assert ran.code == 2
     assert ran.error_line.startswith(message)

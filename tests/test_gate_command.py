@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import onnx
 import pytest
 
+from ortbench.plan import USUAL_MODES
 from ortbench.result import Result, save
-from tests.conftest import MODELS, ROOT, Ran, command, lacking, ortbench
+from tests.conftest import MODELS, ROOT, Ran, command, lacking, ortbench, ortbench_here
 from tests.refdevice import EP_NAME
 from tests.scripted import broken, measured, result_of, steady
 from tests.truth import relu_model
@@ -45,7 +47,7 @@ def scaled(factor: float) -> Result:
     ("factor", "code", "word"), [(1.0, 0, "passed"), (0.8, 0, "passed"), (1.12, 3, "failed"), (1.05, 4, "cannot tell")]
 )
 def test_a_stored_baseline(files: Any, factor: float, code: int, word: str) -> None:
-    ran = ortbench("gate", files("new", scaled(factor)), "--baseline", files("old", scaled(1.0)))
+    ran = ortbench_here("gate", files("new", scaled(factor)), "--baseline", files("old", scaled(1.0)))
     assert (ran.code, ran.err) == (code, "")
     assert f"gate: {word}" in ran.out
     assert "must be at most ×1.05" in ran.out
@@ -53,7 +55,7 @@ def test_a_stored_baseline(files: Any, factor: float, code: int, word: str) -> N
 
 def test_its_json_and_junit_are_written(files: Any, tmp_path: Path) -> None:
     new, old = files("new", scaled(1.2)), files("old", scaled(1.0))
-    ran = ortbench("gate", new, "--baseline", old, "--json", "-", "--junit", tmp_path / "gate.xml")
+    ran = ortbench_here("gate", new, "--baseline", old, "--json", "-", "--junit", tmp_path / "gate.xml")
     data = json.loads(ran.out)
     assert (ran.code, data["exit_code"], data["verdict"]) == (3, 3, "failed")
     (check,) = data["checks"]
@@ -67,25 +69,27 @@ def test_its_json_and_junit_are_written(files: Any, tmp_path: Path) -> None:
 def test_the_job_summary_is_written_where_ci_wants_one(files: Any, tmp_path: Path) -> None:
     summary = tmp_path / "summary.md"
     summary.write_text("before\n")
-    ortbench("gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), GITHUB_STEP_SUMMARY=str(summary))
+    ortbench_here(
+        "gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), GITHUB_STEP_SUMMARY=str(summary)
+    )
     text = summary.read_text()
     assert text.startswith("before\n")
     assert "# ortbench gate: failed" in text
 
 
 def test_quiet_prints_nothing_and_keeps_the_code(files: Any) -> None:
-    ran = ortbench("gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), "--quiet")
+    ran = ortbench_here("gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), "--quiet")
     assert (ran.code, ran.out, ran.err) == (3, "", "")
 
 
 def test_other_machines_are_not_comparable_unless_forced(files: Any) -> None:
     old = result_of(*scaled(1.0).cases, environment__cpu__model="Another CPU")
     new, baseline = files("new", scaled(1.0)), files("old", old)
-    ran = ortbench("gate", new, "--baseline", baseline)
+    ran = ortbench_here("gate", new, "--baseline", baseline)
     assert ran.code == 5
     assert "CPU: Another CPU and Some CPU" in ran.error_line
     assert "--force" in ran.error_line
-    forced = ortbench("gate", new, "--baseline", baseline, "--force")
+    forced = ortbench_here("gate", new, "--baseline", baseline, "--force")
     assert forced.code == 0
     assert "not comparable, forced" in forced.out
 
@@ -95,7 +99,7 @@ def test_another_schema_is_not_comparable(files: Any) -> None:
     data = json.loads(path.read_text())
     for version in (0, 2):
         path.write_text(json.dumps({**data, "schema_version": version}))
-        ran = ortbench("gate", path, "--baseline", files("old", scaled(1.0)))
+        ran = ortbench_here("gate", path, "--baseline", files("old", scaled(1.0)))
         assert ran.code == 5
         assert f"has schema {version}; this ortbench reads schema 1" in ran.error_line
 
@@ -103,7 +107,7 @@ def test_another_schema_is_not_comparable(files: Any) -> None:
 def test_results_of_the_first_release_are_read() -> None:
     """They have no run_id; the committed reports are such files."""
     folder = ROOT / "reports" / "copy_bound-refdevice"
-    ran = ortbench(
+    ran = ortbench_here(
         "gate", folder, "--baseline", folder, "--max-regression", "40%", "--min-speedup", "device-resident=1"
     )
     assert ran.code == 0, ran.out + ran.err
@@ -111,7 +115,7 @@ def test_results_of_the_first_release_are_read() -> None:
 
 def test_a_failed_case_outweighs_every_verdict(files: Any) -> None:
     new = result_of(*scaled(1.0).cases, broken("device", reason="the driver died"))
-    ran = ortbench("gate", files("new", new), "--baseline", files("old", scaled(1.0)))
+    ran = ortbench_here("gate", files("new", new), "--baseline", files("old", scaled(1.0)))
     assert ran.code == 1
     assert ran.error_line == "candidate: device failed: the driver died"
 
@@ -135,7 +139,7 @@ def test_limits_without_a_baseline(files: Any) -> None:
         (("--require-mode", "host-accessible"), 3),
         (("--require-mode", "device"), 3),
     ]
-    assert [ortbench("gate", path, *limit).code for limit, _ in limits] == [code for _, code in limits]
+    assert [ortbench_here("gate", path, *limit).code for limit, _ in limits] == [code for _, code in limits]
 
 
 BAD: list[tuple[list[str], str]] = [
@@ -164,7 +168,7 @@ BAD: list[tuple[list[str], str]] = [
 @pytest.mark.parametrize(("options", "message"), BAD, ids=[" ".join(options) for options, _ in BAD])
 def test_bad_input_is_one_line(files: Any, options: list[str], message: str) -> None:
     old = str(files("old", scaled(1.0)))
-    ran = ortbench("gate", files("new", scaled(1.0)), *[old if option == "OLD" else option for option in options])
+    ran = ortbench_here("gate", files("new", scaled(1.0)), *[old if option == "OLD" else option for option in options])
     assert ran.code == 2
     assert message in ran.error_line
 
@@ -173,7 +177,7 @@ def test_only_the_modes_that_are_named_are_held_against_the_baseline(files: Any)
     slow = result_of(measured("cpu", total=steady(QUIET)), measured("device", total=steady(2 * x for x in QUIET)))
     old = result_of(measured("cpu", total=steady(QUIET)), measured("device", total=steady(QUIET)))
     new, baseline = files("new", slow), files("old", old)
-    codes = [ortbench("gate", new, "--baseline", baseline, *mode).code for mode in ((), ("--mode", "cpu"))]
+    codes = [ortbench_here("gate", new, "--baseline", baseline, *mode).code for mode in ((), ("--mode", "cpu"))]
     assert codes == [3, 0]
 
 
@@ -192,18 +196,22 @@ def live(relu: Path, library: Path, out: Path, *options: object, compute_us: int
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("compute_us", "code"), [(3000, 0), (2000, 0), (4500, 3)])
+# One mode that is slower fails a gate and all must pass, so the gate that passes has all of them.
+@pytest.mark.parametrize(
+    ("compute_us", "code", "modes"),
+    [(3000, 0, USUAL_MODES), (2000, 0, ("cpu",)), (4500, 3, ("cpu",)), (4500, 3, ("device-resident",))],
+)
 def test_a_live_gate_tells_a_slower_device(
-    relu: Path, library: Path, tmp_path: Path, compute_us: int, code: int
+    relu: Path, library: Path, tmp_path: Path, compute_us: int, code: int, modes: tuple[str, ...]
 ) -> None:
     ran = live(relu, library, tmp_path, "--baseline-ep-option", "compute_us=3000", "--max-regression", "15%",
-               compute_us=compute_us)  # fmt: skip
+               *(word for mode in modes for word in ("--mode", mode)), compute_us=compute_us)  # fmt: skip
     assert (ran.code, ran.err) == (code, ""), ran.out + ran.err
     (folder,) = tmp_path.iterdir()
     data = json.loads((folder / "gate.json").read_text())
     assert data["exit_code"] == code
-    assert {check["name"] for check in data["checks"]} == {
-        f"{mode} total median" for mode in ("cpu", "device", "device-resident", "host-accessible")
+    assert {(check["name"], check["verdict"]) for check in data["checks"]} == {
+        (f"{mode} total median", "failed" if code else "passed") for mode in modes
     }
     sides = [json.loads((folder / side / "result.json").read_text()) for side in ("candidate", "baseline")]
     assert sides[0]["setup"]["run_id"] == sides[1]["setup"]["run_id"]
@@ -212,7 +220,7 @@ def test_a_live_gate_tells_a_slower_device(
     ]  # fmt: skip
     assert sides[0]["stopped"] == "verdict: every contest is decided"
     assert "EP options: compute_us 3000 → compute_us" in ran.out or compute_us == 3000
-    compared = ortbench("compare", folder / "baseline", folder / "candidate")
+    compared = ortbench_here("compare", folder / "baseline", folder / "candidate")
     assert compared.code == 0
     assert "blocks of the same rounds" in compared.out
 
@@ -230,7 +238,8 @@ def test_blocks_of_both_sides_share_rounds_and_have_one_size(relu: Path, library
 
 
 def test_a_budget_too_small_for_a_verdict_cannot_tell(relu: Path, library: Path, tmp_path: Path) -> None:
-    ran = live(relu, library, tmp_path, "--baseline-ep-option", "compute_us=3000", "--duration", 0.02)
+    ran = live(relu, library, tmp_path, "--baseline-ep-option", "compute_us=3000", "--duration", 0.02,
+               "--mode", "device")  # fmt: skip
     assert ran.code == 4
     assert "gate: cannot tell" in ran.out
     assert "too few rounds" in ran.out
@@ -242,7 +251,7 @@ def test_limits_of_a_live_gate(relu: Path, library: Path, tmp_path: Path) -> Non
                "--require-mode", "host-accessible", "--max-cpu-nodes", 0, compute_us=2000)  # fmt: skip
     assert ran.code == 0, ran.out + ran.err
     ran = live(big, library, tmp_path / "b", "--max-copy-share", "20%", "--min-speedup", "device-resident=4",
-               compute_us=2000)  # fmt: skip
+               "--mode", "cpu", compute_us=2000)  # fmt: skip
     assert ran.code == 3
     assert ran.out.count("✗") == 2
 
@@ -260,8 +269,8 @@ def test_modes_that_only_a_limit_needs_are_not_held_against_the_baseline(
 
 def test_a_metric_of_one_phase(relu: Path, library: Path, tmp_path: Path) -> None:
     ran = live(relu, library, tmp_path, "--ep-option", "upload_latency_us=2000", "--baseline-ep-option",
-               "upload_latency_us=200", "--baseline-ep-option", "compute_us=3000", "--metric", "device.upload.median",
-               "--mode", "device")  # fmt: skip
+               "upload_latency_us=200", "--baseline-ep-option", "compute_us=200", "--metric", "device.upload.median",
+               "--mode", "device", compute_us=200)  # fmt: skip
     assert ran.code == 3
     (folder,) = tmp_path.iterdir()
     (check,) = json.loads((folder / "gate.json").read_text())["checks"]
@@ -273,7 +282,7 @@ def test_a_metric_of_one_phase(relu: Path, library: Path, tmp_path: Path) -> Non
 def test_a_mode_that_is_lost_fails(relu: Path, library: Path, tmp_path: Path) -> None:
     """The CPU EP on one side has no device; the other has."""
     ran = ortbench("gate", "--model", relu, "--ep", "cpu", "--baseline-ep", library, "--mode", "host-accessible",
-                   "--max-regression", "5%", "--out", tmp_path)  # fmt: skip
+                   "--max-regression", "5%", "--warmup", 1, "--out", tmp_path)  # fmt: skip
     assert ran.code in (0, 3), ran.out + ran.err  # two EPs may be compared; both have the mode
     ran = ortbench(
         "gate", "--model", MODELS / "tiny.onnx", "--ep", "cpu", "--baseline-ep", "nowhere", "--out", tmp_path
@@ -296,7 +305,7 @@ def test_a_side_that_fails_is_no_verdict(relu: Path, library: Path, tmp_path: Pa
 
 def test_models_with_other_inputs_are_not_comparable(tmp_path: Path) -> None:
     models = ["--model", MODELS / "tiny.onnx", "--baseline-model", MODELS / "multi_output.onnx", "--ep", "cpu"]
-    ran = ortbench("gate", *models, "--out", tmp_path)
+    ran = ortbench_here("gate", *models, "--out", tmp_path)
     assert ran.code == 5
     assert "the inputs differ" in ran.error_line
     assert list(tmp_path.iterdir()) == []
@@ -314,12 +323,12 @@ def test_models_with_other_outputs_are_compared_with_a_warning(relu: Path, tmp_p
 
 
 def test_a_live_gate_needs_a_model_and_something_to_check(relu: Path) -> None:
-    assert "nothing to check" in ortbench("gate", "--model", relu, "--ep", "cpu").error_line
-    assert "name a result file" in ortbench("gate", "--baseline-ep", "cpu").error_line
-    percentile = ortbench("gate", "--model", relu, "--baseline-model", relu, "--metric", "p99")
+    assert "nothing to check" in ortbench_here("gate", "--model", relu, "--ep", "cpu").error_line
+    assert "name a result file" in ortbench_here("gate", "--baseline-ep", "cpu").error_line
+    percentile = ortbench_here("gate", "--model", relu, "--baseline-model", relu, "--metric", "p99")
     assert percentile.code == 2
     assert "a live gate compares short blocks" in percentile.error_line
-    nowhere = ortbench("gate", "--model", relu, "--baseline-python", "/nowhere/python")
+    nowhere = ortbench_here("gate", "--model", relu, "--baseline-python", "/nowhere/python")
     assert (nowhere.code, nowhere.error_line) == (2, "--baseline-python: no such interpreter: /nowhere/python")
 
 
@@ -328,7 +337,7 @@ def test_two_environments_with_two_versions_of_onnx_runtime(tmp_path: Path) -> N
     if other is None:
         lacking("ORTBENCH_TESTS_OTHER_PYTHON names no interpreter with another version of onnxruntime")
     ran = ortbench("gate", "--model", MODELS / "image_classifier.onnx", "--baseline-python", other, "--ep", "cpu",
-                   "--mode", "cpu", "--max-regression", "300%", "--out", tmp_path)  # fmt: skip
+                   "--mode", "cpu", "--max-regression", "300%", "--warmup", 2, "--out", tmp_path)  # fmt: skip
     assert ran.code == 0, ran.out + ran.err
     (folder,) = tmp_path.iterdir()
     versions = []
@@ -344,10 +353,12 @@ def test_workers_that_are_paused_end_with_a_killed_gate(relu: Path, library: Pat
     if sys.platform != "linux":
         lacking("Linux, whose kernel ends a worker with its parent")
     line = command("gate", "--model", relu, "--ep", library, "--baseline-ep-option", "compute_us=3000", "--ep-option",
-                   "compute_us=3000", "--max-regression", "0.0001%", "--out", tmp_path)  # fmt: skip
+                   "compute_us=3000", "--max-regression", "0.0001%", "--mode", "device-resident", "--warmup", 1,
+                   "--out", tmp_path)  # fmt: skip
     with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while not list(tmp_path.glob("*/candidate/result.json")):
             assert process.poll() is None
+            time.sleep(0.02)
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         assert len(children) == 2
         process.kill()
@@ -356,14 +367,15 @@ def test_workers_that_are_paused_end_with_a_killed_gate(relu: Path, library: Pat
         for _ in range(1000):
             if not stat.exists() or stat.read_text().rsplit(")", 1)[1].split()[0] == "Z":
                 break
-            subprocess.run(["sleep", "0.01"], check=True)
+            time.sleep(0.01)
         else:
             raise AssertionError(f"worker {child} is still there")
 
 
 def test_an_ep_may_be_named_by_its_library(relu: Path, library: Path, tmp_path: Path) -> None:
-    ran = ortbench("run", relu, "--ep", library, "--iterations", 1, "--json", "-", "--out", tmp_path)
+    ran = ortbench("run", relu, "--ep", library, "--iterations", 1, "--warmup", 1, "--mode", "cpu",
+                   "--json", "-", "--out", tmp_path)  # fmt: skip
     assert json.loads(ran.out)["target"]["ep"] == EP_NAME
-    twice = ortbench("run", relu, "--ep", library, "--ep-library", library)
+    twice = ortbench_here("run", relu, "--ep", library, "--ep-library", library)
     assert twice.code == 2
     assert "leave --ep-library out" in twice.error_line

@@ -20,7 +20,7 @@ from onnx import numpy_helper
 
 from ortbench.plan import CPU_EP
 from ortbench.runtime import graphs
-from tests.conftest import MODELS, ROOT, command, measure, ortbench
+from tests.conftest import MODELS, ONCE, ROOT, command, measure, ortbench
 from tests.refdevice import Config, Trace
 
 ISLAND = MODELS / "cpu_island.onnx"
@@ -201,8 +201,9 @@ def test_a_run_with_nodes_on_a_device(software_gpu: tuple[str, ...], tmp_path: P
 def test_the_pass_comes_last_in_a_process_of_its_own(library: Path, tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     line = command(
-        "run", ISLAND, "--ep-library", library, "--nodes", "--iterations", 3, "--warmup", 1, "--out", tmp_path
-    )
+        "run", ISLAND, "--ep-library", library, "--nodes", "--mode", "cpu", "--mode", "device-resident",
+        "--iterations", 3, "--warmup", 1, "--out", tmp_path,
+    )  # fmt: skip
     environment = {**os.environ, **Config(compute_us=100, trace=trace).environ()}
     done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -266,9 +267,7 @@ def test_ctrl_c_gives_the_pass_up_and_keeps_the_result(library: Path, tmp_path: 
 
 
 def test_the_cpu_ep_has_times_and_no_copies(tmp_path: Path) -> None:
-    result = measure(
-        MODELS / "image_classifier.onnx", "--ep", "cpu", "--nodes", "--mode", "cpu", "--iterations", 2, out=tmp_path
-    )
+    result = measure(MODELS / "image_classifier.onnx", "--ep", "cpu", "--nodes", "--mode", "cpu", *ONCE, out=tmp_path)
     nodes = result["nodes"]
     assert (nodes["memcpy"], nodes["islands"], nodes["problem"]) == ([], [], None)
     assert [(row["ep"], row["nodes"]) for row in nodes["eps"]] == [
@@ -278,7 +277,7 @@ def test_the_cpu_ep_has_times_and_no_copies(tmp_path: Path) -> None:
 
 
 def test_without_the_option_there_is_no_pass(tmp_path: Path) -> None:
-    result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", "--iterations", 1, out=tmp_path)
+    result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", *ONCE, out=tmp_path)
     assert result["nodes"] is None
 
 

@@ -18,7 +18,7 @@ import pytest
 from ortbench.page import build_page
 from ortbench.result import Result, load, save
 from ortbench.sheet import NARROW, PALETTE, WIDE
-from tests.conftest import MODELS, ROOT, ortbench
+from tests.conftest import MODELS, ONCE, ROOT, ortbench, ortbench_here
 from tests.odd import EVIL, ODD, PAGES, SEVERAL, page_of, usual
 from tests.scripted import measured, result_of, steady
 from tests.test_nodes import profiled
@@ -307,7 +307,7 @@ def test_a_report_lies_beside_its_result_and_is_the_same_each_time(saved: Callab
 
 def test_a_report_of_several_is_made_right_here(saved: Callable[[str, Result], Path], tmp_path: Path) -> None:
     folders = saved("one", ODD["nothing"]()), saved("two", ODD["nothing"]())
-    ran = ortbench("report", *folders, cwd=tmp_path, PYTHONPATH=str(ROOT))
+    ran = ortbench_here("report", *folders, cwd=tmp_path)
     assert (ran.code, ran.out, ran.err) == (0, "Saved in report.html\n", "")
     assert Page((tmp_path / "report.html").read_text()).text("a") == ["one", "two"]
 
@@ -323,7 +323,7 @@ def test_a_report_of_several_is_made_right_here(saved: Callable[[str, Result], P
     ],
 )
 def test_bad_input(arguments: list[object], said: str) -> None:
-    ran = ortbench("report", *arguments)
+    ran = ortbench_here("report", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.error_line
 
@@ -361,9 +361,8 @@ def test_a_file_with_controls_in_its_texts_is_shown_without_them(
 
 def test_a_run_leaves_a_page(tmp_path: Path) -> None:
     place = tmp_path / "page.html"
-    ran = ortbench(
-        "run", MODELS / "tiny.onnx", "--ep", "cpu", "--iterations", 30, "--out", tmp_path / "out", "--html", place
-    )
+    loop = ("--iterations", 30, "--warmup", 1)
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", *loop, "--out", tmp_path / "out", "--html", place)
     assert (ran.code, ran.err) == (0, "")
     assert "device-resident" in ran.out
     found = Page(place.read_text())
@@ -372,20 +371,7 @@ def test_a_run_leaves_a_page(tmp_path: Path) -> None:
 
 
 def test_a_run_of_several_eps_leaves_one_page_also_of_what_failed(tmp_path: Path) -> None:
-    arguments = [
-        "--ep",
-        "cpu",
-        "--ep",
-        "qnn",
-        "--iterations",
-        3,
-        "--mode",
-        "cpu",
-        "--out",
-        tmp_path / "out",
-        "--html",
-        "-",
-    ]
+    arguments = ["--ep", "cpu", "--ep", "qnn", *ONCE, "--mode", "cpu", "--out", tmp_path / "out", "--html", "-"]
     ran = ortbench("run", MODELS / "tiny.onnx", *arguments)
     assert ran.code == 1
     found = Page(ran.out)
@@ -401,7 +387,7 @@ def test_a_run_of_several_eps_leaves_one_page_also_of_what_failed(tmp_path: Path
     ],
 )
 def test_a_run_says_before_it_measures_that_a_page_cannot_be_written(arguments: list[str], said: str) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", *arguments)
+    ran = ortbench_here("run", MODELS / "tiny.onnx", *arguments)
     assert (ran.code, ran.out, ran.error_line) == (2, "", said)
 
 
@@ -410,7 +396,7 @@ def test_a_run_without_a_page_loads_nothing_for_it(tmp_path: Path) -> None:
         "import sys\nfrom ortbench.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
         "print(sorted({'matplotlib', 'jinja2'} & sys.modules.keys()), file=sys.stderr)"
     )
-    arguments = ["run", MODELS / "tiny.onnx", "--ep", "cpu", "--iterations", "1", "--mode", "cpu", "--out", tmp_path]
+    arguments = ["run", MODELS / "tiny.onnx", "--ep", "cpu", *ONCE, "--mode", "cpu", "--out", tmp_path]
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -421,7 +407,7 @@ def test_a_pipe_gets_the_page_and_stays_a_pipe(saved: Callable[[str, Result], Pa
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
-    assert ortbench("report", saved("one", ODD["nothing"]()), "--html", pipe).code == 0
+    assert ortbench_here("report", saved("one", ODD["nothing"]()), "--html", pipe).code == 0
     assert reader.communicate(timeout=60)[0].startswith("<!DOCTYPE html>")
     assert pipe.is_fifo()
 

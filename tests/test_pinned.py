@@ -14,12 +14,13 @@ from tests.scripted import measured, result_of, steady
 from tests.truth import COPIES, is_kind, recorded, relu_model, run_on_device
 
 SIZE = 1 << 16
+FAST = ("--ep-option", "compute_us=100")
 HOST, DEFAULT, SHARED = (MEMORIES.index(name) for name in ("host", "default", "host_accessible"))
 
 
 @pytest.mark.parametrize("honesty", ["sync", "async"])
 def test_copies_start_and_end_in_pinned_memory(honesty: Honesty, library: Path, tmp_path: Path) -> None:
-    config = Config(honesty=honesty, compute_us=500, trace=tmp_path / "trace")
+    config = Config(honesty=honesty, compute_us=100, trace=tmp_path / "trace")
     model = relu_model(tmp_path / "relu.onnx", SIZE)
     code, result, _, errors = run_on_device(
         library, model, config, tmp_path, "--iterations", 8, "--warmup", 2, "--pinned"
@@ -56,7 +57,7 @@ def test_an_ep_without_pinned_memory_says_so_and_measures_the_rest(tmp_path: Pat
 
 
 def test_a_pinned_mode_can_be_named_alone(library: Path, tmp_path: Path) -> None:
-    arguments = ["--mode", "cpu-pinned", "--mode", "device-resident", "--iterations", 2, "--warmup", 1]
+    arguments = ["--mode", "cpu-pinned", "--mode", "device-resident", "--iterations", 2, "--warmup", 1, *FAST]
     result = measure(MODELS / "tiny.onnx", "--ep-library", library, *arguments, out=tmp_path)
     assert list(cases(result)) == ["cpu-pinned", "device-resident"]
     resident = cases(result)["device-resident"]["phases"]["total"]["median_ns"]
@@ -66,7 +67,7 @@ def test_a_pinned_mode_can_be_named_alone(library: Path, tmp_path: Path) -> None
 
 
 def test_a_wrong_output_of_a_pinned_run_is_found(library: Path, tmp_path: Path) -> None:
-    arguments = ["--mode", "device-pinned", "--iterations", 2, "--warmup", 1, "--ep-option", "wrong_run=2+"]
+    arguments = ["--mode", "device-pinned", "--iterations", 2, "--warmup", 1, "--ep-option", "wrong_run=2+", *FAST]
     result = measure(MODELS / "tiny.onnx", "--ep-library", library, *arguments, out=tmp_path, code=1)
     assert (cases(result)["device-pinned"]["status"], cases(result)["device-pinned"]["outputs_match"]) == (
         "failed",
@@ -78,7 +79,7 @@ def test_gate_and_suite_take_it(library: Path, tmp_path: Path) -> None:
     model = MODELS / "tiny.onnx"
     live = ortbench(
         "gate", "--model", model, "--ep-library", library, "--min-speedup", "device-pinned=0.01",
-        "--duration", 1, "--warmup", 1, "--out", tmp_path / "gate", "--quiet",
+        "--mode", "cpu", "--duration", 5, "--warmup", 1, *FAST, "--out", tmp_path / "gate", "--quiet",
     )  # fmt: skip
     assert live.code == 0, live.err
     file = tmp_path / "s.toml"

@@ -7,17 +7,18 @@ from pathlib import Path
 import pytest
 
 from ortbench.plan import POLICIES
-from tests.conftest import MODELS, cases, measure, ortbench
-from tests.refdevice import EP_NAME
+from tests.conftest import MODELS, cases, measure, ortbench_here
+from tests.refdevice import EP_NAME, Config
 from tests.refdevice.refdevice import VENDOR_ID
 
 QUICK = ["--iterations", 2, "--warmup", 1]
+FAST_DEVICE = ("env", *(f"{name}={value}" for name, value in Config(compute_us=100).environ().items()))
 
 
 @pytest.mark.parametrize("policy", ["prefer-gpu", "max-performance"])
 def test_the_reference_device_is_chosen(policy: str, library: Path, tmp_path: Path) -> None:
     arguments = ["--ep", policy, "--ep-library", library, *QUICK]
-    result = measure(MODELS / "tiny.onnx", *arguments, out=tmp_path)
+    result = measure(MODELS / "tiny.onnx", *arguments, out=tmp_path, prefix=FAST_DEVICE)
     target = result["target"]
     assert (target["ep"], target["ep_requested"], target["policy"]) == (EP_NAME, policy, POLICIES[policy])
     assert (target["device"]["type"], target["device"]["vendor_id"]) == ("GPU", VENDOR_ID)
@@ -30,18 +31,22 @@ def test_the_reference_device_is_chosen(policy: str, library: Path, tmp_path: Pa
 
 
 def test_the_cpu_is_chosen_though_there_is_a_gpu(library: Path, tmp_path: Path) -> None:
-    result = measure(MODELS / "tiny.onnx", "--ep", "prefer-cpu", "--ep-library", library, *QUICK, out=tmp_path)
+    result = measure(
+        MODELS / "tiny.onnx", "--ep", "prefer-cpu", "--ep-library", library, "--mode", "cpu", *QUICK, out=tmp_path
+    )
     assert (result["target"]["ep"], result["target"]["memory"]["kind"]) == ("CPUExecutionProvider", "host")
     assert result["target"]["device"]["type"] == "CPU"
 
 
 def test_without_a_gpu_the_cpu_is_what_is_left(tmp_path: Path) -> None:
-    result = measure(MODELS / "tiny.onnx", "--ep", "prefer-npu", *QUICK, out=tmp_path)
+    result = measure(MODELS / "tiny.onnx", "--ep", "prefer-npu", "--mode", "cpu", *QUICK, out=tmp_path)
     assert result["target"]["ep"] == "CPUExecutionProvider"
 
 
 def test_plugin_packages_are_registered_first(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
-    result = measure(MODELS / "tiny.onnx", "--ep", "prefer-gpu", *QUICK, out=tmp_path, prefix=software_gpu)
+    result = measure(
+        MODELS / "tiny.onnx", "--ep", "prefer-gpu", "--mode", "cpu", *QUICK, out=tmp_path, prefix=software_gpu
+    )
     assert (result["target"]["ep"], result["target"]["device"]["vendor_id"]) == ("WebGpuExecutionProvider", 0x1002)
 
 
@@ -53,7 +58,7 @@ def test_what_runs_after_the_measurement_chooses_alike(library: Path, tmp_path: 
 
 @pytest.mark.parametrize("arguments", [["--device", 0], ["--ep-option", "a=b"]])
 def test_contradictions(arguments: list[object], tmp_path: Path) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", *arguments, "--out", tmp_path)
+    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", *arguments, "--out", tmp_path)
     assert ran.code == 2
     said = f"{arguments[0]}: with --ep prefer-gpu ONNX Runtime chooses the EP, so leave it out"
     assert ran.error_line == said
@@ -62,6 +67,8 @@ def test_contradictions(arguments: list[object], tmp_path: Path) -> None:
 def test_a_library_that_does_not_load_is_an_error(tmp_path: Path) -> None:
     broken = tmp_path / "broken.so"
     broken.write_text("")
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", "--ep-library", broken, "--out", tmp_path / "out")
+    ran = ortbench_here(
+        "run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", "--ep-library", broken, "--out", tmp_path / "out"
+    )
     assert ran.code == 1
     assert "does not load" in ran.error_line

@@ -14,9 +14,9 @@ from ortbench import nsight
 from tests import nvtx
 from tests.conftest import ROOT, Ran, ortbench
 from tests.refdevice import Config
+from tests.truth import relu_model
 
-COPY_BOUND = ROOT / "models" / "copy_bound.onnx"
-BYTES = 1 * 3 * 1080 * 1920 * 4
+BYTES = 1 << 20
 SHORT = ("--warmup", 1, "--iterations", 3)
 
 
@@ -57,9 +57,15 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
     recorder: Path, library: Path, tmp_path: Path
 ) -> None:
     nsys = Nsys(tmp_path, recorder)
-    knobs = Config(trace=tmp_path / "trace", compute_us=3000, upload_gbps=20, download_gbps=20).environ()
+    knobs = Config(trace=tmp_path / "trace", compute_us=500, upload_gbps=1, download_gbps=1).environ()
     ran, found, folder = profile(
-        COPY_BOUND, "--ep-library", library, *SHORT, out=tmp_path / "out", **knobs, **nsys.environ
+        relu_model(tmp_path / "relu.onnx", BYTES),
+        "--ep-library",
+        library,
+        *SHORT,
+        out=tmp_path / "out",
+        **knobs,
+        **nsys.environ,
     )
     assert "profiling under Nsight Systems 2099.1.1.7 …" in ran.err
 
@@ -105,7 +111,7 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
     assert found["nsight"]["gpu"] == "A GPU"
     assert "Nsight's ranges and ortbench's samples agree" in ran.out
     assert "of a run is copies by the GPU's clock: Host-to-Device" in ran.out
-    assert "24.9 MB in 1 copy, pageable memory" in ran.out
+    assert "1.05 MB in 1 copy, pageable memory" in ran.out
     assert (folder / "table.md").exists()
     assert sorted(path.name for path in folder.iterdir() if path.suffix == ".csv") == ["report_nvtx_sum.csv"]
     assert not (folder / "session").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -13,38 +14,49 @@ import pytest
 
 from ortbench import cli, errors
 from ortbench.plan import MODES
-from tests.conftest import ROOT, lacking, ortbench
+from tests.conftest import ROOT, ortbench, ortbench_here
 
 README = (ROOT / "README.md").read_text()
 BLOCKS: list[str] = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
 LINES = [line for block in BLOCKS for line in block.splitlines()]
 COMMANDS = [line for line in LINES if line.startswith("ortbench ") and "$" not in line]
-LOOP_OPTIONS = {"--iterations", "--duration", "--precision"}
 # EPs that a machine may lack: then the error must say what to install or what is missing.
 UNAVAILABLE = re.compile(r"is not installed; install it with|does not load: .* is missing|finds no device it can use")
 
 
-# What a gate may say of the same model on both sides, measured for a second on a machine that does other things too.
+# What a gate may say of the same model on both sides, measured for a moment on a machine that does other things too.
 VERDICTS = (errors.DONE, errors.CANNOT_TELL)
 
 
 def checkout(tmp_path: Path) -> Path:
-    """A place where the README's relative paths hold and reports do no harm, with the suite file that it shows."""
+    """A place where the README's relative paths hold and reports do no harm, with the suite file that it shows.
+
+    What is tested is that the commands work, so its models are small: copy_bound, whose images of 25 MB are copied
+    hundreds of times in each command, is tiny here. The real one runs in the suite of tests/test_suite_run.py.
+    """
     shutil.copytree(ROOT / "models", tmp_path / "models", ignore=shutil.ignore_patterns("*.py"))
+    for file in (ROOT / "models").glob("tiny.*"):
+        shutil.copyfile(file, tmp_path / "models" / file.name.replace("tiny", "copy_bound"))
     shutil.copytree(ROOT / "reports", tmp_path / "reports")
     (suite,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
-    (tmp_path / "bench.toml").write_text(suite.replace("duration = 1 ", "iterations = 1 "))
+    assert "\nduration = 1\n" in suite
+    (tmp_path / "bench.toml").write_text(suite.replace("\nduration = 1\n", "\niterations = 1\nwarmup = 1\n"))
     return tmp_path
 
 
 def quick(arguments: list[str]) -> list[str]:
-    """The same command with one iteration, where it is a run that does not say how long, or a sweep; a gate with a second."""
-    if arguments[0] == "run" and not LOOP_OPTIONS & set(arguments):
-        return [*arguments, "--iterations", "1", "--warmup", "1"]
+    """The same command with one iteration, where it is a run that does not say how long, or a sweep; where it is a gate
+    or a run that says how long, with a shorter time: of an option that is there twice the last one counts."""
+    if arguments[0] == "run":
+        if "--duration" in arguments:
+            return [*arguments, "--duration", "0.3", "--warmup", "1"]
+        return [*arguments, *(() if "--iterations" in arguments else ("--iterations", "1")), "--warmup", "1"]
+    if arguments[0] == "profile":
+        return [*arguments, "--iterations", "3", "--warmup", "1"]
     if arguments[0] == "bandwidth":
         return [*arguments, "--iterations", "1"]
     if arguments[:2] == ["gate", "--model"]:
-        return [*arguments, "--duration", "1"]
+        return [*arguments, "--duration", "0.3", "--warmup", "1"]
     return arguments
 
 
@@ -69,18 +81,25 @@ def test_the_command_for_machines_without_a_gpu(software_gpu: tuple[str, ...], t
 
 @pytest.mark.parametrize("device", ["library", "cuda"])
 def test_the_two_commands_for_all_modes(device: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if device == "cuda":
-        request.getfixturevalue("software_cuda")
+    made = (
+        request.getfixturevalue("library").parent
+        if device == "library"
+        else request.getfixturevalue("software_cuda")[-1]
+    )
     build, run = (line for line in LINES if f"{device}=" in line or f'"${device}"' in line)
-    script = "\n".join(
-        [build.replace(" build)", f" '{tmp_path}')"), f"{run} --iterations 1 --warmup 1 --out '{tmp_path}'"]
+    assert "ortbench run " in run
+    # Where the library is already, which the command then finds.
+    script = f"{build.replace(' build)', f' {shlex.quote(str(made))})')}\n{run} --iterations 1 --warmup 1"
+    python = shlex.quote(sys.executable)
+    script = script.replace("python -m", f"{python} -m").replace("ortbench run", f"{python} -m ortbench run")
+    script = script.replace("tests/software-cuda", shlex.quote(str(ROOT / "tests" / "software-cuda")))
+    done = subprocess.run(
+        ["bash", "-ec", script],
+        cwd=checkout(tmp_path),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
     )
-    script = script.replace("python -m", f"'{sys.executable}' -m").replace(
-        "ortbench run", f"'{sys.executable}' -m ortbench run"
-    )
-    if shutil.which("cc") is None and shutil.which("gcc") is None:
-        lacking("no C compiler")
-    done = subprocess.run(["bash", "-ec", script], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for mode in MODES:
         assert re.search(rf"^{mode} +", done.stdout, re.MULTILINE), done.stdout
@@ -106,21 +125,21 @@ def test_ci_runs_the_two_lines_of_the_readme() -> None:
     [("run", 21), ("report", 1), ("compare", 6), ("gate", 39), ("suite", 8), ("merge", 4), ("bandwidth", 12)],
 )
 def test_every_option_is_in_the_readme(command: str, least: int) -> None:
-    help_text = ortbench(command, "--help", COLUMNS="200").out
+    help_text = ortbench_here(command, "--help", COLUMNS="200").out
     options = set(re.findall(r"^ +(?:-\w, )?(--[a-z][a-z-]+)", help_text, re.MULTILINE)) - {"--help"}
     assert len(options) >= least
     assert {option for option in options if f"`{option}" not in README and f"{option} " not in README} == set()
 
 
 def test_every_command_is_in_the_readme() -> None:
-    names = re.findall(r"^  (\w+)  ", ortbench("--help").out.partition("Commands:")[2], re.MULTILINE)
+    names = re.findall(r"^  (\w+)  ", ortbench_here("--help").out.partition("Commands:")[2], re.MULTILINE)
     assert names == list(cli.COMMANDS)
     assert all(f"ortbench {name} " in README or f"ortbench {name}\n" in README for name in names)
 
 
 def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = checkout(tmp_path)
-    assert ortbench("run", "models/tiny.onnx", "--ep", "cpu", "--iterations", 1, cwd=place).code == 0
+    assert ortbench("run", "models/tiny.onnx", "--ep", "cpu", "--iterations", 1, "--warmup", 1, cwd=place).code == 0
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     monkeypatch.chdir(place)
     exec(compile(code, "README.md", "exec"), {})

@@ -15,18 +15,23 @@ from typing import Any
 import onnx
 import pytest
 
-from tests.conftest import MODEL_NAMES, MODELS, ROOT, Ran, command, ortbench
+from tests.conftest import MODEL_NAMES, MODELS, ROOT, Ran, command, ortbench, ortbench_here
 
 QUICK = "iterations = 3\nwarmup = 1\nep = 'cpu'\n"
 ALL_MODES = ["cpu", "device", "device-resident", "host-accessible"]
 
 
-def suite(text: str, folder: Path, *arguments: object, **environment: str) -> Ran:
-    """Run a suite whose file and results lie in a folder that has the models too."""
+def written(text: str, folder: Path) -> Path:
+    """A folder that has a suite's file and the models, and will have its results."""
     if not (folder / "models").exists():
         (folder / "models").symlink_to(MODELS)
     (folder / "bench.toml").write_text(text)
-    return ortbench("suite", "bench.toml", *arguments, cwd=folder, **environment)
+    return folder
+
+
+def suite(text: str, folder: Path, *arguments: object, **environment: str) -> Ran:
+    """Run a suite whose file and results lie in a folder that has the models too."""
+    return ortbench_here("suite", "bench.toml", *arguments, cwd=written(text, folder), **environment)
 
 
 def records(place: Path) -> dict[str, dict[str, Any]]:
@@ -96,7 +101,8 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
     folder = tmp_path_factory.mktemp("mixed")
     strings(folder / "strings.onnx")
     exports = ("--junit", "junit.xml", "--action-json", "action.json", "--json", "suite.json")
-    return folder, suite(MIXED, folder, *exports, GITHUB_STEP_SUMMARY=str(folder / "step.md"))
+    summary = {"GITHUB_STEP_SUMMARY": str(folder / "step.md"), "PYTHONPATH": str(ROOT)}
+    return folder, ortbench("suite", "bench.toml", *exports, cwd=written(MIXED, folder), **summary)
 
 
 def test_one_bad_case_never_stops_the_rest(mixed: tuple[Path, Ran]) -> None:
@@ -197,7 +203,7 @@ def test_shards_merge_to_the_whole(mixed: tuple[Path, Ran], tmp_path: Path) -> N
         assert ran.code in (0, 1, 3)
     parts = [outcomes(tmp_path / "shards" / part) for part in ("1", "2")]
     assert sorted([*parts[0], *parts[1]]) == sorted(MIXED_OUTCOMES)
-    ran = ortbench("merge", "shards/1", "shards/2", "--out", "whole", "--json", "-", cwd=tmp_path)
+    ran = ortbench_here("merge", "shards/1", "shards/2", "--out", "whole", "--json", "-", cwd=tmp_path)
     assert ran.code == 1
     assert {case["id"]: (case["outcome"], case["exit_code"]) for case in json.loads(ran.out)["cases"]} == MIXED_OUTCOMES
     assert outcomes(tmp_path / "whole") == MIXED_OUTCOMES
@@ -209,7 +215,7 @@ def test_shards_merge_to_the_whole(mixed: tuple[Path, Ran], tmp_path: Path) -> N
     # The whole is a suite's folder like any other: the next run goes on from it.
     assert suite(MIXED, tmp_path, "--out", "whole").err.count("done before") == 4
 
-    ran = ortbench("merge", "shards/2", "--out", "half", "--junit", "half.xml", cwd=tmp_path)
+    ran = ortbench_here("merge", "shards/2", "--out", "half", "--junit", "half.xml", cwd=tmp_path)
     assert ran.code == 1
     assert ran.error_line == f"{len(parts[0])} of 6 cases are missing: " + ", ".join(
         name for name in MIXED_OUTCOMES if name in parts[0]
@@ -224,7 +230,7 @@ def test_what_does_not_belong_together_is_not_merged(mixed: tuple[Path, Ran], tm
     shutil.copytree(one, tmp_path / "two")
 
     def merge(*folders: str, out: str = "whole") -> Ran:
-        return ortbench("merge", *folders, "--out", out, cwd=tmp_path)
+        return ortbench_here("merge", *folders, "--out", out, cwd=tmp_path)
 
     ran = merge("one", "two")
     assert ran.code == 1
@@ -288,9 +294,8 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_call_goes_on(tmp_path: Path) -> 
         precision = "0.0001%"
         duration = 2
     """
-    suite(text, tmp_path, "--list")
     process = subprocess.Popen(
-        command("suite", "bench.toml"), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        command("suite", "bench.toml"), cwd=written(text, tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     place = tmp_path / "reports" / "bench"
@@ -355,24 +360,28 @@ def test_gates_with_a_baseline(tmp_path: Path) -> None:
     assert "--out old: is the baseline too" in suite(text, tmp_path, "--out", "old").error_line
 
 
-def test_every_model_on_every_ep_of_this_machine(software_gpu: tuple[str, ...], library: Path, tmp_path: Path) -> None:
+SLOW = ("image_classifier", "webgpu")  # in mode cpu alone
+
+
+@pytest.mark.parametrize("ep", ["cpu", "webgpu", "refdevice"])
+def test_every_model_on_every_ep_of_this_machine(ep: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """The suite over all of `models/`: real device memory and the reference device, outputs against the expected ones."""
+    prefix = request.getfixturevalue("software_gpu") if ep == "webgpu" else ()
+    library = str(request.getfixturevalue("library")) if ep == "refdevice" else "none"
+    file = ROOT / "tests" / "suites" / "all.toml"
     ran = ortbench(
-        "suite", ROOT / "tests" / "suites" / "all.toml", "--out", tmp_path, prefix=software_gpu, REFDEVICE=str(library)
-    )
+        "suite", file, "--only", f"*--{ep}", "--out", tmp_path, prefix=prefix, REFDEVICE=library,
+        REFDEVICE_COMPUTE_US="100",
+    )  # fmt: skip
     assert ran.code == 0, ran.err
-    found = outcomes(tmp_path)
-    assert found.pop("fp16--webgpu") == ("skipped", 0)
-    assert found == {
-        f"{name}--{ep}": ("passed", 0)
-        for name in MODEL_NAMES
-        for ep in ("cpu", "webgpu", "refdevice")
-        if (name, ep) != ("fp16", "webgpu")
+    skipped = {"fp16"} if ep == "webgpu" else set()
+    assert outcomes(tmp_path) == {
+        f"{name}--{ep}": ("skipped" if name in skipped else "passed", 0) for name in MODEL_NAMES
     }
-    for path in tmp_path.glob("*/result.json"):
-        result = json.loads(path.read_text())
+    for name in set(MODEL_NAMES) - skipped:
+        result = json.loads((tmp_path / f"{name}--{ep}" / "result.json").read_text())
         assert result["setup"]["expected_outputs"] is True
-        modes = {case["mode"]: case for case in result["cases"]}
-        assert all(case["outputs_match"] for case in modes.values() if case["status"] == "ok")
-        shared = "unsupported" if path.parent.name.endswith("--webgpu") else "ok"
-        assert [modes[mode]["status"] for mode in ALL_MODES] == ["ok", "ok", "ok", shared]
+        statuses = dict.fromkeys(ALL_MODES, "ok") | ({"host-accessible": "unsupported"} if ep == "webgpu" else {})
+        expected = {"cpu": "ok"} if (name, ep) == SLOW else statuses
+        assert {case["mode"]: case["status"] for case in result["cases"]} == expected
+        assert all(case["outputs_match"] for case in result["cases"] if case["status"] == "ok")

@@ -26,7 +26,7 @@ from ortbench.runtime.measure import DOMAIN, Ranges, time_block
 from ortbench.runtime.modes import Step
 from ortbench.trace import Failure, Node, Span, TimedBlock, Timeline, chrome_trace, to_json
 from tests import traceformat
-from tests.conftest import MODELS, ROOT, command, lacking, ortbench
+from tests.conftest import MODELS, ROOT, command, lacking, ortbench, ortbench_here
 from tests.refdevice import EP_NAME, Config
 from tests.refdevice import Trace as DeviceTrace
 from tests.scripted import measured, result_of
@@ -592,7 +592,7 @@ def test_ctrl_c_leaves_a_trace_of_what_there_was(tmp_path: Path) -> None:
 def test_a_trace_that_cannot_be_written_is_refused_before_anything_is_measured(
     path: str, words: str, tmp_path: Path
 ) -> None:
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--out", "out", "--trace", path, cwd=tmp_path,
+    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "cpu", "--out", "out", "--trace", path, cwd=tmp_path,
                    PYTHONPATH=str(ROOT))  # fmt: skip
     assert ran.code == 2
     assert ran.error_line == f"--trace {path}: {words}"
