@@ -4,6 +4,7 @@ what only hardware does. Lower limits of times are the device's by definition; n
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -207,6 +208,55 @@ def test_a_kernel_that_the_device_has_not_fails_by_name(software_cuda: tuple[str
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "softcuda: it has no kernel _ZN11onnxruntime4cuda13_GatherKernel" in done.stderr
+
+
+def test_nvml_is_read_before_during_and_after(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
+    """By the package nvidia-ml-py, from a library of NVML that softcuda is too."""
+    prefix = with_knobs(software_cuda, Config(slowed=0x08))
+    result = measure(TINY, "--ep", "cuda", "--mode", "cpu", *QUICK, out=tmp_path, prefix=prefix)
+    (gpu,) = result["environment"]["gpus"]
+    assert gpu["name"] == "softcuda (no GPU)"
+    assert (gpu["sm_mhz"], gpu["sm_mhz_max"], gpu["memory_mhz"], gpu["memory_bytes"]) == (
+        1000,
+        1500,
+        2000,
+        8_000_000_000,
+    )
+    readings = result["environment"]["gpu_readings"]
+    assert len(readings) >= 2
+    for reading in readings:
+        assert (reading["sm_mhz"], reading["temperature_c"], reading["power_w"], reading["reasons"]) == (
+            1000,
+            40,
+            75.5,
+            8,
+        )
+    (warning,) = result["warnings"]
+    assert warning["code"] == "gpu-state"
+    assert warning["message"] == "GPU 0: it was slowed down by a hardware slowdown in 100% of the readings"
+
+
+@pytest.mark.parametrize(("capability", "there"), [(8.9, True), (9.0, False)])
+def test_tensorrt_rtx_up_to_its_engines(
+    capability: float, there: bool, software_cuda: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Its EP's devices, memory, streams and copies; what it needs a GPU for is one line."""
+    if importlib.util.find_spec("onnxruntime_ep_nv_tensorrt_rtx") is None:
+        pytest.skip(
+            "onnxruntime-ep-nv-tensorrt-rtx is not installed (it brings NVIDIA's TensorRT, under its own licence)"
+        )
+    prefix = with_knobs(software_cuda, Config(capability=capability))
+    ep = ["--ep", "nv-tensorrt-rtx", "--out", tmp_path]
+    sweep = ortbench("bandwidth", *ep, "--max-size", "64kB", "--duration", 1, prefix=prefix)
+    run = ortbench("run", TINY, *ep, *QUICK, prefix=prefix)
+    assert run.code == 1
+    if there:
+        assert sweep.code == 0, sweep.err
+        assert "TensorRTRTX (DEFAULT) and TensorRTRTX host accessible (HOST_ACCESSIBLE)" in sweep.out
+        assert "Failed to create serialized engine" in run.error_line
+    else:
+        assert sweep.code == 1
+        assert "finds no device it can use" in sweep.error_line
 
 
 ATTEMPTS = 5  # see tests/test_truth.py

@@ -22,6 +22,7 @@ from tests.conftest import ROOT, lacking
         ("libcudnn.so.9", "pip install 'onnxruntime-gpu[cuda,cudnn]'"),
         ("libnvrtc.so.13", "pip install 'onnxruntime-gpu[cuda,cudnn]'"),
         ("libcuda.so.1", "part of NVIDIA's driver"),
+        ("libnvidia-ml.so.1", "part of NVIDIA's driver"),
         ("libnvinfer.so.10", "part of TensorRT"),
         ("libvulkan.so.1", "apt install libvulkan1"),
     ],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
-import importlib.util
 import pkgutil
 import platform
 import re
@@ -192,11 +191,9 @@ def preload_nvidia() -> None:
 
 def _nvidia_libraries() -> list[Path]:
     """CUDA's and cuDNN's libraries in nvidia-* packages that do not lie beside onnxruntime, in the order to load them."""
-    package = importlib.util.find_spec("nvidia")
-    folders = [Path(place).parent for place in (package and package.submodule_search_locations) or ()]
     beside = Path(ort.__file__).parent.parent
     relative = [Path(*parts) for parts in ort._get_nvidia_dll_paths(platform.system() == "Windows")]
-    found = [folder / path for folder in folders if folder != beside for path in relative]
+    found = [folder / path for folder in map(Path, sys.path) if folder != beside for path in relative]
     return [path for path in found if path.is_file()]
 
 
@@ -212,7 +209,7 @@ def load_problem(error: BaseException) -> str:
 
 
 def _hint(library: str) -> str:
-    if library.startswith("libcuda.so"):
+    if library.startswith(("libcuda.so", "libnvidia-")):
         return " (it is part of NVIDIA's driver)"
     if library.startswith("libnvinfer"):
         return " (it is part of TensorRT)"

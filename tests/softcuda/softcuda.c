@@ -1,114 +1,117 @@
 /* A CUDA runtime on the CPU: what ONNX Runtime's CUDA execution provider links to (libcudart, libcublas, libcublasLt,
- * libcurand and libcuda in one library), with streams, events, pinned memory, captured graphs and the rules of when a call
+ * libcurand, libcuda and libnvidia-ml in one library), with streams, events, pinned memory, captured graphs and the rules of when a call
  * returns, but without a card. With it the provider itself, as it is published, runs on a machine that has none: its
  * registration, devices, memories, copies, streams and graphs. Only the kernels in softcuda_kernels.h can be computed, and
  * the times are those of softcuda.py's knobs: nothing that it measures says anything about a GPU.
  *
- * Types and constants are from NVIDIA's headers (package nvidia-cuda-runtime); what calls do is from the documentation:
- * https://docs.nvidia.com/cuda/cuda-runtime-api/ (above all "API synchronization behavior" and "Stream synchronization
- * behavior"). A call that is not supported fails and says so; none pretends.
+ * What calls do is from the documentation: https://docs.nvidia.com/cuda/cuda-runtime-api/ (above all "API synchronization
+ * behavior" and "Stream synchronization behavior"). A call that is not supported fails and says so; none pretends.
  */
 #define _GNU_SOURCE
-#define __CUDA_API_VERSION_INTERNAL
-#include <cuda_runtime_api.h>
-
 #include "softcuda_device.h"
+#include "softcuda_driver.h"
 #include "softcuda_kernels.h"
+#include "softcuda_types.h"
 
-#define API __attribute__((visibility("default")))
+static _Thread_local Error last_error;
 
-static _Thread_local cudaError_t last_error;
-
-static cudaError_t answer(cudaError_t error) {
+static Error answer(Error error) {
   if (error) last_error = error;
   return error;
 }
 
-static cudaError_t unsupported(const char *call) {
+static Error unsupported(const char *call) {
   fprintf(stderr, "softcuda: %s is not supported\n", call);
-  return answer(cudaErrorNotSupported);
+  return answer(NOT_SUPPORTED);
 }
 
-__attribute__((constructor)) static void start(void) { open_device(); }
-
-static Stream *stream_of(cudaStream_t handle) {
-  if (handle == NULL || handle == cudaStreamLegacy || handle == cudaStreamPerThread) return default_stream;
-  return (Stream *)handle;
+static Stream *stream_of(Stream *handle) {
+  open_device();
+  uintptr_t special = (uintptr_t)handle; /* 0 and cudaStreamLegacy are the default stream, cudaStreamPerThread is taken for it */
+  return special <= 2 ? default_stream : handle;
 }
 
 /* ---- device ---- */
 
-API cudaError_t cudaGetDeviceCount(int *count) { return *count = 1, cudaSuccess; }
-API cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
-API cudaError_t cudaSetDevice(int device) { return answer(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
-API cudaError_t cudaDriverGetVersion(int *version) { return *version = CUDART_VERSION, cudaSuccess; }
-API cudaError_t cudaRuntimeGetVersion(int *version) { return *version = CUDART_VERSION, cudaSuccess; }
+API Error cudaGetDeviceCount(int *count) { return *count = 1, SUCCESS; }
+API Error cudaGetDevice(int *device) { return *device = 0, SUCCESS; }
+API Error cudaSetDevice(int device) { return answer(device == 0 ? SUCCESS : INVALID_DEVICE); }
+API Error cudaDriverGetVersion(int *version) { return *version = RUNTIME_VERSION, SUCCESS; }
+API Error cudaRuntimeGetVersion(int *version) { return *version = RUNTIME_VERSION, SUCCESS; }
 
-API cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device) {
-  if (device != 0) return answer(cudaErrorInvalidDevice);
+API Error cudaGetDeviceProperties(DeviceProperties *p, int device) {
+  if (device != 0) return answer(INVALID_DEVICE);
+  open_device();
   memset(p, 0, sizeof *p);
   strcpy(p->name, "softcuda (no GPU)");
-  p->totalGlobalMem = (size_t)(memory_gb * 1e9);
-  p->major = 9, p->multiProcessorCount = 2, p->warpSize = 32;
-  p->sharedMemPerBlock = 48 << 10, p->sharedMemPerMultiprocessor = p->sharedMemPerBlockOptin = 227 << 10;
-  p->regsPerBlock = p->regsPerMultiprocessor = 65536;
-  p->maxThreadsPerBlock = 1024, p->maxThreadsPerMultiProcessor = 2048;
-  p->maxThreadsDim[0] = p->maxThreadsDim[1] = 1024, p->maxThreadsDim[2] = 64;
-  p->maxGridSize[0] = INT32_MAX, p->maxGridSize[1] = p->maxGridSize[2] = 65535;
-  p->textureAlignment = 512, p->asyncEngineCount = 2, p->unifiedAddressing = 1, p->concurrentKernels = 1;
-  p->canMapHostMemory = 1, p->l2CacheSize = 50 << 20, p->cooperativeLaunch = 1;
-  return cudaSuccess;
+  p->memory = (size_t)(memory_gb * 1e9);
+  p->major = (int)capability, p->minor = (int)(capability * 10 + 0.5) % 10, p->multiprocessors = 2, p->warp_size = 32;
+  p->shared_per_block = 48 << 10, p->shared_per_multiprocessor = p->shared_per_block_opt_in = 227 << 10;
+  p->registers_per_block = p->registers_per_multiprocessor = 65536;
+  p->threads_per_block = 1024, p->threads_per_multiprocessor = 2048;
+  p->block[0] = p->block[1] = 1024, p->block[2] = 64;
+  p->grid[0] = INT32_MAX, p->grid[1] = p->grid[2] = 65535;
+  p->texture_alignment = 512, p->copy_engines = 2, p->unified_addressing = 1, p->concurrent_kernels = 1;
+  p->maps_host_memory = 1, p->l2_bytes = 50 << 20, p->cooperative_launch = 1;
+  return SUCCESS;
 }
 
-API cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
-  struct cudaDeviceProp p;
+API Error cudaDeviceGetAttribute(int *value, int attribute, int device) {
+  DeviceProperties p;
   if (cudaGetDeviceProperties(&p, device)) return last_error;
   switch (attribute) {
-    case cudaDevAttrComputeCapabilityMajor: *value = p.major; break;
-    case cudaDevAttrComputeCapabilityMinor: *value = p.minor; break;
-    case cudaDevAttrMultiProcessorCount: *value = p.multiProcessorCount; break;
-    case cudaDevAttrWarpSize: *value = p.warpSize; break;
-    case cudaDevAttrMaxThreadsPerBlock: *value = p.maxThreadsPerBlock; break;
-    case cudaDevAttrMaxSharedMemoryPerBlock: *value = (int)p.sharedMemPerBlock; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = (int)p.sharedMemPerBlockOptin; break;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = (int)p.sharedMemPerMultiprocessor; break;
-    case cudaDevAttrMaxGridDimX: *value = p.maxGridSize[0]; break;
-    case cudaDevAttrMaxGridDimY: *value = p.maxGridSize[1]; break;
-    case cudaDevAttrL2CacheSize: *value = p.l2CacheSize; break;
-    case cudaDevAttrCooperativeLaunch: *value = 1; break;
-    case cudaDevAttrMemoryPoolsSupported: *value = 0; break;
-    default: return unsupported("cudaDeviceGetAttribute of this attribute");
+    case CAPABILITY_MAJOR: *value = p.major; break;
+    case CAPABILITY_MINOR: *value = p.minor; break;
+    case MULTIPROCESSORS: *value = p.multiprocessors; break;
+    case WARP_SIZE: *value = p.warp_size; break;
+    case THREADS_PER_BLOCK: *value = p.threads_per_block; break;
+    case SHARED_PER_BLOCK: *value = (int)p.shared_per_block; break;
+    case SHARED_PER_BLOCK_OPT_IN: *value = (int)p.shared_per_block_opt_in; break;
+    case SHARED_PER_MULTIPROCESSOR: *value = (int)p.shared_per_multiprocessor; break;
+    case GRID_X: *value = p.grid[0]; break;
+    case GRID_Y: *value = p.grid[1]; break;
+    case L2_BYTES: *value = p.l2_bytes; break;
+    case COOPERATIVE_LAUNCH: *value = 1; break;
+    case UNIFIED_ADDRESSING: *value = p.unified_addressing; break;
+    case MAPS_HOST_MEMORY: *value = p.maps_host_memory; break;
+    case INTEGRATED: *value = p.integrated; break;
+    case MEMORY_POOLS: *value = 1; break;
+    default:
+      fprintf(stderr, "softcuda: attribute %d of the device is not known\n", (int)attribute);
+      return answer(NOT_SUPPORTED);
   }
-  return cudaSuccess;
+  return SUCCESS;
 }
 
-API cudaError_t cudaDeviceSynchronize(void) { return wait_for_all(), cudaSuccess; }
+API Error cudaDeviceSynchronize(void) { return wait_for_all(), SUCCESS; }
+
+API Error cudaDeviceGetByPCIBusId(int *device, const char *id) { return (void)id, *device = 0, SUCCESS; }
 
 /* ---- errors ---- */
 
-API cudaError_t cudaGetLastError(void) {
-  cudaError_t error = last_error;
-  last_error = cudaSuccess;
+API Error cudaGetLastError(void) {
+  Error error = last_error;
+  last_error = SUCCESS;
   return error;
 }
 
-API cudaError_t cudaPeekAtLastError(void) { return last_error; }
+API Error cudaPeekAtLastError(void) { return last_error; }
 
-API const char *cudaGetErrorName(cudaError_t error) { return cudaGetErrorString(error); }
-
-API const char *cudaGetErrorString(cudaError_t error) {
+API const char *cudaGetErrorString(Error error) {
   static _Thread_local char text[64];
   switch (error) {
-    case cudaSuccess: return "cudaSuccess";
-    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
-    case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
-    case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
-    case cudaErrorNotSupported: return "cudaErrorNotSupported";
-    case cudaErrorStreamCaptureUnsupported: return "cudaErrorStreamCaptureUnsupported";
-    case cudaErrorStreamCaptureInvalidated: return "cudaErrorStreamCaptureInvalidated";
+    case SUCCESS: return "SUCCESS";
+    case OUT_OF_MEMORY: return "OUT_OF_MEMORY";
+    case INVALID_VALUE: return "INVALID_VALUE";
+    case INVALID_DEVICE: return "INVALID_DEVICE";
+    case NOT_SUPPORTED: return "NOT_SUPPORTED";
+    case CAPTURE_UNSUPPORTED: return "CAPTURE_UNSUPPORTED";
+    case CAPTURE_INVALIDATED: return "CAPTURE_INVALIDATED";
     default: snprintf(text, sizeof text, "cudaError %d", (int)error); return text;
   }
 }
+
+API const char *cudaGetErrorName(Error error) { return cudaGetErrorString(error); }
 
 /* ---- capture ---- */
 
@@ -120,35 +123,35 @@ static bool spoils_capture(void) {
   return capturing != NULL;
 }
 
-API cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMode mode) {
+API Error cudaStreamBeginCapture(Stream *handle, int mode) {
   Stream *stream = stream_of(handle);
   (void)mode; /* the strictest is kept for all */
-  if (stream == default_stream || capturing) return answer(cudaErrorStreamCaptureUnsupported);
+  if (stream == default_stream || capturing) return answer(CAPTURE_UNSUPPORTED);
   capturing = stream;
   stream->capture = zeroed(sizeof(Graph));
   stream->spoilt = false;
-  return cudaSuccess;
+  return SUCCESS;
 }
 
-API cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph) {
+API Error cudaStreamEndCapture(Stream *handle, Graph **graph) {
   Stream *stream = stream_of(handle);
-  if (!stream->capture) return answer(cudaErrorInvalidValue);
-  *graph = (cudaGraph_t)stream->capture;
+  if (!stream->capture) return answer(INVALID_VALUE);
+  *graph = stream->capture;
   stream->capture = NULL;
   capturing = NULL;
-  if (!stream->spoilt) return cudaSuccess;
-  free_graph((Graph *)*graph);
+  if (!stream->spoilt) return SUCCESS;
+  free_graph(*graph);
   *graph = NULL;
-  return answer(cudaErrorStreamCaptureInvalidated);
+  return answer(CAPTURE_INVALIDATED);
 }
 
-API cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureStatus *status) {
-  *status = stream_of(handle)->capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
-  return cudaSuccess;
+API Error cudaStreamIsCapturing(Stream *handle, int *status) {
+  *status = stream_of(handle)->capture ? CAPTURING : NOT_CAPTURING;
+  return SUCCESS;
 }
 
-API cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t handle, unsigned long long flags) {
-  Graph *graph = (Graph *)handle, *copy = zeroed(sizeof *copy);
+API Error cudaGraphInstantiate(Graph **executable, Graph *graph, unsigned long long flags) {
+  Graph *copy = zeroed(sizeof *copy);
   if (flags) return unsupported("cudaGraphInstantiate with flags");
   copy->works = zeroed(graph->count * sizeof *copy->works);
   copy->count = graph->count;
@@ -158,99 +161,117 @@ API cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t ha
     copy->works[i]->holders++;
   }
   pthread_mutex_unlock(&queue_lock);
-  *executable = (cudaGraphExec_t)copy;
-  return cudaSuccess;
+  *executable = copy;
+  return SUCCESS;
 }
 
-API cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t handle) {
-  Graph *graph = (Graph *)executable;
+API Error cudaGraphLaunch(Graph *graph, Stream *handle) {
   if (trace) fprintf(trace, "%lld %lld %d graph none 0 launch\n", (long long)now_ns(), (long long)now_ns(), stream_of(handle)->number);
   for (size_t i = 0; i < graph->count; i++) enqueue(stream_of(handle), graph->works[i]);
-  return cudaSuccess;
+  return SUCCESS;
 }
 
-API cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return free_graph((Graph *)graph), cudaSuccess; }
-API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) { return free_graph((Graph *)graph), cudaSuccess; }
+API Error cudaGraphDestroy(Graph *graph) { return free_graph(graph), SUCCESS; }
+API Error cudaGraphExecDestroy(Graph *graph) { return free_graph(graph), SUCCESS; }
 
 /* ---- memory ---- */
 
-API cudaError_t cudaMalloc(void **pointer, size_t size) {
+API Error cudaMalloc(void **pointer, size_t size) {
+  open_device();
   *pointer = NULL;
-  if (spoils_capture()) return answer(cudaErrorStreamCaptureUnsupported);
-  if (size == 0) return cudaSuccess;
+  if (spoils_capture()) return answer(CAPTURE_UNSUPPORTED);
+  if (size == 0) return SUCCESS;
   *pointer = device_allocate(size);
-  return answer(*pointer ? cudaSuccess : cudaErrorMemoryAllocation);
+  return answer(*pointer ? SUCCESS : OUT_OF_MEMORY);
 }
 
-API cudaError_t cudaFree(void *pointer) {
-  if (pointer == NULL) return cudaSuccess;
-  if (spoils_capture()) return answer(cudaErrorStreamCaptureUnsupported);
+API Error cudaFree(void *pointer) {
+  if (pointer == NULL) return SUCCESS;
+  if (spoils_capture()) return answer(CAPTURE_UNSUPPORTED);
   wait_for_all();
-  return answer(device_release(pointer) ? cudaSuccess : cudaErrorInvalidValue);
+  return answer(device_release(pointer) ? SUCCESS : INVALID_VALUE);
 }
 
-API cudaError_t cudaHostAlloc(void **pointer, size_t size, unsigned int flags) {
+API Error cudaHostAlloc(void **pointer, size_t size, unsigned int flags) {
+  open_device();
   (void)flags; /* portable, mapped, write-combined: all the same here */
   *pointer = pinned_allocate(size);
-  return answer(*pointer ? cudaSuccess : cudaErrorMemoryAllocation);
+  return answer(*pointer ? SUCCESS : OUT_OF_MEMORY);
 }
 
-API cudaError_t cudaMallocHost(void **pointer, size_t size) { return cudaHostAlloc(pointer, size, 0); }
+API Error cudaMallocHost(void **pointer, size_t size) { return cudaHostAlloc(pointer, size, 0); }
 
-API cudaError_t cudaFreeHost(void *pointer) {
-  if (pointer == NULL) return cudaSuccess;
+API Error cudaFreeHost(void *pointer) {
+  if (pointer == NULL) return SUCCESS;
   wait_for_all();
-  return answer(pinned_release(pointer) ? cudaSuccess : cudaErrorInvalidValue);
+  return answer(pinned_release(pointer) ? SUCCESS : INVALID_VALUE);
 }
 
-API cudaError_t cudaMemGetInfo(size_t *available, size_t *total) {
+API Error cudaHostGetDevicePointer(void **device, void *host, unsigned int flags) {
+  *device = host; /* unified addressing */
+  return (void)flags, answer(is_pinned(host) ? SUCCESS : INVALID_VALUE);
+}
+
+API Error cudaMemGetInfo(size_t *available, size_t *total) {
+  open_device();
   *total = (size_t)(memory_gb * 1e9);
   *available = *total - allocated;
-  return cudaSuccess;
+  return SUCCESS;
 }
 
-API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *pointer) {
+API Error cudaPointerGetAttributes(PointerAttributes *attributes, const void *pointer) {
+  open_device();
   bool pinned = is_pinned(pointer);
   memset(attributes, 0, sizeof *attributes);
-  attributes->type = on_device(pointer) ? cudaMemoryTypeDevice : pinned ? cudaMemoryTypeHost : cudaMemoryTypeUnregistered;
-  attributes->devicePointer = on_device(pointer) || pinned ? (void *)pointer : NULL;
-  attributes->hostPointer = on_device(pointer) ? NULL : (void *)pointer;
-  return cudaSuccess;
+  attributes->type = on_device(pointer) ? DEVICE : pinned ? HOST : UNREGISTERED;
+  attributes->device_pointer = on_device(pointer) || pinned ? (void *)pointer : NULL;
+  attributes->host_pointer = on_device(pointer) ? NULL : (void *)pointer;
+  return SUCCESS;
 }
 
-API cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMemPoolProps *properties) {
-  return (void)pool, (void)properties, unsupported("cudaMemPoolCreate");
+/* Pools: memory is there at once, and given back when the stream has come to it. */
+API Error cudaMemPoolCreate(void **pool, const int *properties) {
+  if (properties[2] != 1) return unsupported("cudaMemPoolCreate beside the device");
+  return *pool = zeroed(1), SUCCESS;
 }
-API cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) { return (void)pool, unsupported("cudaMemPoolDestroy"); }
-API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value) {
+API Error cudaMemPoolDestroy(void *pool) { return free(pool), SUCCESS; }
+API Error cudaMemPoolTrimTo(void *pool, size_t kept) { return (void)pool, (void)kept, SUCCESS; }
+API Error cudaMemPoolGetAttribute(void *pool, int attribute, void *value) {
   return (void)pool, (void)attribute, (void)value, unsupported("cudaMemPoolGetAttribute");
 }
-API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value) {
-  return (void)pool, (void)attribute, (void)value, unsupported("cudaMemPoolSetAttribute");
+API Error cudaMemPoolSetAttribute(void *pool, int attribute, void *value) {
+  /* How much a pool keeps back for itself, which is nothing here. */
+  return (void)pool, (void)value, attribute == RELEASE_THRESHOLD ? SUCCESS : unsupported("this attribute of a pool");
 }
-API cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t kept) {
-  return (void)pool, (void)kept, unsupported("cudaMemPoolTrimTo");
+
+API Error cudaMallocFromPoolAsync(void **pointer, size_t size, void *pool, Stream *stream) {
+  return (void)pool, (void)stream, cudaMalloc(pointer, size);
 }
-API cudaError_t cudaMallocFromPoolAsync(void **pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream) {
-  return (void)pointer, (void)size, (void)pool, (void)stream, unsupported("cudaMallocFromPoolAsync");
-}
-API cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream) {
-  return (void)pointer, (void)stream, unsupported("cudaFreeAsync");
+
+static void run_release(Work *work) { device_release(work->to); }
+
+API Error cudaFreeAsync(void *pointer, Stream *stream) {
+  if (pointer == NULL) return SUCCESS;
+  if (spoils_capture()) return answer(CAPTURE_UNSUPPORTED);
+  Work *work = new_work(run_release, NO_ENGINE, 0, "free");
+  work->to = pointer;
+  enqueue(stream_of(stream), work);
+  return SUCCESS;
 }
 
 /* ---- copies ---- */
 
 enum { STAGED_BYTES = 64 << 10 }; /* a pageable upload of no more returns when it has been staged */
 
-static cudaError_t copy(void *to, const void *from, size_t bytes, Stream *stream, bool asynchronous) {
-  if (bytes == 0) return cudaSuccess;
-  if (!to || !from) return answer(cudaErrorInvalidValue);
+static Error copy(void *to, const void *from, size_t bytes, Stream *stream, bool asynchronous) {
+  if (bytes == 0) return SUCCESS;
+  if (!to || !from) return answer(INVALID_VALUE);
   bool up = on_device(to) && !on_device(from), down = !on_device(to) && on_device(from);
   const void *host = up ? from : down ? to : NULL;
   bool pinned = host && is_pinned(host), pageable = host && !pinned;
   if (stream->capture && (pageable || !asynchronous)) {
     stream->spoilt = true;
-    return answer(cudaErrorStreamCaptureUnsupported);
+    return answer(CAPTURE_UNSUPPORTED);
   }
   double gbps = host == NULL ? device_gbps : pinned ? pinned_gbps : pageable_gbps;
   bool staged = up && pageable && bytes <= STAGED_BYTES;
@@ -262,118 +283,115 @@ static cudaError_t copy(void *to, const void *from, size_t bytes, Stream *stream
   /* Pageable copies return when the host's side is done with; others of the asynchronous call at once; of the synchronous
    * call all but those within the device, which nobody on the host waits for. */
   if (!staged && (pageable || (!asynchronous && host))) wait_for_stream(stream);
-  return cudaSuccess;
+  return SUCCESS;
 }
 
-API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream) {
+API Error cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, Stream *stream) {
   return (void)kind, copy(to, from, bytes, stream_of(stream), true);
 }
 
-API cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
-  return (void)kind, copy(to, from, bytes, default_stream, false);
+API Error cudaMemcpy(void *to, const void *from, size_t bytes, int kind) {
+  return (void)kind, copy(to, from, bytes, stream_of(NULL), false);
 }
 
-API cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
-                                  enum cudaMemcpyKind kind, cudaStream_t stream) {
+API Error cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+                                  int kind, Stream *stream) {
   (void)kind;
   for (size_t row = 0; row < height; row++) {
-    cudaError_t error = copy((char *)to + row * to_pitch, (const char *)from + row * from_pitch, width, stream_of(stream), true);
+    Error error = copy((char *)to + row * to_pitch, (const char *)from + row * from_pitch, width, stream_of(stream), true);
     if (error) return error;
   }
-  return cudaSuccess;
+  return SUCCESS;
 }
 
-API cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset, enum cudaMemcpyKind kind) {
+API Error cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset, int kind) {
   return (void)to, (void)symbol, (void)bytes, (void)offset, (void)kind, unsupported("cudaMemcpyFromSymbol");
 }
 
 static void run_set(Work *work) { memset(bytes_at(work->to), (int)work->target, work->bytes); }
 
-API cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
+API Error cudaMemsetAsync(void *to, int value, size_t bytes, Stream *stream) {
   Work *work = new_work(run_set, COMPUTE, copy_ns(bytes, device_gbps), "set");
   work->to = to, work->bytes = bytes, work->target = (unsigned char)value;
   enqueue(stream_of(stream), work);
-  return cudaSuccess;
+  return SUCCESS;
 }
 
-API cudaError_t cudaMemset(void *to, int value, size_t bytes) { return cudaMemsetAsync(to, value, bytes, NULL); }
+API Error cudaMemset(void *to, int value, size_t bytes) { return cudaMemsetAsync(to, value, bytes, NULL); }
 
 /* ---- streams and events ---- */
 
-API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int flags) {
-  *stream = (cudaStream_t)new_stream(!(flags & cudaStreamNonBlocking));
-  return cudaSuccess;
+API Error cudaStreamCreateWithFlags(Stream **stream, unsigned int flags) {
+  *stream = new_stream(!(flags & NON_BLOCKING));
+  return SUCCESS;
 }
 
-API cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
-API cudaError_t cudaStreamDestroy(cudaStream_t stream) { return end_stream(stream_of(stream)), cudaSuccess; }
+API Error cudaStreamCreate(Stream **stream) { return cudaStreamCreateWithFlags(stream, 0); }
+API Error cudaStreamDestroy(Stream *stream) { return end_stream(stream_of(stream)), SUCCESS; }
 
-API cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+API Error cudaStreamSynchronize(Stream *handle) {
   Stream *stream = stream_of(handle);
   if (stream->capture) {
     stream->spoilt = true;
-    return answer(cudaErrorStreamCaptureUnsupported);
+    return answer(CAPTURE_UNSUPPORTED);
   }
   wait_for_stream(stream);
   if (stream == default_stream)
     for (Stream *other = streams; other; other = other->next)
       if (other->blocking) wait_for_stream(other);
-  return cudaSuccess;
+  return SUCCESS;
 }
 
-API cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags) {
+API Error cudaEventCreateWithFlags(Event **event, unsigned int flags) {
   Event *made = zeroed(sizeof *made);
   (void)flags;
   made->holders = 1;
-  *event = (cudaEvent_t)made;
-  return cudaSuccess;
+  *event = made;
+  return SUCCESS;
 }
 
-API cudaError_t cudaEventCreate(cudaEvent_t *event) { return cudaEventCreateWithFlags(event, 0); }
+API Error cudaEventCreate(Event **event) { return cudaEventCreateWithFlags(event, 0); }
 
-API cudaError_t cudaEventDestroy(cudaEvent_t event) {
+API Error cudaEventDestroy(Event *event) {
   pthread_mutex_lock(&queue_lock);
-  release_event((Event *)event);
+  release_event(event);
   pthread_mutex_unlock(&queue_lock);
-  return cudaSuccess;
+  return SUCCESS;
 }
 
-API cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream, unsigned int flags) {
-  Event *event = (Event *)handle;
+API Error cudaEventRecordWithFlags(Event *event, Stream *stream, unsigned int flags) {
   if (flags) return unsupported("cudaEventRecordWithFlags with flags");
   event->captured = stream_of(stream)->capture != NULL;
-  if (event->captured) return cudaSuccess;
+  if (event->captured) return SUCCESS;
   Work *work = new_work(NULL, NO_ENGINE, 0, "record");
   pthread_mutex_lock(&queue_lock);
   event->holders++;
   pthread_mutex_unlock(&queue_lock);
   work->event = event;
   enqueue(stream_of(stream), work);
-  return cudaSuccess;
+  return SUCCESS;
 }
 
-API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) { return cudaEventRecordWithFlags(event, stream, 0); }
+API Error cudaEventRecord(Event *event, Stream *stream) { return cudaEventRecordWithFlags(event, stream, 0); }
 
-API cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
-  Event *event = (Event *)handle;
+API Error cudaEventSynchronize(Event *event) {
   pthread_mutex_lock(&queue_lock);
   uint64_t target = event->recorded;
   while (event->done < target) pthread_cond_wait(&queue_moved, &queue_lock);
   pthread_mutex_unlock(&queue_lock);
-  return cudaSuccess;
+  return SUCCESS;
 }
 
-API cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  *milliseconds = (float)(((Event *)end)->time_ns - ((Event *)begin)->time_ns) / 1e6f;
-  return cudaSuccess;
+API Error cudaEventElapsedTime(float *milliseconds, Event *begin, Event *end) {
+  *milliseconds = (float)(end->time_ns - begin->time_ns) / 1e6f;
+  return SUCCESS;
 }
 
-API cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned int flags) {
-  Event *event = (Event *)event_handle;
+API Error cudaStreamWaitEvent(Stream *handle, Event *event, unsigned int flags) {
   Stream *stream = stream_of(handle);
   (void)flags;
   if (event->captured) {
-    if (stream->capture) return cudaSuccess; /* the capture's one stream has that order already */
+    if (stream->capture) return SUCCESS; /* the capture's one stream has that order already */
     return spoils_capture(), unsupported("a second stream in a capture");
   }
   pthread_mutex_lock(&queue_lock);
@@ -381,16 +399,18 @@ API cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handl
   bool waits = event->done < target;
   event->holders += waits;
   pthread_mutex_unlock(&queue_lock);
-  if (!waits) return cudaSuccess;
-  if (stream->capture) return stream->spoilt = true, answer(cudaErrorStreamCaptureUnsupported);
+  if (!waits) return SUCCESS;
+  if (stream->capture) return stream->spoilt = true, answer(CAPTURE_UNSUPPORTED);
   Work *work = new_work(NULL, NO_ENGINE, 0, "wait");
   work->event = event, work->target = target;
   enqueue(stream, work);
-  return cudaSuccess;
+  return SUCCESS;
 }
 
+typedef void (*HostFunction)(void *);
+
 typedef struct {
-  cudaHostFn_t function;
+  HostFunction function;
   void *data;
 } HostCall;
 
@@ -399,12 +419,12 @@ static void run_host_call(Work *work) {
   call->function(call->data);
 }
 
-API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
+API Error cudaLaunchHostFunc(Stream *stream, HostFunction function, void *data) {
   Work *work = new_work(run_host_call, NO_ENGINE, 0, "host");
   HostCall *call = work->owned = zeroed(sizeof *call);
   *call = (HostCall){function, data};
   enqueue(stream_of(stream), work);
-  return cudaSuccess;
+  return SUCCESS;
 }
 
 /* ---- kernels ---- */
@@ -458,96 +478,95 @@ static const char *name_of(const void *function) {
 }
 
 static _Thread_local struct {
-  dim3 grid, block;
+  Dimensions grid, block;
   size_t shared;
-  cudaStream_t stream;
+  Stream *stream;
 } configuration;
 
-API unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
+API unsigned __cudaPushCallConfiguration(Dimensions grid, Dimensions block, size_t shared, Stream *stream) {
   configuration.grid = grid, configuration.block = block, configuration.shared = shared, configuration.stream = stream;
   return 0;
 }
 
-API cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream) {
+API Error __cudaPopCallConfiguration(Dimensions *grid, Dimensions *block, size_t *shared, void *stream) {
   *grid = configuration.grid, *block = configuration.block, *shared = configuration.shared;
-  *(cudaStream_t *)stream = configuration.stream;
-  return cudaSuccess;
+  *(Stream **)stream = configuration.stream;
+  return SUCCESS;
 }
 
-API cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t stream) {
+API Error cudaLaunchKernel(const void *function, Dimensions grid, Dimensions block, void **args, size_t shared, Stream *stream) {
   (void)grid, (void)block, (void)shared;
   const char *name = name_of(function);
   Work *work = kernel_work(name, args);
   if (!work) {
     fprintf(stderr, "softcuda: it has no kernel %s\n", name);
-    return answer(cudaErrorNotSupported);
+    return answer(NOT_SUPPORTED);
   }
   enqueue(stream_of(stream), work);
-  return cudaSuccess;
+  return SUCCESS;
 }
 
-API cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *function) {
-  return *kernel = (cudaKernel_t)function, cudaSuccess;
+API Error __cudaGetKernel(const void **kernel, const void *function) {
+  return *kernel = (const void *)function, SUCCESS;
 }
 
-API cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t stream) {
+API Error __cudaLaunchKernel(const void *kernel, Dimensions grid, Dimensions block, void **args, size_t shared, Stream *stream) {
   return cudaLaunchKernel((const void *)kernel, grid, block, args, shared, stream);
 }
 
-API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *function, void **args) {
-  return cudaLaunchKernel(function, config->gridDim, config->blockDim, args, config->dynamicSmemBytes, config->stream);
+API Error cudaLaunchKernelExC(const LaunchConfiguration *config, const void *function, void **args) {
+  return cudaLaunchKernel(function, config->grid, config->block, args, config->shared, config->stream);
 }
 
-API cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block, void **args, size_t shared,
-                                            cudaStream_t stream) {
+API Error cudaLaunchCooperativeKernel(const void *function, Dimensions grid, Dimensions block, void **args, size_t shared,
+                                            Stream *stream) {
   return cudaLaunchKernel(function, grid, block, args, shared, stream);
 }
 
-API cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *function) {
+API Error cudaFuncGetAttributes(FunctionAttributes *attributes, const void *function) {
   (void)function;
   memset(attributes, 0, sizeof *attributes);
-  attributes->maxThreadsPerBlock = 1024, attributes->binaryVersion = attributes->ptxVersion = 90, attributes->numRegs = 32;
-  return cudaSuccess;
+  attributes->threads_per_block = 1024, attributes->binary_version = attributes->ptx_version = 90, attributes->registers = 32;
+  return SUCCESS;
 }
 
-API cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value) {
-  return (void)function, (void)attribute, (void)value, cudaSuccess; /* hints of sizes, which nothing here depends on */
+API Error cudaFuncSetAttribute(const void *function, int attribute, int value) {
+  return (void)function, (void)attribute, (void)value, SUCCESS; /* hints of sizes, which nothing here depends on */
 }
 
-API cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t kernel, enum cudaFuncAttribute attribute, int value, int device) {
-  return (void)kernel, (void)attribute, (void)value, (void)device, cudaSuccess;
+API Error cudaKernelSetAttributeForDevice(const void *kernel, int attribute, int value, int device) {
+  return (void)kernel, (void)attribute, (void)value, (void)device, SUCCESS;
 }
 
-API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *function, int size, size_t shared,
+API Error cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *function, int size, size_t shared,
                                                                        unsigned int flags) {
-  return (void)function, (void)size, (void)shared, (void)flags, *blocks = 1, cudaSuccess;
+  return (void)function, (void)size, (void)shared, (void)flags, *blocks = 1, SUCCESS;
 }
 
-API cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code, enum cudaJitOption *options, void **values,
-                                    unsigned int count, enum cudaLibraryOption *library_options, void **library_values,
+API Error cudaLibraryLoadData(void **library, const void *code, int *options, void **values,
+                                    unsigned int count, int *library_options, void **library_values,
                                     unsigned int library_count) {
   (void)library, (void)code, (void)options, (void)values, (void)count, (void)library_options, (void)library_values;
   return (void)library_count, unsupported("cudaLibraryLoadData");
 }
-API cudaError_t cudaLibraryUnload(cudaLibrary_t library) { return (void)library, unsupported("cudaLibraryUnload"); }
-API cudaError_t cudaLibraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library, const char *name) {
+API Error cudaLibraryUnload(void *library) { return (void)library, unsupported("cudaLibraryUnload"); }
+API Error cudaLibraryGetKernel(const void **kernel, void *library, const char *name) {
   return (void)kernel, (void)library, (void)name, unsupported("cudaLibraryGetKernel");
 }
-API cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int version,
-                                                 unsigned long long flags, enum cudaDriverEntryPointQueryResult *status) {
+API Error cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int version,
+                                                 unsigned long long flags, int *status) {
   (void)version, (void)flags;
   *function = NULL;
-  if (status) *status = cudaDriverEntryPointSymbolNotFound;
+  if (status) *status = SYMBOL_NOT_FOUND;
   return unsupported(symbol);
 }
-API int cuTensorMapEncodeTiled(void) { return unsupported("cuTensorMapEncodeTiled"); }
 
 /* ---- cuBLAS; its headers are in a package of 400 MB, its calls are few ---- */
 
 enum { CUBLAS_OK = 0, CUBLAS_NOT_SUPPORTED = 15 };
 
 typedef struct {
-  cudaStream_t stream;
+  Stream *stream;
   int math_mode;
 } Blas;
 
@@ -558,7 +577,7 @@ static int blas_unsupported(const char *call) {
 
 API int cublasCreate_v2(Blas **handle) { return *handle = zeroed(sizeof **handle), CUBLAS_OK; }
 API int cublasDestroy_v2(Blas *handle) { return free(handle), CUBLAS_OK; }
-API int cublasSetStream_v2(Blas *handle, cudaStream_t stream) { return handle->stream = stream, CUBLAS_OK; }
+API int cublasSetStream_v2(Blas *handle, Stream *stream) { return handle->stream = stream, CUBLAS_OK; }
 API int cublasSetMathMode(Blas *handle, int mode) { return handle->math_mode = mode, CUBLAS_OK; }
 API int cublasGetMathMode(Blas *handle, int *mode) { return *mode = handle->math_mode, CUBLAS_OK; }
 API const char *cublasGetStatusName(int status) { return status ? "CUBLAS_STATUS_NOT_SUPPORTED" : "CUBLAS_STATUS_SUCCESS"; }

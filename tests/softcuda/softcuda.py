@@ -1,29 +1,43 @@
 """Builds, configures and reads the CUDA runtime of ``softcuda.c``, which explains what it is.
 
-It is compiled against NVIDIA's headers, of the packages ``nvidia-cuda-runtime`` and ``nvidia-cuda-crt``, and stands in for
-all libraries that ONNX Runtime's CUDA EP links to. ``tests/software-cuda`` runs a command with it.
+It stands in for all libraries that ONNX Runtime's CUDA EP links to; ``tests/software-cuda`` runs a command with it.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from tests.compiling import BuildError, compile_library
+from tests.compiling import compile_library
 
 VENDOR_ID = 0x10DE  # NVIDIA's, which is what ONNX Runtime looks for
 
 _HERE = Path(__file__).parent
-_SOURCES = ("softcuda.c", "softcuda_device.h", "softcuda_kernels.h", "softcuda.map")
-# What libonnxruntime_providers_cuda.so of ONNX Runtime 1.31, built for CUDA 13, names as needed.
-_NAMES = ("libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13", "libcurand.so.10", "libcuda.so.1")
+_SOURCES = (
+    "softcuda.c",
+    "softcuda_device.h",
+    "softcuda_driver.h",
+    "softcuda_kernels.h",
+    "softcuda_types.h",
+    "softcuda.map",
+)
+# What the CUDA EP of ONNX Runtime 1.31, built for CUDA 13, names as needed, and what nvidia-ml-py loads.
+_NAMES = (
+    "libcudart.so.13",
+    "libcublas.so.13",
+    "libcublasLt.so.13",
+    "libcurand.so.10",
+    "libcuda.so.1",
+    "libnvidia-ml.so.1",
+)
 
 
 def problem() -> str | None:
     """Why it cannot be built or used here; None if it can."""
-    if _include() is None:
-        return "the packages nvidia-cuda-runtime and nvidia-cuda-crt are not installed"
+    if sys.platform != "linux":
+        return "the software CUDA runtime is for Linux"
     package = importlib.util.find_spec("onnxruntime")
     places = [] if package is None else package.submodule_search_locations or []
     if not any((Path(place) / "capi" / "libonnxruntime_providers_cuda.so").is_file() for place in places):
@@ -31,26 +45,13 @@ def problem() -> str | None:
     return None
 
 
-def _include() -> Path | None:
-    """The folder with CUDA's headers."""
-    package = importlib.util.find_spec("nvidia")
-    for place in [] if package is None else package.submodule_search_locations or []:
-        folder = Path(place) / "cu13" / "include"
-        if (folder / "cuda_runtime_api.h").is_file() and (folder / "crt").is_dir():
-            return folder
-    return None
-
-
 def build(directory: Path) -> Path:
     """Compile it into `directory`, under all the names that the CUDA EP looks for, and return that folder.
 
     Raises:
-        BuildError: the headers or a compiler are missing, or it fails.
+        BuildError: there is no compiler, or it fails.
     """
-    include = _include()
-    if include is None:
-        raise BuildError("softcuda needs CUDA's headers: pip install nvidia-cuda-runtime nvidia-cuda-crt")
-    flags = (f"-I{include}", "-fvisibility=hidden", f"-Wl,--version-script={_HERE / 'softcuda.map'}")
+    flags = ("-fvisibility=hidden", f"-Wl,--version-script={_HERE / 'softcuda.map'}")
     sources = [_HERE / name for name in _SOURCES]
     library = compile_library("the software CUDA runtime", sources, directory, flags, libraries=("-lpthread", "-lm"))
     for name in _NAMES:
@@ -84,6 +85,10 @@ class Config:
     """... and within the device."""
     memory_gb: float = 8.0
     """How much memory the device has, in GB."""
+    capability: float = 9.0
+    """Its compute capability: 9.0 is that of H100 and H200."""
+    slowed: int = 0
+    """What NVML says of why clocks are what they are: bits of nvmlClocksEventReasons."""
     trace: Path | None = None
     """File for the trace, to which every process adds; None keeps none."""
 

@@ -39,7 +39,8 @@ static void sleep_until(int64_t time_ns) {
 
 /* ---- knobs, from the environment; softcuda.py says what they are ---- */
 
-static double kernel_us = 100, copy_latency_us = 10, pinned_gbps = 8, pageable_gbps = 2, device_gbps = 50, memory_gb = 8;
+static double kernel_us = 100, copy_latency_us = 10, pinned_gbps = 8, pageable_gbps = 2, device_gbps = 50, memory_gb = 8,
+              capability = 9.0;
 static FILE *trace;
 
 static void read_knob(const char *name, double *value) {
@@ -383,13 +384,14 @@ static int64_t copy_ns(size_t bytes, double gbps) {
   return (int64_t)(copy_latency_us * 1000 + (gbps > 0 ? bytes / gbps : 0));
 }
 
-static void open_device(void) {
+static void open_device_once(void) {
   read_knob("SOFTCUDA_KERNEL_US", &kernel_us);
   read_knob("SOFTCUDA_COPY_LATENCY_US", &copy_latency_us);
   read_knob("SOFTCUDA_PINNED_GBPS", &pinned_gbps);
   read_knob("SOFTCUDA_PAGEABLE_GBPS", &pageable_gbps);
   read_knob("SOFTCUDA_DEVICE_GBPS", &device_gbps);
   read_knob("SOFTCUDA_MEMORY_GB", &memory_gb);
+  read_knob("SOFTCUDA_CAPABILITY", &capability);
   const char *path = getenv("SOFTCUDA_TRACE");
   if (path && !(trace = fopen(path, "ae"))) {
     fprintf(stderr, "softcuda: SOFTCUDA_TRACE=%s: %s\n", path, strerror(errno));
@@ -398,6 +400,12 @@ static void open_device(void) {
   if (trace) setvbuf(trace, NULL, _IOLBF, 1 << 16);
   open_memory();
   default_stream = new_stream(true);
+}
+
+/* The device starts with the first call that needs it: the library is also loaded by processes that only start others. */
+static void open_device(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, open_device_once);
 }
 
 #endif

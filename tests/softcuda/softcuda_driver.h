@@ -1,0 +1,89 @@
+/* What comes with NVIDIA's driver: the few calls of libcuda that execution providers make, and libnvidia-ml (NVML) as far as
+ * the package nvidia-ml-py is asked for it. Declared by hand, as both have headers of their own that need a toolkit.
+ * https://docs.nvidia.com/deploy/nvml-api/
+ */
+#ifndef SOFTCUDA_DRIVER_H
+#define SOFTCUDA_DRIVER_H
+
+#include "softcuda_device.h"
+
+#define API __attribute__((visibility("default")))
+
+enum { CU_OK = 0, CU_NOT_SUPPORTED = 801 };
+static char the_context[1];
+
+API int cuInit(unsigned flags) { return (void)flags, CU_OK; }
+API int cuCtxGetCurrent(void **context) { return *context = the_context, CU_OK; }
+API int cuCtxSetCurrent(void *context) { return (void)context, CU_OK; }
+API int cuCtxPushCurrent_v2(void *context) { return (void)context, CU_OK; }
+API int cuCtxPopCurrent_v2(void **context) { return *context = the_context, CU_OK; }
+API int cuStreamGetCtx(void *stream, void **context) { return (void)stream, *context = the_context, CU_OK; }
+API int cuGetErrorString(int error, const char **text) { return *text = error ? "not supported" : "no error", CU_OK; }
+
+#define NO_DRIVER(name) \
+  API int name(void) { return fprintf(stderr, "softcuda: " #name " is not supported\n"), CU_NOT_SUPPORTED; }
+NO_DRIVER(cuCtxCreate_v4)
+NO_DRIVER(cuCtxDestroy_v2)
+NO_DRIVER(cuDestroyExternalMemory)
+NO_DRIVER(cuDestroyExternalSemaphore)
+NO_DRIVER(cuExternalMemoryGetMappedBuffer)
+NO_DRIVER(cuImportExternalMemory)
+NO_DRIVER(cuImportExternalSemaphore)
+NO_DRIVER(cuSignalExternalSemaphoresAsync)
+NO_DRIVER(cuTensorMapEncodeTiled)
+NO_DRIVER(cuWaitExternalSemaphoresAsync)
+
+enum { NVML_OK = 0, NVML_INVALID_ARGUMENT = 2, NVML_NOT_SUPPORTED = 3 };
+enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, SM_MHZ = 1000, SM_MHZ_MAX = 1500, MEMORY_MHZ = 2000 };
+
+typedef struct {
+  unsigned long long total, free, used;
+} NvmlMemory;
+
+API int nvmlInitWithFlags(unsigned flags) { return (void)flags, NVML_OK; }
+API int nvmlInit_v2(void) { return NVML_OK; }
+API int nvmlShutdown(void) { return NVML_OK; }
+API const char *nvmlErrorString(int error) { return error ? "Not Supported" : "Success"; }
+API int nvmlDeviceGetCount_v2(unsigned *count) { return *count = 1, NVML_OK; }
+
+API int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
+  *device = the_context;
+  return index ? NVML_INVALID_ARGUMENT : NVML_OK;
+}
+
+API int nvmlSystemGetDriverVersion(char *text, unsigned size) { return snprintf(text, size, "999.99"), NVML_OK; }
+API int nvmlDeviceGetName(void *device, char *text, unsigned size) {
+  return (void)device, snprintf(text, size, "softcuda (no GPU)"), NVML_OK;
+}
+
+API int nvmlDeviceGetMemoryInfo(void *device, NvmlMemory *memory) {
+  (void)device;
+  open_device();
+  memory->total = (unsigned long long)(memory_gb * 1e9);
+  memory->used = allocated;
+  memory->free = memory->total - memory->used;
+  return NVML_OK;
+}
+
+API int nvmlDeviceGetClockInfo(void *device, int clock, unsigned *mhz) {
+  *mhz = clock == CLOCK_SM ? SM_MHZ : MEMORY_MHZ;
+  return (void)device, clock == CLOCK_SM || clock == CLOCK_MEMORY ? NVML_OK : NVML_INVALID_ARGUMENT;
+}
+
+API int nvmlDeviceGetMaxClockInfo(void *device, int clock, unsigned *mhz) {
+  *mhz = clock == CLOCK_SM ? SM_MHZ_MAX : MEMORY_MHZ;
+  return (void)device, NVML_OK;
+}
+
+API int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius) {
+  return (void)device, (void)sensor, *celsius = 40, NVML_OK;
+}
+API int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts) { return (void)device, *milliwatts = 75500, NVML_OK; }
+
+/* Why clocks are what they are: the bits in SOFTCUDA_SLOWED, 0 without. */
+API int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *reasons) {
+  const char *bits = getenv("SOFTCUDA_SLOWED");
+  return (void)device, *reasons = bits ? strtoull(bits, NULL, 0) : 0, NVML_OK;
+}
+
+#endif
