@@ -170,7 +170,7 @@ main()
 """
 
 
-MODES = ("cpu", "device", "device-resident")  # two that it looks into, one that it does not
+MODES = ("cpu", "device", "device-resident", "host-accessible")  # it looks into all but the third
 
 
 def run(library: Path, folder: Path, with_package: bool = True, **environment: str) -> tuple[dict[str, Any], Ran]:

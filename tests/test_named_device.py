@@ -191,7 +191,7 @@ def test_a_device_that_works_on_is_waited_for(device: Device) -> None:
     made = modes.make_mode(RESIDENT, model, data)
     assert made.fence.kind == READBACK
     call, a, b = made.phases()["total"]
-    assert done_by(device, lambda: call(a, b)) == ["run", "numpy"]
+    assert done_by(device, lambda: call(a, b)) == ["run", "numpy", "synchronize_outputs"]  # a copy back may pass runs
     assert time.perf_counter() >= device.busy_until
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import onnxruntime as ort
 import pytest
 
-from ortbench.runtime.providers import load_problem
+from ortbench.plan import Target
+from ortbench.runtime.providers import Provider, library_name, load_problem
 from tests.compiling import BuildError, compile_library
 from tests.conftest import ROOT, lacking
 
@@ -36,6 +37,16 @@ def test_a_missing_library_is_named_with_what_brings_it(library: str, hint: str)
 def test_a_library_that_is_not_known_is_named_without_a_hint() -> None:
     error = RuntimeError("libother.so.1: cannot open shared object file: No such file or directory")
     assert load_problem(error) == "the shared library libother.so.1 is missing"
+
+
+def test_a_library_is_named_inside_the_package_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = tmp_path / ".venv" / "lib" / "site-packages"
+    provider = Provider("AnEP", library=str(site / "an_ep" / "lib.so"))
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path), str(site)])
+    assert library_name(Target(ep="an-ep"), provider) == str(Path("an_ep", "lib.so"))
+    assert library_name(Target(ep="auto", library="../lib.so"), provider) == "../lib.so"
+    monkeypatch.setattr(sys, "path", [""])
+    assert library_name(Target(ep="an-ep"), provider) == "lib.so"
 
 
 def test_cuda_is_found_in_nvidia_packages_in_another_folder_than_onnxruntime(tmp_path: Path) -> None:

@@ -240,9 +240,9 @@ def library_name(target: Target, provider: Provider) -> str | None:
     if provider.library is None or target.library is not None:
         return target.library
     path = Path(provider.library)
-    for folder in map(Path, filter(None, sys.path)):
-        if path.is_relative_to(folder):
-            return str(path.relative_to(folder))
+    around = [folder for folder in map(Path, filter(None, sys.path)) if path.is_relative_to(folder)]
+    if around:  # an environment may lie in another folder of the path, as .venv does in that of a project
+        return str(path.relative_to(max(around, key=lambda folder: len(folder.parts))))
     return path.name
 
 
