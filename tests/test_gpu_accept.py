@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
 from copy import deepcopy
 from importlib import import_module
 from pathlib import Path
@@ -520,9 +521,9 @@ def test_only_a_check_that_failed_fails_the_run() -> None:
     assert checks.exit_code([Check("a", PASS, ""), Check("b", FAIL, "")]) == 1
 
 
-def accept(*arguments: object, **environment: str) -> Ran:
+def accept(*arguments: object, prefix: Sequence[str] = (), **environment: str) -> Ran:
     """Run the script, quick, to its end."""
-    line = [sys.executable, "-m", "tests.gpu.accept", "--quick", *map(str, arguments)]
+    line = [*prefix, sys.executable, "-m", "tests.gpu.accept", "--quick", *map(str, arguments)]
     environ = {**os.environ, **environment}
     done = subprocess.run(line, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=600)
     return Ran(done.returncode, done.stdout, done.stderr)
@@ -709,3 +710,17 @@ def test_what_is_there_is_not_packed_and_parts_make_the_whole(tmp_path: Path) ->
     whole = io.BytesIO(b"".join(path.read_bytes() for path in parts))
     with tarfile.open(fileobj=whole) as tar:
         assert "two/__init__.py" in tar.getnames()
+
+
+def test_the_cuda_ep_takes_all_that_is_asked_of_it(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
+    """The command lines of the run on a GPU, with the CUDA EP itself on a runtime that computes on the CPU."""
+    asked = ("copy_4k", "stream-ort", "devices")
+    arguments = ["--ep", "cuda", "--out", tmp_path / "out", *(word for name in asked for word in ("--only", name))]
+    ran = accept(*arguments, prefix=software_cuda)
+    found = verdicts(tmp_path / "out")
+    passed = {name for name, (verdict, _) in found.items() if verdict == PASS}
+    for beginning in (
+        "copy_4k: outputs equal", "copy_4k: pipelined", "copy_4k: pinned", "copy_4k: asynchronous", "the EP's device",
+        "host-accessible: zero-copy", "NVML", "--stream ort", "ortbench devices",
+    ):  # fmt: skip
+        assert any(name.startswith(beginning) for name in passed), (beginning, ran.out)
