@@ -107,7 +107,7 @@ def main() -> None:
         "that was not time in which copies were all there was. Engines are what the device has to do its work with; with "
         "a queue each, streams have an engine of their own.\n"
     )
-    print(f"Made on {platform.platform()}, a shared virtual machine with two cores and other work on both; no GPU.\n")
+    print(f"Made on {platform.platform()}, a shared virtual machine with two cores; no GPU.\n")
     print(
         f"{close} of {len(lines)} hidden shares are within 5 percentage points of the trace, {same} of {len(lines)} times per "
         "item within 1 %. What separates the rest is the machine: phases and pipeline are timed at different moments, and "
