@@ -7,7 +7,8 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 _FLAGS = ("-std=c11", "-O3", "-Wall", "-Wextra", "-shared", "-fPIC")
@@ -53,6 +54,28 @@ def compile_library(
         raise BuildError(f"{what} could not be compiled: {shlex.join(command)}\n{done.stderr}")
     unfinished.replace(library)  # at once, so that a second process never loads half a library
     return library
+
+
+def command(module: str, build: Callable[[Path], Path]) -> int:
+    """``python -m MODULE OUT_DIR`` compiles what the module brings into a folder and prints where it is.
+
+    Args:
+        module: as it is typed.
+        build: compiles into a folder.
+
+    Returns:
+        The exit code.
+    """
+    arguments = sys.argv[1:]
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        print(f"usage: python -m {module} OUT_DIR", file=sys.stderr)
+        return 2
+    try:
+        print(build(Path(arguments[0])))
+    except (BuildError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
 
 
 def _compiler(what: str) -> list[str]:

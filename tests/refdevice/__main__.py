@@ -1,25 +1,9 @@
 """``python -m tests.refdevice OUT_DIR`` compiles the reference device into a folder and prints the library's path."""
 
 import sys
-from pathlib import Path
 
-from tests.compiling import BuildError
+from tests.compiling import command
 
 from .refdevice import build
 
-
-def main(arguments: list[str]) -> int:
-    """Compile; return the exit code."""
-    if len(arguments) != 1 or arguments[0].startswith("-"):
-        print("usage: python -m tests.refdevice OUT_DIR", file=sys.stderr)
-        return 2
-    try:
-        print(build(Path(arguments[0])))
-    except (BuildError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+sys.exit(command("tests.refdevice", build))
