@@ -182,15 +182,17 @@ def preload_nvidia() -> None:
     `preload_dlls` looks beside onnxruntime alone; they may be in another folder of the path, as those that came with
     PyTorch are where onnxruntime lies in a folder of its own. Libraries that are loaded it takes as they are.
     """
+    for library in _nvidia_libraries():
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(str(library))
     with contextlib.suppress(Exception):
-        for library in _nvidia_libraries():
-            with contextlib.suppress(OSError):
-                ctypes.CDLL(str(library))
         ort.preload_dlls()
 
 
 def _nvidia_libraries() -> list[Path]:
     """CUDA's and cuDNN's libraries in nvidia-* packages that do not lie beside onnxruntime, in the order to load them."""
+    if not hasattr(ort, "_get_nvidia_dll_paths"):  # ORT's own list, which is not part of its API
+        return []
     beside = Path(ort.__file__).parent.parent
     relative = [Path(*parts) for parts in ort._get_nvidia_dll_paths(platform.system() == "Windows")]
     found = [folder / path for folder in map(Path, sys.path) if folder != beside for path in relative]
@@ -214,7 +216,7 @@ def _hint(library: str) -> str:
     if library.startswith("libnvinfer"):
         return " (it is part of TensorRT)"
     if re.match(r"libcu|libnv", library):
-        return " (CUDA and cuDNN come with: pip install 'onnxruntime-gpu[cuda,cudnn]')"
+        return f" (CUDA and cuDNN come with: pip install '{PACKAGES[CUDA_EP]}')"
     if library.startswith("libvulkan"):
         return " (the Vulkan loader, on Debian and Ubuntu: apt install libvulkan1)"
     return ""

@@ -20,7 +20,7 @@ from ortbench.plan import CPU_EP, Inputs, Target
 from ortbench.runtime import computestream, enginecache
 from ortbench.runtime import inputs as input_arrays
 from ortbench.runtime import outputs as output_arrays
-from ortbench.runtime.providers import CUDA_EP, NAMED_DEVICES, Provider, bundled_library, load_problem, settle
+from ortbench.runtime.providers import CUDA_EP, NAMED_DEVICES, PACKAGES, Provider, bundled_library, load_problem, settle
 from ortbench.runtime.tensors import Array, TensorSpec, host_value, host_view, specs
 
 _OPT_LEVELS = {
@@ -316,7 +316,7 @@ def _run_error(error: Exception, request: Inputs, ways_out: str) -> OrtbenchErro
     if type(error).__name__ == "InvalidArgument":
         return BadInput(f"the model refuses to run{hint}: {ort_text(error)}")
     if "cuDNN is unavailable" in str(error):
-        hint = ", as cuDNN is missing (it comes with: pip install 'onnxruntime-gpu[cuda,cudnn]')"
+        hint = f", as cuDNN is missing (it comes with: pip install '{PACKAGES[CUDA_EP]}')"
     return BenchmarkFailed(f"the first run failed{hint}: {ort_text(error)}")
 
 
