@@ -107,8 +107,8 @@ def _median(by_run: Sequence[Sequence[Activity]], what: str, value: Callable[[Ac
 
 def sentences(result: Result) -> list[str]:
     """What CUPTI measured beside what is derived or timed; empty where nothing was measured."""
-    cases = [case for case in (result.case(mode) for mode in MODES) if case is not None and case.measured is not None]
-    return [_SENTENCES[case.mode](case) for case in cases if case.mode in _SENTENCES]
+    said = ((result.case(mode), sentence) for mode, sentence in _SENTENCES.items())
+    return [sentence(case) for case, sentence in said if case is not None and case.measured is not None]
 
 
 def _of_cpu(case: Case) -> str:

@@ -77,7 +77,7 @@ class Case:
         vs_cpu: ``{ratio, ci95}``: how many times as fast as mode ``cpu`` (above 1 is faster), over paired blocks.
         phases: ``upload``, ``inference``, ``download``, ``total``: statistics, or None where the mode has no such phase.
         derived: ``{copies_ns, inference_ns}`` for ``cpu`` and ``cpu-pinned``: differences of medians, not measurements.
-        measured: with ``--measure-copies``, for ``cpu`` and ``device``: what NVIDIA's CUPTI recorded in ``runs`` runs of
+        measured: with ``--measure-copies``, for ``cpu``, ``device`` and ``host-accessible``: what NVIDIA's CUPTI recorded in ``runs`` runs of
             their own after the measurement, medians of one run by the GPU's clock: ``upload`` and ``download`` (``n``,
             ``bytes``, ``ns``, ``memory``: the host's side, such as ``pageable``), ``kernels_ns``; and ``run_ns``, one of
             those runs.

@@ -14,6 +14,7 @@ from ortbench.units import duration
 
 _ROUNDS = 11
 _BURST_NS = 2_000_000
+_USED = "bound addresses are used"
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,12 @@ def prove_zero_copy(
 
 def _used(mode: HostAccessibleMode) -> str:
     if mode.refused is None:
-        return "bound addresses are used"
+        return _USED
     said = mode.refused.removesuffix(".")
-    return f"bound addresses are used, for outputs as device memory since HOST_ACCESSIBLE outputs fail here: {said}"
+    return f"{_USED}, for outputs as device memory since HOST_ACCESSIBLE outputs fail here: {said}"
 
 
-def verdict(extra_ns: float, copies_ns: float, noise_ns: float, used: str = "bound addresses are used") -> ZeroCopy:
+def verdict(extra_ns: float, copies_ns: float, noise_ns: float, used: str = _USED) -> ZeroCopy:
     """What the times say.
 
     Args:
