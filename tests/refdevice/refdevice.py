@@ -22,7 +22,9 @@ VENDOR_ID = 0x0B0B
 Honesty = Literal["sync", "async-wait", "async", "async-old-api"]
 HONESTY: tuple[Honesty, ...] = ("sync", "async-wait", "async", "async-old-api")
 
-SOURCES = ("refdevice.c", "refdevice_device.h", "refdevice_graph.h", "refdevice_ops.h", "refdevice_ort.h")
+SOURCES = (
+    "refdevice.c", "refdevice_device.h", "refdevice_graph.h", "refdevice_ops.h", "refdevice_ort.h", "../device_basics.h",
+)  # fmt: skip
 _LIBRARIES = ("-lpthread", "-lm")
 
 

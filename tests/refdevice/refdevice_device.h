@@ -21,22 +21,17 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
 
+#include "../device_basics.h"
+
 extern char **environ;
 
 enum { STREAMING_BYTES = 1 << 18 }; /* from this size on, data go past the caches */
-
-static void *zeroed(size_t bytes) {
-  void *memory = calloc(1, bytes ? bytes : 1);
-  if (!memory) abort();
-  return memory;
-}
 
 /* Functions that can fail return NULL, or what is wrong: a text that holds until the thread's next one. */
 __attribute__((format(printf, 1, 2))) static const char *explain(const char *format, ...) {
@@ -46,20 +41,6 @@ __attribute__((format(printf, 1, 2))) static const char *explain(const char *for
   vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
   return message;
-}
-
-/* ---- the clock: CLOCK_MONOTONIC, which Python's time.perf_counter_ns reads too ---- */
-
-static int64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
-static void sleep_until(int64_t time_ns) {
-  struct timespec t = {time_ns / 1000000000LL, time_ns % 1000000000LL};
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {
-  }
 }
 
 /* ---- knobs ---- */

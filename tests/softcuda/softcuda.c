@@ -77,7 +77,7 @@ API Error cudaDeviceGetAttribute(int *value, int attribute, int device) {
     case INTEGRATED: *value = p.integrated; break;
     case MEMORY_POOLS: *value = 1; break;
     default:
-      fprintf(stderr, "softcuda: attribute %d of the device is not known\n", (int)attribute);
+      fprintf(stderr, "softcuda: attribute %d of the device is not known\n", attribute);
       return answer(NOT_SUPPORTED);
   }
   return SUCCESS;
@@ -100,13 +100,13 @@ API Error cudaPeekAtLastError(void) { return last_error; }
 API const char *cudaGetErrorString(Error error) {
   static _Thread_local char text[64];
   switch (error) {
-    case SUCCESS: return "SUCCESS";
-    case OUT_OF_MEMORY: return "OUT_OF_MEMORY";
-    case INVALID_VALUE: return "INVALID_VALUE";
-    case INVALID_DEVICE: return "INVALID_DEVICE";
-    case NOT_SUPPORTED: return "NOT_SUPPORTED";
-    case CAPTURE_UNSUPPORTED: return "CAPTURE_UNSUPPORTED";
-    case CAPTURE_INVALIDATED: return "CAPTURE_INVALIDATED";
+    case SUCCESS: return "cudaSuccess";
+    case OUT_OF_MEMORY: return "cudaErrorMemoryAllocation";
+    case INVALID_VALUE: return "cudaErrorInvalidValue";
+    case INVALID_DEVICE: return "cudaErrorInvalidDevice";
+    case NOT_SUPPORTED: return "cudaErrorNotSupported";
+    case CAPTURE_UNSUPPORTED: return "cudaErrorStreamCaptureUnsupported";
+    case CAPTURE_INVALIDATED: return "cudaErrorStreamCaptureInvalidated";
     default: snprintf(text, sizeof text, "cudaError %d", (int)error); return text;
   }
 }
@@ -295,7 +295,7 @@ API Error cudaMemcpy(void *to, const void *from, size_t bytes, int kind) {
 }
 
 API Error cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
-                                  int kind, Stream *stream) {
+                            int kind, Stream *stream) {
   (void)kind;
   for (size_t row = 0; row < height; row++) {
     Error error = copy((char *)to + row * to_pitch, (const char *)from + row * from_pitch, width, stream_of(stream), true);
@@ -507,11 +507,11 @@ API Error cudaLaunchKernel(const void *function, Dimensions grid, Dimensions blo
 }
 
 API Error __cudaGetKernel(const void **kernel, const void *function) {
-  return *kernel = (const void *)function, SUCCESS;
+  return *kernel = function, SUCCESS;
 }
 
 API Error __cudaLaunchKernel(const void *kernel, Dimensions grid, Dimensions block, void **args, size_t shared, Stream *stream) {
-  return cudaLaunchKernel((const void *)kernel, grid, block, args, shared, stream);
+  return cudaLaunchKernel(kernel, grid, block, args, shared, stream);
 }
 
 API Error cudaLaunchKernelExC(const LaunchConfiguration *config, const void *function, void **args) {
@@ -519,7 +519,7 @@ API Error cudaLaunchKernelExC(const LaunchConfiguration *config, const void *fun
 }
 
 API Error cudaLaunchCooperativeKernel(const void *function, Dimensions grid, Dimensions block, void **args, size_t shared,
-                                            Stream *stream) {
+                                      Stream *stream) {
   return cudaLaunchKernel(function, grid, block, args, shared, stream);
 }
 
@@ -539,13 +539,13 @@ API Error cudaKernelSetAttributeForDevice(const void *kernel, int attribute, int
 }
 
 API Error cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *function, int size, size_t shared,
-                                                                       unsigned int flags) {
+                                                                 unsigned int flags) {
   return (void)function, (void)size, (void)shared, (void)flags, *blocks = 1, SUCCESS;
 }
 
 API Error cudaLibraryLoadData(void **library, const void *code, int *options, void **values,
-                                    unsigned int count, int *library_options, void **library_values,
-                                    unsigned int library_count) {
+                              unsigned int count, int *library_options, void **library_values,
+                              unsigned int library_count) {
   (void)library, (void)code, (void)options, (void)values, (void)count, (void)library_options, (void)library_values;
   return (void)library_count, unsupported("cudaLibraryLoadData");
 }
@@ -554,14 +554,14 @@ API Error cudaLibraryGetKernel(const void **kernel, void *library, const char *n
   return (void)kernel, (void)library, (void)name, unsupported("cudaLibraryGetKernel");
 }
 API Error cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned int version,
-                                                 unsigned long long flags, int *status) {
+                                           unsigned long long flags, int *status) {
   (void)version, (void)flags;
   *function = NULL;
   if (status) *status = SYMBOL_NOT_FOUND;
   return unsupported(symbol);
 }
 
-/* ---- cuBLAS; its headers are in a package of 400 MB, its calls are few ---- */
+/* ---- cuBLAS ---- */
 
 enum { CUBLAS_OK = 0, CUBLAS_NOT_SUPPORTED = 15 };
 

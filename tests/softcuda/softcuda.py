@@ -16,22 +16,13 @@ VENDOR_ID = 0x10DE  # NVIDIA's, which is what ONNX Runtime looks for
 
 _HERE = Path(__file__).parent
 _SOURCES = (
-    "softcuda.c",
-    "softcuda_device.h",
-    "softcuda_driver.h",
-    "softcuda_kernels.h",
-    "softcuda_types.h",
-    "softcuda.map",
-)
+    "softcuda.c", "softcuda_device.h", "softcuda_driver.h", "softcuda_kernels.h", "softcuda_types.h", "softcuda.map",
+    "../device_basics.h",
+)  # fmt: skip
 # What the CUDA EP of ONNX Runtime 1.31, built for CUDA 13, names as needed, and what nvidia-ml-py loads.
 _NAMES = (
-    "libcudart.so.13",
-    "libcublas.so.13",
-    "libcublasLt.so.13",
-    "libcurand.so.10",
-    "libcuda.so.1",
-    "libnvidia-ml.so.1",
-)
+    "libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13", "libcurand.so.10", "libcuda.so.1", "libnvidia-ml.so.1",
+)  # fmt: skip
 
 
 def problem() -> str | None:

@@ -15,27 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
-static void *zeroed(size_t bytes) {
-  void *memory = calloc(1, bytes ? bytes : 1);
-  if (!memory) abort();
-  return memory;
-}
-
-/* ---- the clock: CLOCK_MONOTONIC, which Python's time.perf_counter_ns reads too ---- */
-
-static int64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
-static void sleep_until(int64_t time_ns) {
-  struct timespec t = {time_ns / 1000000000LL, time_ns % 1000000000LL};
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {
-  }
-}
+#include "../device_basics.h"
 
 /* ---- knobs, from the environment; softcuda.py says what they are ---- */
 
