@@ -43,3 +43,7 @@ def main() -> None:
         # Some EPs abort while they unload, so only what needs an orderly exit gets one: a profiler takes its data then.
         if not is_profiled():
             os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -25,7 +25,6 @@ from typing import Any
 from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported, ort_text
 from ortbench.modes import PIPELINED, TOTAL, is_rate
 from ortbench.plan import Loop
-from ortbench.worker.__main__ import main
 
 WARMUP_NS = 500_000_000
 COPY_WARMUP_NS = 20_000_000  # of one size and direction; there are dozens, and copies have no kernels to choose
@@ -464,7 +463,3 @@ def _quiet_ort() -> None:
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(3)
-
-
-if __name__ == "__main__":
-    main()
