@@ -14,7 +14,7 @@ def main() -> None:
     """
     typed = sys.argv[1:]
     if typed[:1] and typed[0] in _MEASURE and not {"-h", "--help"} & set(typed):
-        from ortbench.client import start_early
+        from ortbench.measure.process import start_early
 
         start_early()
 

@@ -10,33 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.errors import BadInput
-
-CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE = "cpu", "device", "device-resident", "host-accessible"
-CPU_PINNED, DEVICE_PINNED = "cpu-pinned", "device-pinned"
-PIPELINED = "pipelined"
-ASYNC = "device-resident-async"  # as device-resident, with one wait for many runs
-USUAL_MODES = (CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE)  # what is measured where nothing is asked for
-# As cpu and device, the host's side in memory that the device reaches itself.
-PINNED_MODES = (CPU_PINNED, DEVICE_PINNED)
-RATE_MODES = (PIPELINED, ASYNC)  # whose calls are of several inferences
-OPTIONAL_MODES = (*PINNED_MODES, *RATE_MODES)
-MODES = (*USUAL_MODES, *OPTIONAL_MODES)
-DYNAMIC_MODES = (DEVICE, RESIDENT, DEVICE_PINNED)  # whose outputs can be left for ORT to allocate
-EXTERNAL_MODES = (DEVICE, RESIDENT)  # whose inputs can be in memory of another library
-CAPTURED_MODES = (DEVICE, RESIDENT, DEVICE_PINNED, ASYNC)  # whose addresses are fixed and on the device
-CPU_TENSOR_MODES = (CPU, CPU_PINNED)  # what their runs copy is known by difference only
-
-# What can be timed of each mode: inside a run with CPU tensors the phases cannot be told apart.
-PHASES = {
-    CPU: ("total",),
-    DEVICE: ("upload", "inference", "download", "total"),
-    RESIDENT: ("inference", "total"),
-    HOST_ACCESSIBLE: ("inference", "total"),
-    CPU_PINNED: ("total",),
-    DEVICE_PINNED: ("upload", "inference", "download", "total"),
-    PIPELINED: ("upload", "inference", "download", "total"),
-    ASYNC: ("total",),
-}
+from ortbench.modes import CPU, DEVICE, EXTERNAL_MODES, MODES, USUAL_MODES
 
 MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
 CPU_EP = "CPUExecutionProvider"
@@ -53,11 +27,6 @@ POLICIES = {
 STREAMS = ("ort", "cuda-python")
 EXTERNAL_LIBRARIES = ("numpy", "torch", "cupy")
 OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
-
-
-def is_rate(mode: str, phase: str) -> bool:
-    """Whether a time says how often an inference is done, and not how long one takes."""
-    return mode in RATE_MODES and phase == "total"
 
 
 @dataclass(frozen=True)
@@ -121,14 +90,14 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Loop:
-    """What to measure and for how long: see `ortbench.schedule.StopRule`.
+    """What to measure and for how long: see `ortbench.measure.schedule.StopRule`.
 
     Attributes:
         warmup: runs of each mode before; None means half a second, at least two runs.
         phases: which phases to time; None means all that a mode has.
         depth: how many inferences mode `pipelined` has in flight.
         in_order: for a timeline: one block a phase, mode after mode, inside an NVTX capture range; see
-            `ortbench.schedule.InOrder`. Duration and precision do not matter then.
+            `ortbench.measure.schedule.InOrder`. Duration and precision do not matter then.
     """
 
     warmup: int | None = None
@@ -396,3 +365,13 @@ def check_text(text: str, what: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise BadInput(f"{what} is not UTF-8, and ONNX Runtime takes nothing else: {text}") from None
+
+
+class Observer:
+    """What a run tells while it goes on; the default says nothing."""
+
+    def stage(self, text: str) -> None:
+        """A step before the measurement begins, in words."""
+
+    def progress(self, share: float) -> None:
+        """How much of the budget is spent, 0 to 1; called between blocks only."""

@@ -10,7 +10,7 @@ before, else null),
 ``stopped``, ``warnings`` (code, message), ``cases``, ``nodes`` (null without ``--nodes``) and ``link``, null where no
 bandwidth sweep of the same device was found: ``from``, ``created``, ``memory`` (the host's side of the copies), ``upload``
 and ``download`` (``[bytes, ns]`` of each size), ``peak`` (by direction: gbps, bytes, memory), and ``shares``: see
-`ortbench.link`.
+`ortbench.analysis.link`.
 
 ``nodes`` is what ONNX Runtime's profile of some runs after the measurement says. Its times are the host's, profiling has
 slowed them, and on an EP that works asynchronously a node's time is that of its launch: they are shares and hints, and
@@ -23,7 +23,7 @@ nothing of them is in any case. Medians over the runs: ``ns`` in a run, ``share`
   ``float[8,4]``), ``bytes``, ``ns``, ``forced_by`` (a list of ``name``, ``op``, ``ep``), ``island`` (an index); null is not
   known.
 - ``islands``: nodes on the CPU that hang together: ``nodes`` (``name``, ``op``, ``reads``, ``ns``), ``position``
-  (``start``, ``end``, ``middle``, ``apart``; see `ortbench.islands.position`), ``node_ns``, ``to_host`` and ``from_host``
+  (``start``, ``end``, ``middle``, ``apart``; see `ortbench.analysis.islands.position`), ``node_ns``, ``to_host`` and ``from_host``
   (Memcpy nodes that it forces), ``bytes`` and ``memcpy_ns`` of these, ``ns`` of both, ``share``. Where an EP compiles, a
   node that ONNX Runtime made of several on the CPU may be in no island, only in ``operators``.
 - ``problem``: why tensors, ``forced_by`` and islands are not known, else null.
@@ -40,16 +40,15 @@ A case is one mode: see `Case`. Durations are integer nanoseconds, sizes bytes.
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from ortbench.characters import printable
 from ortbench.errors import BadInput, NotComparable
+from ortbench.files import write_atomically
 from ortbench.stats import Stats
-from ortbench.streams import encoded, printable
 
 SCHEMA_VERSION = 1
 PHASE_NAMES = ("upload", "inference", "download", "total")
@@ -85,7 +84,7 @@ class Case:
         pipeline: for ``pipelined``: ``{depth, items, distinct, host_memory, copies_ns, hidden_ns, hidden_share,
             hidden_ci95, vs_device}``; else None. ``depth`` inferences are in flight, and each
             sample is a round of as many items. ``items`` come in turns, ``distinct`` of them with inputs of their own, from ``host_memory``. What
-            is hidden is derived, see `ortbench.overlap.hidden`; ``vs_device`` is as ``vs_cpu``, against ``device``.
+            is hidden is derived, see `ortbench.analysis.hidden_copies.hidden`; ``vs_device`` is as ``vs_cpu``, against ``device``.
         fence: ``{kind, cost_ns, how, upload, download}``: what ends its samples; ``upload`` and ``download``: what ends
             these, as ``{kind, cost_ns, how}``, or null where the copy waits by its nature.
         samples_ns: raw samples by phase, in the order taken.
@@ -187,25 +186,8 @@ def save(result: Result, path: Path) -> None:
     write_atomically(path, to_json(result))
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file, text by `ortbench.streams.encoded`, by renaming a finished one into place.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(encoded(content) if isinstance(content, str) else content)
-        os.chmod(temporary, 0o644)  # mkstemp's 0600 would hide a CI artefact from the step that uploads it
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
 def read_json(path: Path, kind: str) -> Any:
-    """What a JSON file holds, every text of it `ortbench.streams.printable`: it may have been edited by hand.
+    """What a JSON file holds, every text of it `ortbench.characters.printable`: it may have been edited by hand.
 
     Args:
         path: of the file.

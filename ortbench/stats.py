@@ -1,6 +1,6 @@
 """Statistics of samples: pure functions of numbers, in nanoseconds.
 
-Samples come in blocks (short bursts, see `ortbench.schedule`). Samples of one block resemble each other more than
+Samples come in blocks (short bursts, see `ortbench.measure.schedule`). Samples of one block resemble each other more than
 samples of different blocks, because the machine drifts; every interval here takes that into account.
 """
 

@@ -7,8 +7,8 @@ from functools import cache
 
 import numpy as np
 
-from ortbench.page import build_page
-from ortbench.plan import MODES
+from ortbench.modes import MODES
+from ortbench.report.page.page import build_page
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.stats import summarise
 from tests.scripted import Blocks, broken, measured, result_of, steady

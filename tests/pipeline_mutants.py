@@ -12,30 +12,31 @@ from typing import Any
 
 from ortbench.errors import BenchmarkFailed
 from ortbench.plan import Inputs, Target
-from ortbench.runtime import memory, modes, pipeline, providers, session
-from ortbench.runtime.fence import RUN, SYNCHRONIZE, Fence
+from ortbench.worker.modes import bound, pipelined
+from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Fence
+from ortbench.worker.session import memory, providers, session
 
 DEPTH = 3
 FENCES = {"sync": RUN, "async": SYNCHRONIZE}
 
 
-class WithoutFence(pipeline.PipelinedMode):
+class WithoutFence(pipelined.PipelinedMode):
     """Hands the outputs on when the run has returned, and not when it is done."""
 
-    def _step(self, buffers: pipeline.Buffers) -> None:
+    def _step(self, buffers: pipelined.Buffers) -> None:
         buffers.wait = None
         super()._step(buffers)
 
 
-class BeforeTheUpload(pipeline.PipelinedMode):
+class BeforeTheUpload(pipelined.PipelinedMode):
     """Runs before the inputs have arrived."""
 
-    def _step(self, buffers: pipeline.Buffers) -> None:
+    def _step(self, buffers: pipelined.Buffers) -> None:
         buffers.downloaded.wait()
         buffers.run()
         self._hand_out(buffers)
 
-    def _hand_out(self, buffers: pipeline.Buffers) -> None:
+    def _hand_out(self, buffers: pipelined.Buffers) -> None:
         self._send_out(buffers)
         self._send_in(buffers, self._next + DEPTH)
         self._next += 1
@@ -44,16 +45,16 @@ class BeforeTheUpload(pipeline.PipelinedMode):
 class BeforeTheDownload(BeforeTheUpload):
     """Runs while the outputs of the item before are still being read."""
 
-    def _step(self, buffers: pipeline.Buffers) -> None:
+    def _step(self, buffers: pipelined.Buffers) -> None:
         buffers.uploaded.wait()
         buffers.run()
         self._hand_out(buffers)
 
 
-class UploadTooEarly(pipeline.PipelinedMode):
+class UploadTooEarly(pipelined.PipelinedMode):
     """Uploads the next inputs before the run has read its own."""
 
-    def _step(self, buffers: pipeline.Buffers) -> None:
+    def _step(self, buffers: pipelined.Buffers) -> None:
         buffers.uploaded.wait()
         buffers.downloaded.wait()
         item = buffers.loaded
@@ -66,19 +67,19 @@ class UploadTooEarly(pipeline.PipelinedMode):
         self._next += 1
 
 
-class WrongItem(pipeline.PipelinedMode):
+class WrongItem(pipelined.PipelinedMode):
     """Gives an item the outputs of another one."""
 
-    def _send_out(self, buffers: pipeline.Buffers) -> None:
+    def _send_out(self, buffers: pipelined.Buffers) -> None:
         if buffers.holds is not None:
             buffers.holds = (buffers.holds + 1) % (DEPTH + 1)
         super()._send_out(buffers)
 
 
 # Options that make each mistake show, whatever else the machine does.
-CASES: list[tuple[type[pipeline.PipelinedMode], str, dict[str, int]]] = [
-    (pipeline.PipelinedMode, "sync", {}),
-    (pipeline.PipelinedMode, "async", {}),
+CASES: list[tuple[type[pipelined.PipelinedMode], str, dict[str, int]]] = [
+    (pipelined.PipelinedMode, "sync", {}),
+    (pipelined.PipelinedMode, "async", {}),
     (WithoutFence, "async", {"compute_us": 20_000}),
     (BeforeTheUpload, "sync", {"upload_latency_us": 20_000}),
     (BeforeTheDownload, "sync", {"download_latency_us": 20_000}),
@@ -100,7 +101,7 @@ def main(path: str, library: str) -> None:
         device, shared = memory.device_memory(provider), memory.host_accessible_memory(provider)
         assert isinstance(device, memory.EpDeviceMemory)
         # Known here, and proved elsewhere; the proof takes most of the time.
-        pipeline.Buffers.prove = lambda self, kind=FENCES[honesty]: Fence(kind, None, 0, "")  # type: ignore[method-assign, misc]
+        pipelined.Buffers.prove = lambda self, kind=FENCES[honesty]: Fence(kind, None, 0, "")  # type: ignore[method-assign, misc]
         for host in (shared, None):
             made = kind(model, data, device, host, DEPTH)
             where = "ordinary" if host is None else "shared"
@@ -109,10 +110,10 @@ def main(path: str, library: str) -> None:
     print(json.dumps(found))
 
 
-def what_is_wrong(made: pipeline.PipelinedMode) -> str | None:
+def what_is_wrong(made: pipelined.PipelinedMode) -> str | None:
     """What the check of outputs finds."""
     try:
-        modes.check_outputs(made, None, None)
+        bound.check_outputs(made, None, None)
     except BenchmarkFailed as error:
         return str(error)
     return None

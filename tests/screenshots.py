@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from ortbench.page import build_page
+from ortbench.report.page.page import build_page
 from ortbench.result import load
 from tests import browser
 from tests.conftest import ROOT

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 from typing import Any
 
-from ortbench.plan import HOST_ACCESSIBLE, RESIDENT
+from ortbench.modes import HOST_ACCESSIBLE, RESIDENT
 from ortbench.result import FAILED, Case, Result
 from ortbench.stats import summarise
 

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.advice import sentences
-from ortbench.exports import action_json, outcomes_of_run
-from ortbench.plan import is_rate
+from ortbench.analysis.advice import sentences
+from ortbench.measure.schedule import dropped
+from ortbench.modes import is_rate
+from ortbench.report.exports.github import action_json
+from ortbench.report.exports.junit import outcomes_of_run
+from ortbench.report.run import build
 from ortbench.result import Result
-from ortbench.schedule import dropped
-from ortbench.summary import figures
-from ortbench.table import build
+from ortbench.suite.record import figures
 from tests.conftest import MODELS, cases, measure
 from tests.refdevice import Config, Events, Trace
 from tests.scripted import measured, result_of, steady

@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ortbench import rates, sheet, sweepplot
-from ortbench.advice import sentences
-from ortbench.bandwidth import (
+from ortbench.analysis.advice import sentences
+from ortbench.analysis.link import add_shares, attach, misfits
+from ortbench.analysis.sweep import (
     DIRECTIONS,
     DOWNLOAD,
     HOST_ACCESSIBLE,
@@ -31,14 +31,16 @@ from ortbench.bandwidth import (
     save,
     to_json,
 )
-from ortbench.client import Client, WorkerLost
-from ortbench.copyplan import CopyPlan, check, parse_size, sizes
 from ortbench.errors import BadInput, BenchmarkFailed
-from ortbench.link import add_shares, attach, misfits
+from ortbench.measure.process import Client, WorkerLost
+from ortbench.measure.sweep import SweepBench
 from ortbench.plan import Target
+from ortbench.report import sweep as report_sweep
+from ortbench.report.page.charts import sheet
+from ortbench.report.page.charts import sweep as charts_sweep
 from ortbench.result import FAILED, Result
 from ortbench.stats import summarise
-from ortbench.sweep import SweepBench
+from ortbench.sweep_plan import CopyPlan, check, parse_size, sizes
 from tests.scripted import measured, result_of, steady
 
 kB, MB = 1_000, 1_000_000
@@ -295,7 +297,7 @@ def test_a_file_that_is_not_there_or_cut_short(tmp_path: Path) -> None:
 
 
 def test_the_tables_have_a_row_a_size_for_each_memory() -> None:
-    found = dict(rates.tables(usual()))
+    found = dict(report_sweep.tables(usual()))
     assert list(found) == ["ordinary memory", "HOST_ACCESSIBLE memory"]
     assert [row[0] for row in found["ordinary memory"].rows] == ["4.00 kB", "64.0 kB", "1.00 MB", "16.0 MB"]
     assert found["ordinary memory"].rows[1] == (
@@ -307,18 +309,18 @@ def test_the_tables_have_a_row_a_size_for_each_memory() -> None:
 def test_points_that_failed_or_are_missing_show() -> None:
     sweep = sweep_of(*line(UPLOAD, ORDINARY, 10, 1, kB, 4 * kB), Point(DOWNLOAD, ORDINARY, kB, FAILED, "it broke"))
     sweep.points[0].status, sweep.points[0].reason = FAILED, "it broke later"
-    ((_, table),) = rates.tables(sweep)
+    ((_, table),) = report_sweep.tables(sweep)
     assert [row[1] for row in table.rows] == ["1.01 µs (failed)", "4.01 µs"]
     assert [row[4] for row in table.rows] == ["failed", "–"]
     sweep.points += [Point(UPLOAD, HOST_ACCESSIBLE, size, FAILED, "it broke") for size in (kB, 16 * kB)]
-    assert rates.notes(sweep) == [
+    assert report_sweep.notes(sweep) == [
         "upload of 1.00 kB (ordinary memory) failed: it broke later",
         "download of 1.00 kB (ordinary memory), 2 uploads of 1.00 kB to 16.0 kB (HOST_ACCESSIBLE memory) failed: it broke",
     ]
 
 
 def test_the_sentences() -> None:
-    assert rates.sentences(usual()) == [
+    assert report_sweep.sentences(usual()) == [
         "The smallest copy, 4.00 kB, takes 11.0 µs up and 22.0 µs down.",
         "The link's peak is 7.98 GB/s up, with 16.0 MB from HOST_ACCESSIBLE memory; "
         "2.00 GB/s down, with 16.0 MB from ordinary memory.",
@@ -330,24 +332,24 @@ def test_the_sentences() -> None:
 
 def test_the_sentences_of_one_memory_one_size_and_nothing() -> None:
     one = sweep_of(*line(UPLOAD, ORDINARY, 0, 1, MB), *line(DOWNLOAD, ORDINARY, 0, 2, MB))
-    assert rates.sentences(one) == [
+    assert report_sweep.sentences(one) == [
         "The smallest copy, 1.00 MB, takes 1.00 ms up and 500 µs down.",
         "The link's peak is 1.00 GB/s up and 2.00 GB/s down, with 1.00 MB.",
     ]
-    assert rates.sentences(sweep_of(Point(UPLOAD, ORDINARY, 1, FAILED, "it broke"))) == []
+    assert report_sweep.sentences(sweep_of(Point(UPLOAD, ORDINARY, 1, FAILED, "it broke"))) == []
 
 
 def test_large_copies_that_are_slower_are_said_to_be() -> None:
     up = [point(UPLOAD, ORDINARY, size, ns) for size, ns in ((kB, 1000), (MB, 100_000), (16 * MB, 16 * MB))]
     down = line(DOWNLOAD, ORDINARY, 0, 2, kB, MB, 16 * MB)
-    assert rates.sentences(sweep_of(*up, *down))[2] == (
+    assert report_sweep.sentences(sweep_of(*up, *down))[2] == (
         "The largest copies of ordinary memory are slower: 1.00 GB/s up, with 16.0 MB."
     )
 
 
 def test_few_blocks_give_no_interval() -> None:
     points = [point(UPLOAD, memory, MB, ns, rounds=2) for memory, ns in ((ORDINARY, 300), (HOST_ACCESSIBLE, 200))]
-    assert rates.sentences(sweep_of(*points))[-1] == (
+    assert report_sweep.sentences(sweep_of(*points))[-1] == (
         "HOST_ACCESSIBLE memory against ordinary memory: up 1.50 times as fast (too few blocks for an interval), "
         "with 1.00 MB."
     )
@@ -355,13 +357,13 @@ def test_few_blocks_give_no_interval() -> None:
 
 def test_the_heading_names_fences_once_where_they_are_the_same() -> None:
     sweep = usual()
-    assert rates.heading(sweep) == [
+    assert report_sweep.heading(sweep) == [
         "copies of 4.00 kB to 16.0 MB between host and device",
         "SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0",
         "fence: the copy itself waits; memory: EP device Mem (DEFAULT); stopped by duration: 20 s",
     ]
     sweep.target["fence"][HOST_ACCESSIBLE] = {"upload": {"kind": "readback", "cost_ns": 12_300, "how": ""}}
-    assert rates.heading(sweep)[2].startswith(
+    assert report_sweep.heading(sweep)[2].startswith(
         "fence: ordinary memory: the copy itself waits; "
         "HOST_ACCESSIBLE memory: reading a value back, 12.3 µs of every upload; memory:"
     )
@@ -371,19 +373,19 @@ def test_markdown_and_csv_hold_every_point() -> None:
     sweep = usual()
     sweep.points.append(Point(UPLOAD, ORDINARY, 64 * MB, FAILED, "it broke"))
     sweep.warn("sizes-left-out", "no more memory")
-    text = rates.markdown(sweep)
+    text = report_sweep.markdown(sweep)
     assert text.count("\n| ") == 2 * 2 + 5 + 4
     assert "- upload of 64.0 MB (ordinary memory) failed: it broke\n" in text
     assert "- warning: no more memory\n" in text
     assert text.endswith("`ortbench bandwidth`\n")
-    lines = list(csv.DictReader(rates.csv(sweep).splitlines()))
+    lines = list(csv.DictReader(report_sweep.csv(sweep).splitlines()))
     assert len(lines) == 17
     assert (lines[0]["median_ns"], lines[0]["ci95_low_ns"], lines[0]["gbps"]) == ("11000", "11000", "0.363636")
     assert (lines[-1]["status"], lines[-1]["reason"], lines[-1]["median_ns"]) == ("failed", "it broke", "")
 
 
 def test_the_plot_is_an_svg_with_text_a_line_for_each_memory_and_direction_and_colours_for_both_modes() -> None:
-    text = sweepplot.sweep_svg(usual())
+    text = charts_sweep.sweep_svg(usual())
     root = ElementTree.fromstring(text)
     words = {"".join(it.itertext()).strip() for it in root.iter("{http://www.w3.org/2000/svg}text")}
     assert "Copies of SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0" in words
@@ -393,7 +395,7 @@ def test_the_plot_is_an_svg_with_text_a_line_for_each_memory_and_direction_and_c
     for light, dark in sheet.PALETTE.values():
         assert f'[style*="fill: {light}"]{{fill:{dark}!important}}' in text
     assert "prefers-color-scheme: dark" in text
-    assert sweepplot.sweep_svg(usual()) == text  # nothing of the time or of chance in it
+    assert charts_sweep.sweep_svg(usual()) == text  # nothing of the time or of chance in it
 
 
 # What a run makes of it
@@ -712,7 +714,7 @@ def test_a_sweep_that_ends_before_the_first_block_is_none(error: BaseException |
 
 def test_a_size_that_kills_the_worker_is_left_out_and_a_fresh_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = ScriptedWorker(loses=256 * kB), ScriptedWorker(loses=256 * kB)
-    monkeypatch.setattr("ortbench.sweep.open_copies", lambda plan: second)
+    monkeypatch.setattr("ortbench.measure.sweep.open_copies", lambda plan: second)
     sweep = bench(first).run()
     assert first.closed
     assert sweep.warnings[0]["message"] == (

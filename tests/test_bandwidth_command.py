@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.bandwidth import HOST_ACCESSIBLE, ORDINARY, UPLOAD, Point, Sweep, expected_ns, load
-from ortbench.schedule import dropped
+from ortbench.analysis.sweep import HOST_ACCESSIBLE, ORDINARY, UPLOAD, Point, Sweep, expected_ns, load
+from ortbench.measure.schedule import dropped
 from tests.conftest import MODELS, Ran, ortbench, ortbench_here
 from tests.refdevice import EP_NAME, HONESTY, MEMORIES, Config, Events, Honesty, Trace, late_ns
 from tests.truth import relu_model

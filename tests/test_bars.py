@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ortbench.bars import bar
+from ortbench.report.terminal.bars import bar
 
 
 @pytest.mark.parametrize(

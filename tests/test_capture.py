@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.advice import sentences
+from ortbench.analysis.advice import sentences
 from tests.conftest import MODELS, ROOT, cases, measure, ortbench_here
 from tests.scripted import measured, result_of, steady
 
@@ -20,9 +20,11 @@ FOLLOWED = "the outputs followed inputs that were written in place"
 LOOK = """
 import json, sys
 import numpy as np
-from ortbench.plan import RESIDENT, DEVICE, Inputs, Target
-from ortbench.runtime import modes, providers, session
-from ortbench.runtime.inplace import follows
+from ortbench.modes import RESIDENT, DEVICE
+from ortbench.plan import Inputs, Target
+from ortbench.worker.modes import bound
+from ortbench.worker.session import providers, session
+from ortbench.worker.proofs.in_place import follows
 
 path = sys.argv[1]
 found = {}
@@ -30,14 +32,14 @@ for capture in (True, False):
     target = Target(ep="webgpu", cuda_graph=capture)
     model = session.open_model(path, target, providers.find(target))
     data = session.make_data(path, model, Inputs())
-    one, two = (modes.make_mode(name, model, data) for name in (RESIDENT, DEVICE))
+    one, two = (bound.make_mode(name, model, data) for name in (RESIDENT, DEVICE))
     replays = [one.is_replayed(), two.is_replayed()]
     kept = follows(one, model, data, one.write_inputs, None, None)
     dropped = follows(one, model, data, lambda arrays: None, None, None)
     apart = one.graph_id != two.graph_id
     found[str(capture)] = [replays, kept.proved, dropped.wrong is not None, apart]
-    modes.check_outputs(one, None, None)
-    modes.check_outputs(two, None, None)
+    bound.check_outputs(one, None, None)
+    bound.check_outputs(two, None, None)
 print(json.dumps(found))
 """
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.compare import (
+from ortbench.analysis.compare import (
     BETWEEN_RUNS,
     CANNOT_TELL,
     FASTER,

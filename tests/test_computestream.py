@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from ortbench.errors import BadInput, BenchmarkFailed
-from ortbench.runtime import computestream
-from ortbench.runtime.computestream import ComputeStream
-from ortbench.runtime.providers import Provider
+from ortbench.worker.session import compute_stream
+from ortbench.worker.session.compute_stream import ComputeStream
+from ortbench.worker.session.providers import Provider
 from tests.conftest import MODELS, ROOT, lacking, ortbench_here
 
 TAKERS = "CUDAExecutionProvider, NvTensorRTRTXExecutionProvider, TensorrtExecutionProvider do"
@@ -50,10 +50,10 @@ def test_a_stream_of_onnx_runtime(library: Path) -> None:
     code = """if True:
         import json, sys
         import onnxruntime as ort
-        from ortbench.runtime import computestream, providers
+        from ortbench.worker.session import compute_stream, providers
         (name,) = providers.register_library(sys.argv[1])
         provider = providers.Provider(name, providers.ep_devices(name)[0])
-        made = [computestream.of_ort(provider) for _ in range(2)]
+        made = [compute_stream.of_ort(provider) for _ in range(2)]
         print(json.dumps([stream.options() for stream in made]))
     """
     done = subprocess.run(
@@ -68,7 +68,7 @@ def test_a_stream_of_onnx_runtime(library: Path) -> None:
 
 def test_without_an_ep_device_there_is_no_stream_of_onnx_runtime() -> None:
     with pytest.raises(BadInput, match="--stream cuda-python does without"):
-        computestream.make("ort", Provider("CUDAExecutionProvider"))
+        compute_stream.make("ort", Provider("CUDAExecutionProvider"))
 
 
 def test_a_stream_that_is_not_made() -> None:
@@ -77,7 +77,7 @@ def test_a_stream_that_is_not_made() -> None:
 
     provider = Provider("CUDAExecutionProvider", SimpleNamespace(create_sync_stream=refuse))
     with pytest.raises(BenchmarkFailed, match="CUDAExecutionProvider made no stream: no streams today"):
-        computestream.make("ort", provider)
+        compute_stream.make("ort", provider)
 
 
 def test_without_cuda_python() -> None:
@@ -86,7 +86,7 @@ def test_without_cuda_python() -> None:
     with pytest.raises(
         BadInput, match="--stream cuda-python: the package cuda-python does not load: No module named 'cuda'"
     ):
-        computestream.make("cuda-python", Provider("CUDAExecutionProvider"))
+        compute_stream.make("cuda-python", Provider("CUDAExecutionProvider"))
 
 
 def test_the_handle_is_what_the_ep_is_told() -> None:

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.bandwidth import DOWNLOAD, ORDINARY, UPLOAD
+from ortbench.analysis.sweep import DOWNLOAD, ORDINARY, UPLOAD
 from ortbench.errors import Unsupported
 from ortbench.plan import Target
-from ortbench.runtime import copies
-from ortbench.runtime.copies import Copies, CopyPair
-from ortbench.runtime.fence import READBACK, RUN, Fence
-from ortbench.runtime.memory import Copy, NamedDeviceMemory
-from ortbench.runtime.providers import Provider
-from ortbench.runtime.tensors import Array, TensorSpec
+from ortbench.worker import copies
+from ortbench.worker.copies import Copies, CopyPair
+from ortbench.worker.proofs.fence import READBACK, RUN, Fence
+from ortbench.worker.session.memory import Copy, NamedDeviceMemory
+from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.tensors import Array, TensorSpec
 
 
 class Faulty:
@@ -107,7 +107,7 @@ def test_a_download_that_is_late_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
         return was
 
     pair = CopyPair(1000, Faulty(wire), None, seed=1)
-    monkeypatch.setattr("ortbench.runtime.copies.np.array_equal", equal_then_arrive)
+    monkeypatch.setattr("ortbench.worker.copies.np.array_equal", equal_then_arrive)
     assert pair.round_trip() == "a download returned before its data were there"
 
 
@@ -115,7 +115,7 @@ def test_a_download_that_is_late_is_seen(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.fixture
 def by_name(monkeypatch: pytest.MonkeyPatch) -> Copies:
     """Copies of an EP whose memory ORT knows by the device's name alone."""
-    monkeypatch.setattr("ortbench.runtime.copies.providers.find", lambda target: Provider("DmlExecutionProvider"))
+    monkeypatch.setattr("ortbench.worker.copies.providers.find", lambda target: Provider("DmlExecutionProvider"))
     monkeypatch.setattr(copies, "device_memory", lambda provider: NamedDeviceMemory("cpu", 0))
     made = Copies(Target(ep="dml"), seed=2)
     for size in (4000, 64_000, 1_000_000):
@@ -138,7 +138,7 @@ def test_memory_by_name_has_ordinary_copies_only(by_name: Copies) -> None:
     [("CPUExecutionProvider", "computes in host memory"), ("CoreMLExecutionProvider", "offers no device memory")],
 )
 def test_an_ep_without_device_memory_is_unsupported(ep: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ortbench.runtime.copies.providers.find", lambda target: Provider(ep))
+    monkeypatch.setattr("ortbench.worker.copies.providers.find", lambda target: Provider(ep))
     with pytest.raises(Unsupported, match=f"^bandwidth is unsupported: {ep} {words}"):
         Copies(Target(ep=ep), seed=0)
 

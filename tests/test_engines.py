@@ -12,17 +12,19 @@ from typing import Any
 import onnxruntime
 import pytest
 
-from ortbench import engines, suite
+from ortbench.analysis import engines
+from ortbench.analysis.engines import TENSORRT, TENSORRT_RTX, File, is_warm
 from ortbench.cli.cases import jobs_of
 from ortbench.cli.options import Baseline
-from ortbench.engines import TENSORRT, TENSORRT_RTX, File, is_warm
 from ortbench.errors import BadInput, BenchmarkFailed
+from ortbench.jobs.suite import Job, fingerprint
+from ortbench.measure.side import Side
 from ortbench.plan import CPU_EP, Inputs, Plan, Target
-from ortbench.runtime import enginecache, providers, session
-from ortbench.runtime.providers import Provider
-from ortbench.side import Side
-from ortbench.suiterun import Job, fingerprint
-from ortbench.worker import Worker
+from ortbench.suite import cases
+from ortbench.worker.session import engine_cache, session
+from ortbench.worker.session import providers as session_providers
+from ortbench.worker.session.providers import Provider
+from ortbench.worker.worker import Worker
 from tests.conftest import MODELS, ROOT, lacking, ortbench
 from tests.scripted import result_of
 
@@ -34,7 +36,7 @@ def cached(folder: Path, **options: str) -> Target:
 
 
 def test_the_options_of_tensorrt(tmp_path: Path) -> None:
-    found = enginecache.options(TINY, cached(tmp_path / "new" / "cache", trt_fp16_enable="1"), TENSORRT)
+    found = engine_cache.options(TINY, cached(tmp_path / "new" / "cache", trt_fp16_enable="1"), TENSORRT)
     (own,) = (tmp_path / "new" / "cache").iterdir()
     assert own.name.startswith("tiny-")
     assert found == {
@@ -48,33 +50,33 @@ def test_the_options_of_tensorrt(tmp_path: Path) -> None:
 
 
 def test_the_options_of_tensorrt_rtx(tmp_path: Path) -> None:
-    found = enginecache.options(TINY, cached(tmp_path), TENSORRT_RTX)
+    found = engine_cache.options(TINY, cached(tmp_path), TENSORRT_RTX)
     assert found == {"nv_runtime_cache_path": str(*tmp_path.iterdir())}
 
 
 def test_a_relative_folder_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = enginecache.options(TINY, cached(Path("c")), TENSORRT_RTX)["nv_runtime_cache_path"]
+    found = engine_cache.options(TINY, cached(Path("c")), TENSORRT_RTX)["nv_runtime_cache_path"]
     assert found == str(*(tmp_path / "c").iterdir())
-    assert enginecache.Watch(TINY, cached(Path("c"))).found() == {"path": f"c/{Path(found).name}", "warm": False}
+    assert engine_cache.Watch(TINY, cached(Path("c"))).found() == {"path": f"c/{Path(found).name}", "warm": False}
 
 
 def test_without_a_cache_the_options_are_the_users() -> None:
-    assert enginecache.options(TINY, Target(options={"a": "b"}), CPU_EP) == {"a": "b"}
-    assert enginecache.Watch(TINY, Target()).found() is None
+    assert engine_cache.options(TINY, Target(options={"a": "b"}), CPU_EP) == {"a": "b"}
+    assert engine_cache.Watch(TINY, Target()).found() is None
 
 
 def test_models_have_folders_of_their_own(tmp_path: Path) -> None:
     other = tmp_path / "tiny.onnx"
     other.write_bytes(Path(TINY).read_bytes() + b" ")
     paths = {
-        enginecache.options(path, cached(tmp_path), TENSORRT)["trt_engine_cache_path"] for path in (TINY, str(other))
+        engine_cache.options(path, cached(tmp_path), TENSORRT)["trt_engine_cache_path"] for path in (TINY, str(other))
     }
     assert len(paths) == 2
 
 
 def folder_of(target: Target) -> str:
-    return enginecache.options(TINY, target, TENSORRT)["trt_engine_cache_path"]
+    return engine_cache.options(TINY, target, TENSORRT)["trt_engine_cache_path"]
 
 
 def test_all_that_an_engine_follows_from_has_a_folder_of_its_own(tmp_path: Path) -> None:
@@ -120,10 +122,10 @@ def test_every_command_that_makes_a_session_takes_it(command: list[str], tmp_pat
 
 def test_bad_input(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"trt_engine_cache_path itself: leave them out"):
-        enginecache.options(TINY, cached(tmp_path, trt_engine_cache_path="/x"), TENSORRT)
+        engine_cache.options(TINY, cached(tmp_path, trt_engine_cache_path="/x"), TENSORRT)
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match=r"--engine-cache .*/file: cannot be used: "):
-        enginecache.options(TINY, cached(tmp_path / "file"), TENSORRT)
+        engine_cache.options(TINY, cached(tmp_path / "file"), TENSORRT)
     for command in (["inspect", TINY], ["gate", "result.json", "--max-cpu-nodes", "0"]):
         ran = ortbench(*command, "--engine-cache", "c")
         assert ran.code == 2
@@ -134,7 +136,7 @@ def test_a_suite_takes_it_relative_to_its_file_and_for_no_case_it_is_another_one
     def job(cache: str) -> Job:
         text = f'[suite]\nname = "a"\n[[bench]]\nmodel = "{TINY}"\nep = "tensorrt"\n{cache}\n'
         (tmp_path / "a.toml").write_text(text)
-        (found,) = jobs_of(suite.read(tmp_path / "a.toml", {}), ())
+        (found,) = jobs_of(cases.read(tmp_path / "a.toml", {}), ())
         return found
 
     cached_job, plain = job('engine-cache = "c"'), job("")
@@ -160,7 +162,7 @@ def test_the_options_reach_the_session(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_the_ep_knows_the_options_by_these_names() -> None:
-    library = providers.bundled_library(TENSORRT)
+    library = session_providers.bundled_library(TENSORRT)
     if library is None:
         lacking("this onnxruntime package has no TensorRT EP")
     with open(library, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -191,11 +193,11 @@ def test_warm(before: list[File], after: list[File], warm: bool) -> None:
 
 def test_the_watch_sees_what_is_built(tmp_path: Path) -> None:
     target = cached(tmp_path)
-    cold = enginecache.Watch(TINY, target)
-    own = Path(enginecache.options(TINY, target, TENSORRT)["trt_engine_cache_path"])
+    cold = engine_cache.Watch(TINY, target)
+    own = Path(engine_cache.options(TINY, target, TENSORRT)["trt_engine_cache_path"])
     (own / "m.engine").write_text("engine")
     assert cold.found() == {"path": str(own), "warm": False}
-    assert enginecache.Watch(TINY, target).found() == {"path": str(own), "warm": True}
+    assert engine_cache.Watch(TINY, target).found() == {"path": str(own), "warm": True}
 
 
 def test_what_is_said() -> None:

@@ -13,21 +13,13 @@ from typing import Any
 
 import pytest
 
-from ortbench import exports, table
 from ortbench.errors import BadInput
-from ortbench.exports import (
-    ERROR,
-    SKIPPED,
-    SUMMARY_CUT,
-    SUMMARY_LIMIT,
-    Outcome,
-    action_json,
-    junit,
-    outcomes_of_checks,
-    outcomes_of_run,
-    step_summary,
-)
-from ortbench.gate import FAILED, PASSED, UNCLEAR, Check
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
+from ortbench.report import run
+from ortbench.report.exports import github
+from ortbench.report.exports import junit as exports_junit
+from ortbench.report.exports.github import SUMMARY_CUT, SUMMARY_LIMIT, action_json, step_summary
+from ortbench.report.exports.junit import ERROR, SKIPPED, Outcome, junit, outcomes_of_checks, outcomes_of_run
 from ortbench.result import UNSUPPORTED, Case, Result, load
 from tests.conftest import ROOT
 from tests.scripted import broken, measured, result_of, steady
@@ -79,11 +71,11 @@ def test_outcomes_of_a_gate_tell_of_a_baseline_that_failed() -> None:
     candidate = on_host(measured("cpu", total=steady([MS])))
     baseline = on_host(measured("cpu", total=steady([MS])), broken("device", reason="it died"))
     checks = [Check("cpu total median", PASSED, "fine")]
-    found = exports.outcomes_of_gate([candidate, baseline], checks)
+    found = exports_junit.outcomes_of_gate([candidate, baseline], checks)
     assert [(it.name, it.verdict) for it in found] == [
         ("cpu", PASSED), ("cpu total median", PASSED), ("baseline device", ERROR),
     ]  # fmt: skip
-    assert len(exports.outcomes_of_gate([candidate], checks)) == 2
+    assert len(exports_junit.outcomes_of_gate([candidate], checks)) == 2
 
 
 def test_a_mode_that_was_not_reached_does_not_look_green() -> None:
@@ -359,9 +351,7 @@ def test_junit_of_real_results(name: str) -> None:
 
 
 def test_junitparser_is_loaded_only_where_it_is_used() -> None:
-    code = (
-        "import sys, ortbench.exports; print(sorted({'junitparser', 'pandas', 'rich', 'typer'} & sys.modules.keys()))"
-    )
+    code = "import sys, ortbench.report.exports.junit; print(sorted({'junitparser', 'pandas', 'rich', 'typer'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
@@ -548,7 +538,7 @@ def test_total_comes_first() -> None:
 
 @pytest.mark.parametrize(("n", "text"), [(19, "–"), (20, "1 ms")])
 def test_p95_needs_samples_as_in_the_table(n: int, text: str) -> None:
-    assert table.SAMPLES_FOR["p95"] == 20
+    assert run.SAMPLES_FOR["p95"] == 20
     (entry,) = entries(on_host(measured("cpu", total={0: [MS] * n})))
     assert entry["extra"].splitlines()[0] == f"median of {n} runs, p95 {text}"
 
@@ -627,7 +617,7 @@ def test_a_summary_that_just_fits_is_whole(tmp_path: Path) -> None:
     text = "x" * (SUMMARY_LIMIT - 1) + "\n"
     assert summary(text, path) is True
     assert path.read_bytes() == text.encode()
-    assert exports.SUMMARY_LIMIT == 1_048_576
+    assert github.SUMMARY_LIMIT == 1_048_576
 
 
 @pytest.mark.parametrize("before", [b"", b"before\n" * 1000, b"before" * 1000])

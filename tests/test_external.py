@@ -11,10 +11,12 @@ import onnx
 import pytest
 
 from ortbench.errors import Unsupported
-from ortbench.plan import RESIDENT, Inputs, Target
-from ortbench.runtime import external, modes, providers, session
-from ortbench.runtime.inplace import follows
-from ortbench.runtime.tensors import host_value
+from ortbench.modes import RESIDENT
+from ortbench.plan import Inputs, Target
+from ortbench.worker.modes import bound, external_inputs
+from ortbench.worker.proofs.in_place import follows
+from ortbench.worker.session import providers, session
+from ortbench.worker.session.tensors import host_value
 from tests.conftest import MODELS, cases, lacking, measure, ortbench, ortbench_here
 
 
@@ -24,7 +26,7 @@ def opened(path: Path, body: str, library: str = "numpy") -> tuple[Any, Any, Any
     target = Target(ep="cpu", external=library)
     model = session.open_model(str(path), target, providers.find(target))
     data = session.make_data(str(path), model, Inputs())
-    return model, data, modes.make_mode(RESIDENT, model, data)
+    return model, data, bound.make_mode(RESIDENT, model, data)
 
 
 RELU = "g (float[8] x, bool[8] b) => (float[8] y) { z = Relu(x)  c = Cast<to = 1>(b)  y = Mul(z, c) }"
@@ -32,7 +34,7 @@ RELU = "g (float[8] x, bool[8] b) => (float[8] y) { z = Relu(x)  c = Cast<to = 1
 
 def test_numpy_is_not_copied(tmp_path: Path) -> None:
     model, data, made = opened(tmp_path / "m.onnx", RELU)
-    modes.check_outputs(made, None, None)
+    bound.check_outputs(made, None, None)
     assert made.external.same_addresses()
     found = follows(made, model, data, made.external.write, None, None)
     assert found.to_dict() == {"proved": True, "how": "the outputs followed inputs that were written in place"}
@@ -40,12 +42,12 @@ def test_numpy_is_not_copied(tmp_path: Path) -> None:
 
 
 def test_a_copy_is_found_by_address_and_by_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def copying(self: external.ExternalInputs, spec: Any, array: Any) -> Any:
+    def copying(self: external_inputs.ExternalInputs, spec: Any, array: Any) -> Any:
         value = host_value(spec, array.copy())
         self._held[spec.name] = array.copy(), value
         return value
 
-    monkeypatch.setattr(external.ExternalInputs, "wrap", copying)
+    monkeypatch.setattr(external_inputs.ExternalInputs, "wrap", copying)
     model, data, made = opened(
         tmp_path / "m.onnx", RELU.replace("bool[8] b", "float[8] b").replace("Cast<to = 1>", "Abs")
     )
@@ -89,8 +91,8 @@ def test_a_device_cannot_read_numpys_memory(library: Path, tmp_path: Path) -> No
 
 def test_cupy_is_for_cuda_alone() -> None:
     with pytest.raises(Unsupported, match=r"^cupy has no memory of the device that CPUExecutionProvider computes on$"):
-        external._cuda_index("cupy", providers.Provider("CPUExecutionProvider"))
-    assert external._cuda_index("cupy", providers.Provider("CUDAExecutionProvider", device_index=1)) == 1
+        external_inputs._cuda_index("cupy", providers.Provider("CPUExecutionProvider"))
+    assert external_inputs._cuda_index("cupy", providers.Provider("CUDAExecutionProvider", device_index=1)) == 1
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ortbench.runtime.fence import READBACK, RUN, SYNCHRONIZE, TOLERANCE_NS, Fence, prove
+from ortbench.worker.proofs.fence import READBACK, RUN, SYNCHRONIZE, TOLERANCE_NS, Fence, prove
 
 US, MS = 1_000, 1_000_000
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench import figures
-from ortbench.figures import Bar, Copy, Segment
-from ortbench.plots import draw
+from ortbench.report.page import figures
+from ortbench.report.page.charts.plots import draw
+from ortbench.report.page.charts.sheet import WIDE
+from ortbench.report.page.figures import Bar, Copy, Segment
 from ortbench.result import FAILED, Case, Result
-from ortbench.sheet import WIDE
 from tests.odd import MS, swept, usual, without_samples
 from tests.scripted import broken, measured, result_of, steady
 

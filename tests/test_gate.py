@@ -8,33 +8,34 @@ from typing import Any
 
 import pytest
 
+from ortbench.analysis.sequential import Interval
 from ortbench.errors import BadInput
-from ortbench.gate import (
+from ortbench.gate.checks import check_alone, check_stored
+from ortbench.gate.contests import (
     BASELINE,
     BLOCK_STATISTICS,
     CANDIDATE,
+    Contest,
+    Jury,
+    Stream,
+    fill,
+    own_contests,
+    regression_contests,
+)
+from ortbench.gate.limits import (
     CODES,
     DEFAULT_METRIC,
     FAILED,
     PASSED,
     UNCLEAR,
     Check,
-    Contest,
-    Jury,
     Limits,
     Metric,
-    Stream,
-    check_alone,
-    check_stored,
-    fill,
     overall,
-    own_contests,
     parse_metric,
-    regression_contests,
 )
-from ortbench.livegate import LiveGate
+from ortbench.gate.live import LiveGate
 from ortbench.result import UNSUPPORTED
-from ortbench.sequential import Interval
 from tests.scripted import broken, measured, result_of, steady
 
 ENOUGH = 9  # rounds in which a single contest is decided when all signs agree
@@ -420,7 +421,7 @@ def test_cpu_nodes(operators: dict[str, int], most: int, verdict: str, text: str
 
 
 def test_cpu_nodes_of_an_ep_whose_placement_is_not_known() -> None:
-    """As `ortbench.runtime.session.placement` has it where ONNX Runtime does not say."""
+    """As `ortbench.worker.session.session.placement` has it where ONNX Runtime does not say."""
     result = result_of(placement__nodes=None, placement__memcpy_nodes=None, placement__cpu_operators={})
     assert verdicts(check_alone(result, Limits(max_cpu_nodes=0))) == {"cpu nodes": UNCLEAR}
 

@@ -14,7 +14,7 @@ from typing import Any
 import onnx
 import pytest
 
-from ortbench.plan import USUAL_MODES
+from ortbench.modes import USUAL_MODES
 from ortbench.result import Result, save
 from tests.conftest import MODELS, ROOT, Ran, command, lacking, ortbench, ortbench_here
 from tests.refdevice import EP_NAME

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ortbench import gpus
+from ortbench.measure import gpus
 
 
 class NvmlError(Exception):

@@ -17,8 +17,16 @@ from onnx import numpy_helper
 
 from ortbench.errors import BadInput, Unsupported
 from ortbench.plan import Inputs
-from ortbench.runtime.inputs import default_range, expected, index_sizes, load, make, random_array, resolve_shapes
-from ortbench.runtime.tensors import Array, TensorSpec
+from ortbench.worker.session.inputs import (
+    default_range,
+    expected,
+    index_sizes,
+    load,
+    make,
+    random_array,
+    resolve_shapes,
+)
+from ortbench.worker.session.tensors import Array, TensorSpec
 
 MODELS = Path(__file__).parent.parent / "models"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.islands import FROM_HOST, TO_HOST, Copy, Node, layout, position, with_copies
+from ortbench.analysis.islands import FROM_HOST, TO_HOST, Copy, Node, layout, position, with_copies
 from ortbench.plan import CPU_EP
 
 GPU = "SomeExecutionProvider"

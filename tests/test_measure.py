@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from ortbench.modes import TOTAL
 from ortbench.result import PHASE_NAMES
-from ortbench.runtime.fence import RUN, Fence
-from ortbench.runtime.measure import COLORS, DOMAIN, Ranges, time_block
-from ortbench.runtime.modes import OneAtATime, Step, TimedCall
-from ortbench.runtime.tensors import Array
-from ortbench.schedule import TOTAL
+from ortbench.worker.modes.bound import OneAtATime, Step, TimedCall
+from ortbench.worker.proofs.fence import RUN, Fence
+from ortbench.worker.session.tensors import Array
+from ortbench.worker.timing import COLORS, DOMAIN, Ranges, time_block
 
 INFERENCE_NS, RANGE_NS = 10_000, 7
 TIMES_NS = {"total": INFERENCE_NS, "upload": 100, "inference": INFERENCE_NS, "download": 1_000}

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ortbench import activity
-from ortbench.activity import DOWNLOAD, KERNEL, UPLOAD, Activity, Moment, measured
+from ortbench.analysis import gpu_activity
+from ortbench.analysis.gpu_activity import DOWNLOAD, KERNEL, UPLOAD, Activity, Moment, measured
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.plan import Plan, check, is_nvidia
 from ortbench.result import Case
@@ -113,10 +113,10 @@ def test_what_is_said() -> None:
         "In device CUPTI measured 2.10 ms up and 2.05 ms down where ortbench timed 2.20 ms and 2.10 ms: the rest is the "
         "host's part of a copy."
     )
-    assert activity.sentences(result_of(cpu, device)) == [of_cpu, of_device]
+    assert gpu_activity.sentences(result_of(cpu, device)) == [of_cpu, of_device]
     cpu.derived = None
-    assert activity.sentences(result_of(cpu)) == [of_cpu.replace(", beside ≈44% derived", "")]
-    assert activity.sentences(result_of(measured_case("cpu", total=steady([1])))) == []
+    assert gpu_activity.sentences(result_of(cpu)) == [of_cpu.replace(", beside ≈44% derived", "")]
+    assert gpu_activity.sentences(result_of(measured_case("cpu", total=steady([1])))) == []
 
 
 def test_what_it_makes_of_zero_copy() -> None:
@@ -125,15 +125,15 @@ def test_what_it_makes_of_zero_copy() -> None:
     nothing = {"n": 0, "bytes": 0, "ns": 0, "memory": None}
     clean = {"runs": 3, "upload": nothing, "download": nothing}
     seen = "CUPTI saw no copy in 3 runs; a run takes +1.00 ms"
-    assert activity.zero_copy(slow, clean) == {"proved": True, "how": seen, "addresses": True}
+    assert gpu_activity.zero_copy(slow, clean) == {"proved": True, "how": seen, "addresses": True}
     copying = {**clean, "download": {**nothing, "n": 1, "bytes": 64, "memory": "pinned"}}
-    assert activity.zero_copy({**slow, "proved": True}, copying) == {
+    assert gpu_activity.zero_copy({**slow, "proved": True}, copying) == {
         "proved": False,
         "how": "CUPTI saw 64 bytes of download a run; a run takes +1.00 ms",
         "addresses": True,
     }
     elsewhere = {"proved": False, "how": "the outputs are not at the addresses that were bound", "addresses": False}
-    assert activity.zero_copy(elsewhere, clean) == elsewhere
+    assert gpu_activity.zero_copy(elsewhere, clean) == elsewhere
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ortbench.runtime.memory import HostMemory, Memory, NamedDeviceMemory, device_memory
-from ortbench.runtime.providers import Provider
-from ortbench.runtime.tensors import TensorSpec
+from ortbench.worker.session.memory import HostMemory, Memory, NamedDeviceMemory, device_memory
+from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.tensors import TensorSpec
 
 
 # "cpu" is the one device name that works everywhere; "dml" and "cuda" take the same calls.

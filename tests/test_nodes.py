@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
-from ortbench import nodes, result, table, terminal
-from ortbench.advice import sentences
+from ortbench import result
+from ortbench.analysis import node_advice
+from ortbench.analysis.advice import sentences
 from ortbench.plan import CPU_EP
+from ortbench.report import nodes as report_nodes
+from ortbench.report import run
+from ortbench.report.terminal import print
 from ortbench.result import Result
 from tests.scripted import measured, result_of, steady
 
@@ -59,7 +63,7 @@ def with_nodes(**changed: Any) -> Result:
 
 
 def test_the_tables() -> None:
-    operators, eps, copies, islands = nodes.sections(profiled())
+    operators, eps, copies, islands = report_nodes.sections(profiled())
     assert operators.columns == ("operator", "on", "nodes", "time", "share")
     assert operators.rows == (
         ("Conv", "Some", "4", "800 µs", "80.0 %"),
@@ -89,15 +93,15 @@ def test_without_times_there_are_no_columns_of_them() -> None:
         "islands": [island(node_ns=None, memcpy_ns=None, share=None, **bare)],
         "problem": None,
     }
-    copies, islands = nodes.outline(found)
+    copies, islands = report_nodes.outline(found)
     assert copies.columns == ("copied tensor", "direction", "forced by", "island")
     assert islands.columns == ("island", "on the CPU", "nodes", "copies")
-    assert nodes.outline({"memcpy": [], "islands": [], "problem": None}) == []
+    assert report_nodes.outline({"memcpy": [], "islands": [], "problem": None}) == []
 
 
 def test_what_is_not_known_is_said() -> None:
     found = profiled(memcpy=[copy(None, "to host", forced_by=None, island=None), copy("b", "from host", bytes=None)])
-    rows = nodes.sections(found)[2].rows
+    rows = report_nodes.sections(found)[2].rows
     assert rows[0] == ("Memcpy", "to host", "2.00 kB", "40.0 µs", "not known", "–")
     assert rows[1] == ("b", "from host", "–", "40.0 µs", "/head/Det_7", "1")
 
@@ -105,7 +109,7 @@ def test_what_is_not_known_is_said() -> None:
 def test_long_tables_end_with_a_line_for_the_rest() -> None:
     many = [{"op": f"Op{n}", "ep": EP, "nodes": 1, "ns": 1000, "share": 0.05} for n in range(13)]
     found = profiled(operators=many, memcpy=[copy("a", "to host")] * 12, islands=[island()] * 11)
-    operators, _, copies, islands = nodes.sections(found)
+    operators, _, copies, islands = report_nodes.sections(found)
     assert [len(section.rows) for section in (operators, copies, islands)] == [10, 10, 10]
     assert [operators.rest, copies.rest, islands.rest] == [
         "and 3 more: 15.0 % of a run", "and 2 more: 4.00 kB", "and 1 more: 18.0 % of a run",
@@ -115,15 +119,15 @@ def test_long_tables_end_with_a_line_for_the_rest() -> None:
 def test_names_are_cut_at_their_beginning_and_say_the_operator() -> None:
     forced = [{"name": "/model/layers.0/attention/gather", "op": "Gather", "ep": CPU_EP}, DET, DET]
     found = profiled(memcpy=[copy("/model/layers.0/attention/gather_output_0", "to host", forced_by=forced)])
-    (row,) = nodes.sections(found, nodes.NARROW)[2].rows
+    (row,) = report_nodes.sections(found, report_nodes.NARROW)[2].rows
     assert (row[0], row[4]) == ("…on/gather_output_0", "…ttention/gather +2")
-    assert len(row[0]) == len(row[4]) == nodes.NARROW
-    (row,) = nodes.sections(found)[2].rows
+    assert len(row[0]) == len(row[4]) == report_nodes.NARROW
+    (row,) = report_nodes.sections(found)[2].rows
     assert row[4] == "Gather /model/layers.0/attention/gather +2"
 
 
 def test_the_heading_says_what_the_times_are() -> None:
-    text = nodes.heading(with_nodes())
+    text = report_nodes.heading(with_nodes())
     assert text.startswith(
         "Nodes: 20 runs in ONNX Runtime's profiler, which slows them (1.00 ms a run, 900 µs as measured). The times are "
         "the host's: shares and hints, not measurements. Where Some works asynchronously"
@@ -131,7 +135,7 @@ def test_the_heading_says_what_the_times_are() -> None:
     on_host = with_nodes()
     on_host.target["memory"]["kind"] = "host"
     on_host.cases = []
-    assert nodes.heading(on_host) == (
+    assert report_nodes.heading(on_host) == (
         "Nodes: 20 runs in ONNX Runtime's profiler, which slows them (1.00 ms a run). The times are the host's: shares and "
         "hints, not measurements."
     )
@@ -169,12 +173,12 @@ USE = f"se an operator or an opset that {EP} has a kernel for."
     ids=["operator", "dtype", "start", "little"],
 )
 def test_an_island_gets_a_sentence_that_says_what_to_do(changed: dict[str, Any], expected: str) -> None:
-    assert nodes.sentences(with_nodes(**changed)) == [expected]
+    assert node_advice.sentences(with_nodes(**changed)) == [expected]
 
 
 def test_of_many_islands_the_costliest_get_sentences_and_the_others_one() -> None:
     quiet = island(to_host=0, from_host=0)
-    found = nodes.sentences(with_nodes(islands=[*[island()] * 3, quiet, *[island("Sqrt", 2, share=0.05)] * 3]))
+    found = node_advice.sentences(with_nodes(islands=[*[island()] * 3, quiet, *[island("Sqrt", 2, share=0.05)] * 3]))
     assert [sentence.partition(":")[0] for sentence in found] == [
         "Up to ≈18% of a run is CPU island 1",
         "Up to ≈18% of a run is CPU island 2",
@@ -189,24 +193,28 @@ def test_of_many_islands_the_costliest_get_sentences_and_the_others_one() -> Non
 
 def test_islands_that_are_little_each_are_judged_together() -> None:
     kinds = [island(op, share=0.01) for op in ("A", "B", "C", "D", "E", "F", "A")]
-    (sentence,) = nodes.sentences(with_nodes(islands=kinds))
+    (sentence,) = node_advice.sentences(with_nodes(islands=kinds))
     assert sentence.startswith(
         "Up to ≈7% of a run is 7 CPU islands: 2 A, B, C, D, E, 1 more on the CPU force 14 Memcpy"
     )
     assert sentence.endswith(f"U{USE} {THEN}")
-    (sentence,) = nodes.sentences(with_nodes(islands=[island(share=0.001)] * 2))
+    (sentence,) = node_advice.sentences(with_nodes(islands=[island(share=0.001)] * 2))
     assert sentence.endswith("That is little: they can stay.")
-    alone = nodes.sentences(with_nodes(islands=[island(), island(share=0.001)]))
+    alone = node_advice.sentences(with_nodes(islands=[island(), island(share=0.001)]))
     assert alone[1].startswith("Less than 1% of a run is CPU island 2: ")
 
 
 def test_no_hidden_copies() -> None:
     none: dict[str, Any] = {"memcpy": [], "islands": []}
     one_ep = {"eps": [{"ep": EP, "nodes": 7, "ns": 1, "share": 1.0}]}
-    assert nodes.sentences(with_nodes(**none, **one_ep)) == [f"No hidden copies: all 7 nodes that ran are on {EP}."]
+    assert node_advice.sentences(with_nodes(**none, **one_ep)) == [
+        f"No hidden copies: all 7 nodes that ran are on {EP}."
+    ]
     one_ep["eps"][0]["nodes"] = 1
-    assert nodes.sentences(with_nodes(**none, **one_ep)) == [f"No hidden copies: the one node that ran is on {EP}."]
-    assert nodes.sentences(with_nodes(**none)) == [
+    assert node_advice.sentences(with_nodes(**none, **one_ep)) == [
+        f"No hidden copies: the one node that ran is on {EP}."
+    ]
+    assert node_advice.sentences(with_nodes(**none)) == [
         f"No hidden copies: no Memcpy node ran, though 1 node of {EP}'s graph ran on the CPU."
     ]
 
@@ -214,7 +222,7 @@ def test_no_hidden_copies() -> None:
 def test_copies_that_no_island_forces() -> None:
     reshape = {"name": "r", "op": "Reshape", "ep": EP}
     apart = [copy("s", "to host", forced_by=[reshape], island=None), copy(None, "to host", forced_by=None, island=None)]
-    assert nodes.sentences(with_nodes(memcpy=apart, islands=[], problem="the graph is secret")) == [
+    assert node_advice.sentences(with_nodes(memcpy=apart, islands=[], problem="the graph is secret")) == [
         f"1 Memcpy node is forced by Reshape on {EP} itself, which keeps what is copied in host memory, as shapes and "
         "indices often are.",
         "Which nodes force 1 Memcpy node is not known: the graph is secret.",
@@ -224,13 +232,13 @@ def test_copies_that_no_island_forces() -> None:
 def test_the_cpu_ep_needs_no_sentence_and_no_profile_gives_none() -> None:
     on_cpu = with_nodes()
     on_cpu.target["ep"] = CPU_EP
-    assert nodes.sentences(on_cpu) == []
-    assert nodes.sentences(result_of()) == []
+    assert node_advice.sentences(on_cpu) == []
+    assert node_advice.sentences(result_of()) == []
 
 
 def test_the_advice_ends_with_the_nodes() -> None:
     found = with_nodes()
-    assert sentences(found)[-1:] == nodes.sentences(found)
+    assert sentences(found)[-1:] == node_advice.sentences(found)
 
 
 def test_nodes_survive_the_result_file() -> None:
@@ -242,11 +250,11 @@ def test_nodes_survive_the_result_file() -> None:
 
 
 def test_markdown_has_the_tables() -> None:
-    text = table.markdown(with_nodes())
+    text = run.markdown(with_nodes())
     assert "\n| operator | on | nodes | time | share |\n| --- | --- | ---: | ---: | ---: |\n| Conv | Some | 4 |" in text
     assert "\n| matrices | to host | 2.00 kB | 40.0 µs | /head/Det_7 | 1 |\n" in text
     assert "- Up to ≈18% of a run is a CPU island" in text
-    assert "operator" not in table.markdown(result_of(measured("cpu", total=steady([900_000]))))
+    assert "operator" not in run.markdown(result_of(measured("cpu", total=steady([900_000]))))
 
 
 def test_the_terminal_has_the_tables_in_80_columns(
@@ -261,7 +269,7 @@ def test_the_terminal_has_the_tables_in_80_columns(
         operators=[{"op": long, "ep": None, "nodes": 99999, "ns": 999_000, "share": 0.999}],
     )
     monkeypatch.setenv("COLUMNS", "80")
-    terminal.print_result(found, "somewhere")
+    print.print_result(found, "somewhere")
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     (row,) = [line for line in lines if "from host" in line]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ortbench import nodetimes
-from ortbench.islands import FROM_HOST, TO_HOST, Node, with_copies
-from ortbench.nodetimes import COMPILED, Timed
+from ortbench.analysis import node_times
+from ortbench.analysis.islands import FROM_HOST, TO_HOST, Node, with_copies
+from ortbench.analysis.node_times import COMPILED, Timed
 from ortbench.plan import CPU_EP
 from tests.test_islands import GPU, from_host, node, to_host
 
@@ -43,7 +43,7 @@ def rows(found: dict[str, Any], key: str, *columns: str) -> list[tuple[Any, ...]
 
 
 def test_the_summary_is_of_medians_over_the_runs() -> None:
-    found = nodetimes.summary([800, 1000, 1200], TIMED, GRAPH)
+    found = node_times.summary([800, 1000, 1200], TIMED, GRAPH)
     assert (found["runs"], found["run_ns"], found["outside_ns"], found["problem"]) == (3, 1000, 500, None)
     assert rows(found, "operators", "op", "ep", "nodes", "ns", "share") == [
         ("Det", CPU_EP, 1, 310, 0.31),
@@ -66,7 +66,7 @@ def test_the_summary_is_of_medians_over_the_runs() -> None:
 
 
 def test_without_a_graph_the_copies_are_there_and_who_forces_them_is_not_known() -> None:
-    found = nodetimes.summary([800, 1000, 1200], TIMED, None, "it is a secret")
+    found = node_times.summary([800, 1000, 1200], TIMED, None, "it is a secret")
     assert rows(found, "memcpy", "name", "bytes", "ns", "tensor", "forced_by", "island") == [
         ("Memcpy_1", 64, 100, None, None, None),
         ("Memcpy", 16, 30, None, None, None),
@@ -76,12 +76,12 @@ def test_without_a_graph_the_copies_are_there_and_who_forces_them_is_not_known()
 
 def test_compiled_graphs_are_one_operator() -> None:
     parts = [timed(f"{GPU}_{GPU}_123_{n}_{n}", [5, 5], op=f"{GPU}_123_{n}") for n in range(2)]
-    assert rows(nodetimes.summary([10, 10], parts, []), "operators", "op", "nodes", "ns") == [(COMPILED, 2, 10)]
+    assert rows(node_times.summary([10, 10], parts, []), "operators", "op", "nodes", "ns") == [(COMPILED, 2, 10)]
 
 
 def test_islands_and_their_copies_are_ranked_by_cost_and_numbered_so() -> None:
     graph = [*GRAPH, node("rest", "x", "z", CPU_EP)]
-    found = nodetimes.summary([1000], [*(timed(it.name, [9], it.ep, it.op) for it in TIMED), timed("rest", [99], CPU_EP)],
+    found = node_times.summary([1000], [*(timed(it.name, [9], it.ep, it.op) for it in TIMED), timed("rest", [99], CPU_EP)],
                               graph)  # fmt: skip
     assert [[it["name"] for it in island["nodes"]] for island in found["islands"]] == [["rest"], ["island"]]
     assert rows(found, "memcpy", "tensor", "island") == [("a", 1), ("b", 1)]
@@ -91,13 +91,13 @@ def test_islands_and_their_copies_are_ranked_by_cost_and_numbered_so() -> None:
 def test_what_onnxruntime_made_of_an_islands_nodes_counts_where_there_is_only_one_island() -> None:
     graph = with_copies([node("a", "x", "p"), node("b", "p", "q", CPU_EP), node("c", "q", "r", CPU_EP)], ["x"])
     ran = [timed("new", [7], CPU_EP, op="FusedThing")]
-    assert nodetimes.summary([10], ran, graph)["islands"][0]["node_ns"] == 7
+    assert node_times.summary([10], ran, graph)["islands"][0]["node_ns"] == 7
     apart = [*graph, node("d", "x", "z", CPU_EP)]
-    assert [island["node_ns"] for island in nodetimes.summary([10], ran, apart)["islands"]] == [0, 0]
+    assert [island["node_ns"] for island in node_times.summary([10], ran, apart)["islands"]] == [0, 0]
 
 
 def test_an_outline_has_no_times_and_the_bytes_of_a_run_if_there_was_one() -> None:
-    ran, unrun = nodetimes.outline(GRAPH, TIMED), nodetimes.outline(GRAPH, [])
+    ran, unrun = node_times.outline(GRAPH, TIMED), node_times.outline(GRAPH, [])
     for found in (ran, unrun):
         assert rows(found, "memcpy", "tensor", "ns", "island") == [("a", None, 0), ("b", None, 0)]
         assert rows(found, "islands", "ns", "share", "node_ns", "to_host", "from_host") == [(None, None, None, 1, 1)]
@@ -125,24 +125,24 @@ def test_a_name_that_two_branches_have_is_that_of_the_one_that_ran() -> None:
         timed("Memcpy", [1], op=TO_HOST, inside=0),
         timed("else/n", [1], CPU_EP, inside=0),
     ]
-    assert nodetimes.same_nodes(BRANCHES, ran) == {0: 0, 1: 3, 2: 4}
-    kept = nodetimes.as_run(BRANCHES, ran)
+    assert node_times.same_nodes(BRANCHES, ran) == {0: 0, 1: 3, 2: 4}
+    kept = node_times.as_run(BRANCHES, ran)
     assert [(it.name, it.ep, it.inside) for it in kept] == [
         ("if", GPU, None), ("Memcpy", GPU, 0), ("else/n", CPU_EP, 0),
     ]  # fmt: skip
-    assert nodetimes.same_nodes(BRANCHES, ran[:2]) == {0: 0}  # nothing says which branch it was
+    assert node_times.same_nodes(BRANCHES, ran[:2]) == {0: 0}  # nothing says which branch it was
 
 
 def test_a_node_inside_another_is_not_one_of_the_same_name_outside() -> None:
     graph = [node("Relu_0", "x", "a"), node("if", "c", "y", op="If"), node("Relu_0", "a", "b", inside=1)]
     ran = [timed("if", [9], op="If"), timed("Relu_0", [1], inside=0)]
-    assert nodetimes.same_nodes(graph, ran) == {0: 1, 1: 2}
+    assert node_times.same_nodes(graph, ran) == {0: 1, 1: 2}
 
 
 def test_a_fused_node_goes_by_the_name_that_it_has_of_its_first() -> None:
     graph = [node("conv", "x", "a", CPU_EP, op="Conv"), node("gemm", "a", "y", CPU_EP, op="Gemm")]
     ran = [timed("conv", [1], CPU_EP, op="FusedConv"), timed("fused gemm", [1], CPU_EP, op="FusedGemm")]
-    assert nodetimes.same_nodes(graph, ran) == {0: 0, 1: 1}
+    assert node_times.same_nodes(graph, ran) == {0: 0, 1: 1}
 
 
 PREDICTED = with_copies(
@@ -158,7 +158,7 @@ RAN = [
 
 
 def test_predicted_copies_get_the_names_of_those_that_ran_in_the_order_in_which_they_were_made() -> None:
-    named = nodetimes.named_copies(PREDICTED, RAN)
+    named = node_times.named_copies(PREDICTED, RAN)
     assert named is not None
     assert [(it.name, it.op, it.outputs) for it in named[4:]] == [
         ("Memcpy", FROM_HOST, ("b@device",)),
@@ -168,9 +168,9 @@ def test_predicted_copies_get_the_names_of_those_that_ran_in_the_order_in_which_
 
 
 def test_a_prediction_that_the_runs_refute_is_none() -> None:
-    assert nodetimes.named_copies(PREDICTED, RAN[1:]) is None  # a copy less
+    assert node_times.named_copies(PREDICTED, RAN[1:]) is None  # a copy less
     other = [*RAN[:3], timed("Memcpy_first", [1], op=TO_HOST, number=8, reads=("float[9]",)), RAN[4]]
-    assert nodetimes.named_copies(PREDICTED, other) is None  # it copied something else
+    assert node_times.named_copies(PREDICTED, other) is None  # it copied something else
 
 
 def test_of_a_prediction_only_the_branch_that_ran_is_kept() -> None:
@@ -181,11 +181,11 @@ def test_of_a_prediction_only_the_branch_that_ran_is_kept() -> None:
         timed("Memcpy", [1], op=TO_HOST, inside=0),
         timed("else/n", [1], CPU_EP, inside=0),
     ]
-    named = nodetimes.named_copies(wired, ran)
+    named = node_times.named_copies(wired, ran)
     assert named is not None
     assert [(it.name, it.inside) for it in named] == [("if", None), ("else/n", 0), ("Memcpy", 0)]
     assert named[2].outputs == ("else/a",)
 
 
 def test_copies_are_counted() -> None:
-    assert nodetimes.copies(TIMED) == 2
+    assert node_times.copies(TIMED) == 2

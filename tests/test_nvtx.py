@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.client import Client
 from ortbench.errors import BenchmarkFailed
-from ortbench.plan import PIPELINED, USUAL_MODES, Plan, Target
+from ortbench.measure.process import Client
+from ortbench.modes import PIPELINED, USUAL_MODES
+from ortbench.plan import Plan, Target
 from ortbench.result import OK, Case, Result, load
-from ortbench.runtime.measure import COLORS, DOMAIN
+from ortbench.worker.timing import COLORS, DOMAIN
 from tests.compiling import BuildError
 from tests.conftest import ROOT, ortbench
 from tests.nvtx import Range, Record, build, environ
@@ -213,7 +214,7 @@ def test_workers_that_were_paused_end_in_order_too(trace: Tracer, library: Path,
 
 _LISTENING = """
 from types import SimpleNamespace
-from ortbench.runtime.measure import Ranges
+from ortbench.worker.timing import Ranges
 print(Ranges(SimpleNamespace(name="device", bytes_in=1, bytes_out=2, per_call=1)).listening)
 """
 

@@ -8,9 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ortbench.runtime import outputs
-from ortbench.runtime.outputs import difference, poison
-from ortbench.runtime.tensors import Array
+from ortbench.worker.proofs import outputs
+from ortbench.worker.proofs.outputs import difference, poison
+from ortbench.worker.session.tensors import Array
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOAT8 = [

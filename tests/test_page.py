@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.page import build_page
+from ortbench.report.page.charts.sheet import NARROW, PALETTE, WIDE
+from ortbench.report.page.page import build_page
 from ortbench.result import Result, load, save
-from ortbench.sheet import NARROW, PALETTE, WIDE
 from tests.conftest import MODELS, ONCE, ROOT, ortbench, ortbench_here
 from tests.odd import EVIL, ODD, PAGES, SEVERAL, page_of, usual
 from tests.scripted import measured, result_of, steady
@@ -270,7 +270,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
 def test_colours_have_enough_contrast(theme: int) -> None:
-    sheet = (ROOT / "ortbench" / "templates" / "page.css.j2").read_text()
+    sheet = (ROOT / "ortbench" / "report" / "page" / "page.css.j2").read_text()
     own = [dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", line)) for line in sheet.splitlines() if "--wash:" in line]
     colours = {name: pair[theme] for name, pair in PALETTE.items()} | own[theme]
     for background in ("paper", "wash"):

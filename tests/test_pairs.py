@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.pairs import block_medians, blocks, shared, timed_phase
+from ortbench.analysis.pairs import block_medians, blocks, shared, timed_phase
 from ortbench.result import Case
 from tests.scripted import measured, steady
 

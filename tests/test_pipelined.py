@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench import figures
-from ortbench.advice import headline, sentences
-from ortbench.compare import changes
-from ortbench.exports import action_json, outcomes_of_run
-from ortbench.overlap import hidden
-from ortbench.plan import ASYNC, MODES, PIPELINED, is_rate
+from ortbench.analysis.advice import headline, sentences
+from ortbench.analysis.compare import changes
+from ortbench.analysis.hidden_copies import hidden
+from ortbench.measure.schedule import dropped
+from ortbench.modes import ASYNC, MODES, PIPELINED, TOTAL, is_rate
+from ortbench.report.exports.github import action_json
+from ortbench.report.exports.junit import outcomes_of_run
+from ortbench.report.page import figures
+from ortbench.report.run import build, records
 from ortbench.result import Case, Result
-from ortbench.schedule import TOTAL, dropped
 from ortbench.stats import Stats
-from ortbench.table import build, records
 from tests.conftest import MODELS, ROOT, ortbench
 from tests.refdevice import HONESTY, Config, Events, Honesty, Trace
 from tests.scripted import measured, result_of, steady

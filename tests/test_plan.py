@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from ortbench.errors import BadInput
+from ortbench.modes import MODES, USUAL_MODES
 from ortbench.plan import (
-    MODES,
-    USUAL_MODES,
     Inputs,
     Loop,
     Plan,

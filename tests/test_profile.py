@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ortbench import nsight, profile
+from ortbench.analysis import nsight as analysis_nsight
+from ortbench.analysis.nsight import DOWN, UP, Copies, Profile, Range, Recording
 from ortbench.errors import BadInput, BenchmarkFailed
-from ortbench.plan import CPU, DEVICE
-from ortbench.profile import DOWN, UP, Copies, Profile, Range, Recording
+from ortbench.measure import nsys
+from ortbench.measure.schedule import Block, InOrder
+from ortbench.modes import CPU, DEVICE, TOTAL
+from ortbench.report import profile as report_profile
 from ortbench.result import Result, load
-from ortbench.schedule import TOTAL, Block, InOrder
 from tests.nsys.export import Export
 from tests.scripted import broken, measured, result_of, steady
 
@@ -47,7 +49,7 @@ CPU_TOTAL = Range(
 
 
 def test_without_a_recording_the_table_holds_what_was_measured() -> None:
-    table, unit = profile.build(Profile(session(), None))
+    table, unit = report_profile.build(Profile(session(), None))
     assert (table.columns, unit) == (("phase", "runs", "ortbench"), "ms")
     assert table.rows == (
         ("cpu/total", "3", "4.00"),
@@ -56,16 +58,16 @@ def test_without_a_recording_the_table_holds_what_was_measured() -> None:
         ("device/total", "3", "4.00"),
     )
     assert table.notes == ("host-accessible: unsupported: no such memory",)
-    assert profile.sentences(Profile(session(), None)) == []
+    assert report_profile.sentences(Profile(session(), None)) == []
 
 
 def test_what_the_gpu_did_stands_beside_what_was_measured() -> None:
     made = Profile(session(), recording(cpu_total=CPU_TOTAL))
-    table, _ = profile.build(made)
+    table, _ = report_profile.build(made)
     assert table.columns == ("phase", "runs", "ortbench", "range", "to device", "to host", "kernels")
     assert table.rows[0] == ("cpu/total", "3", "4.00", "4.00", "1.00 (1.00 MB)", "0.333 (100 B)", "2.00")
     assert table.rows[1] == ("device/upload", "3", "1.00", "1.00", "–", "–", "–")
-    assert profile.sentences(made) == [
+    assert report_profile.sentences(made) == [
         "Nsight's ranges and ortbench's samples agree: at most 0.0% apart in sum (device/total).",
         "With CPU tensors 33% of a run is copies by the GPU's clock: Host-to-Device 1.00 ms (1.00 MB in 1 copy, "
         "pageable memory), Device-to-Host 333 µs (100 B in 1 copy, pageable memory).",
@@ -76,26 +78,26 @@ def test_what_the_gpu_did_stands_beside_what_was_measured() -> None:
 
 def test_ranges_that_do_not_fit_the_samples_are_named() -> None:
     slow = Range("device/upload", (2 * MS, 1 * MS, 1 * MS), (), 0, 0)
-    assert profile.sentences(Profile(session(), recording(device_upload=slow)))[0] == (
+    assert report_profile.sentences(Profile(session(), recording(device_upload=slow)))[0] == (
         "Nsight's ranges and ortbench's samples differ: at most 33.3% apart in sum (device/upload)."
     )
     fewer = Range("device/upload", (1 * MS,), (), 0, 0)
-    assert profile.sentences(Profile(session(), recording(device_upload=fewer)))[0] == (
+    assert report_profile.sentences(Profile(session(), recording(device_upload=fewer)))[0] == (
         "Nsight Systems has not as many ranges as ortbench has samples of device/upload."
     )
 
 
 def test_a_recording_without_ranges_says_why_that_may_be() -> None:
     empty = Recording("2023.4", "report.nsys-rep", None, {}, (), 0, 0)
-    (sentence,) = profile.sentences(Profile(session(), empty))
+    (sentence,) = report_profile.sentences(Profile(session(), empty))
     assert sentence.startswith("Nsight Systems recorded no range of domain ortbench: its version may be older")
-    table, _ = profile.build(Profile(session(), empty))
+    table, _ = report_profile.build(Profile(session(), empty))
     assert table.rows[0] == ("cpu/total", "3", "4.00", "–")
 
 
 def test_a_profile_is_no_result(tmp_path: Path) -> None:
     path = tmp_path / "profile.json"
-    path.write_text(profile.to_json(Profile(session(), recording())))
+    path.write_text(analysis_nsight.to_json(Profile(session(), recording())))
     data = json.loads(path.read_text())
     assert (data["schema_version"], data["kind"], data["nsight"]["gpu"]) == (1, "profile", "NVIDIA H200")
     with pytest.raises(BadInput, match="is a profiled session: its times are for a timeline"):
@@ -103,7 +105,7 @@ def test_a_profile_is_no_result(tmp_path: Path) -> None:
 
 
 def test_the_markdown_holds_the_table_and_the_sentences() -> None:
-    text = profile.markdown(Profile(session(), recording()), ["m.onnx"])
+    text = report_profile.markdown(Profile(session(), recording()), ["m.onnx"])
     assert "| phase | runs | ortbench (ms) | range (ms) | to device (ms) | to host (ms) | kernels (ms) |" in text
     assert "- host-accessible: unsupported: no such memory" in text
     assert "- With CPU tensors Nsight recorded no copies inside a run." in text
@@ -124,7 +126,7 @@ def test_gpu_work_belongs_to_the_range_in_which_it_was_launched(tmp_path: Path) 
     export.kernel(launched=60, start=61, end=81)
     export.kernel(launched=95, start=96, end=97)  # after them, still inside the block
     export.kernel(launched=62, start=63, end=64, process=2)  # another process
-    found = nsight.read(export.write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
+    found = nsys.read(export.write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
     assert found.ranges == {
         "cpu/total": Range(
             "cpu/total", (30, 40), (Copies(UP, "Pageable", 1, 1000, 7), Copies(DOWN, "Pinned", 1, 10, 5)), 1, 20
@@ -142,13 +144,13 @@ def test_gpu_work_belongs_to_the_range_in_which_it_was_launched(tmp_path: Path) 
 def test_an_export_without_cuda_has_ranges_all_the_same(tmp_path: Path) -> None:
     export = Export()
     export.push_pop("ortbench", "device/upload", 5, 7)
-    found = nsight.read(export.write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
+    found = nsys.read(export.write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
     assert found.ranges == {"device/upload": Range("device/upload", (2,), (), 0, 0)}
     assert (found.gpu, found.copies, found.kernels) == (None, (), 0)
 
 
 def test_an_empty_export_is_an_empty_recording(tmp_path: Path) -> None:
-    found = nsight.read(Export().write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
+    found = nsys.read(Export().write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
     assert (found.ranges, found.gpu) == ({}, None)
 
 
@@ -156,13 +158,13 @@ def test_what_is_no_export_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "report.sqlite"
     path.write_text("no database" * 100)
     with pytest.raises(BenchmarkFailed, match="is not an export that this version can read"):
-        nsight.read(path, "2026.1", tmp_path / "report")
+        nsys.read(path, "2026.1", tmp_path / "report")
     path.unlink()
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE NVTX_EVENTS (other INTEGER)")
     connection.close()
     with pytest.raises(BenchmarkFailed, match="is not an export that this version can read"):
-        nsight.read(path, "2026.1", tmp_path / "report")
+        nsys.read(path, "2026.1", tmp_path / "report")
 
 
 # The schedule

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ortbench import nsight
+from ortbench.measure import nsys as measure_nsys
 from tests import nvtx
 from tests.conftest import ROOT, Ran, ortbench
 from tests.refdevice import Config
@@ -71,9 +71,9 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
 
     version, started, stats = nsys.lines()
     assert version == ["--version"]
-    assert started[: 1 + len(nsight.RECORD)] == ["profile", *nsight.RECORD]
-    assert started[1 + len(nsight.RECORD)] == f"--output={folder / 'report'}"
-    command = started[2 + len(nsight.RECORD) :]
+    assert started[: 1 + len(measure_nsys.RECORD)] == ["profile", *measure_nsys.RECORD]
+    assert started[1 + len(measure_nsys.RECORD)] == f"--output={folder / 'report'}"
+    command = started[2 + len(measure_nsys.RECORD) :]
     assert command[:4] == [sys.executable, "-m", "ortbench", "profile"]
     assert "--attach-only" in command
     assert stats[0] == "stats"

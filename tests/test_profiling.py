@@ -9,8 +9,9 @@ import pytest
 
 from ortbench.errors import BenchmarkFailed
 from ortbench.plan import Inputs, Target
-from ortbench.runtime import nodes, profiling, providers, session
-from ortbench.runtime.profiling import NodeEvent, Profile
+from ortbench.worker.looks import nodes, ort_profile
+from ortbench.worker.looks.ort_profile import NodeEvent, Profile
+from ortbench.worker.session import providers, session
 from tests.conftest import MODELS
 
 TARGET = Target(ep="cpu")
@@ -40,18 +41,18 @@ RECORDED = [
 
 
 def test_a_profile_is_its_last_runs_and_their_kernels() -> None:
-    profile = profiling.read(RECORDED, 1_000_000, 2)
+    profile = ort_profile.read(RECORDED, 1_000_000, 2)
     assert profile.runs == [(1_020_000, 6_000), (1_030_000, 9_000)]
     assert profile.events == [
-        profiling.NodeEvent("a", "Relu", "P", 1_021_000, 4_000, 0, 7, {"node_index": "0"}),
-        profiling.NodeEvent("outer", "If", "Q", 1_031_000, 6_000, 1, 7, {}),
-        profiling.NodeEvent("inner", "Add", "P", 1_032_000, 1_000, 1, 7, {}),
+        ort_profile.NodeEvent("a", "Relu", "P", 1_021_000, 4_000, 0, 7, {"node_index": "0"}),
+        ort_profile.NodeEvent("outer", "If", "Q", 1_031_000, 6_000, 1, 7, {}),
+        ort_profile.NodeEvent("inner", "Add", "P", 1_032_000, 1_000, 1, 7, {}),
     ]
 
 
 def test_a_profile_that_lost_runs_is_refused() -> None:
     with pytest.raises(BenchmarkFailed, match="has 3 of 4 runs"):
-        profiling.read(RECORDED, 0, 4)
+        ort_profile.read(RECORDED, 0, 4)
 
 
 def test_every_node_of_every_run_is_on_the_clock_of_the_samples() -> None:
@@ -59,7 +60,7 @@ def test_every_node_of_every_run_is_on_the_clock_of_the_samples() -> None:
     provider = providers.find(TARGET)
     model = session.open_model(PATH, TARGET, provider)
     arrays = session.make_data(PATH, model, Inputs()).arrays
-    with profiling.recording(PATH, TARGET, provider) as recorder:
+    with ort_profile.recording(PATH, TARGET, provider) as recorder:
         timed: list[tuple[int, int]] = []
         run_once = session.run_once
 
@@ -88,7 +89,7 @@ def test_every_node_of_every_run_is_on_the_clock_of_the_samples() -> None:
 
 def test_the_profiles_file_is_removed() -> None:
     provider = providers.find(TARGET)
-    with profiling.recording(PATH, TARGET, provider) as recorder:
+    with ort_profile.recording(PATH, TARGET, provider) as recorder:
         pass
     with pytest.raises(BenchmarkFailed, match="profiling failed"):
         recorder.take({}, 1)
@@ -113,7 +114,7 @@ def test_a_nodes_time_is_without_that_of_the_nodes_inside_it() -> None:
         in_a_run("loop", 30, 5, "Loop"),
         run_event(30, 6),
     ]
-    before, loop, body, other = nodes.node_times(profiling.read(recorded, 0, 2))
+    before, loop, body, other = nodes.node_times(ort_profile.read(recorded, 0, 2))
     assert (before.ns, before.inside) == ((0, 0), None)
     assert (loop.ns, loop.inside, loop.number) == ((5_000, 5_000), None, 3)
     assert (body.name, body.ns, body.inside, body.bytes) == ("body", (7_000, 0), 1, 16)

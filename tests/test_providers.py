@@ -11,7 +11,7 @@ import onnxruntime as ort
 import pytest
 
 from ortbench.plan import Target
-from ortbench.runtime.providers import Provider, library_name, load_problem
+from ortbench.worker.session.providers import Provider, library_name, load_problem
 from tests.compiling import BuildError, compile_library
 from tests.conftest import ROOT, lacking
 
@@ -62,7 +62,7 @@ def test_cuda_is_found_in_nvidia_packages_in_another_folder_than_onnxruntime(tmp
     place = tmp_path / "site" / "nvidia" / "cudnn" / "lib" / name
     place.parent.mkdir(parents=True)
     library.rename(place)
-    script = "from ortbench.runtime import providers; providers.preload_nvidia(); print(open('/proc/self/maps').read())"
+    script = "from ortbench.worker.session import providers; providers.preload_nvidia(); print(open('/proc/self/maps').read())"
     path = os.pathsep.join(filter(None, [str(tmp_path / "site"), os.environ.get("PYTHONPATH")]))
     line = [sys.executable, "-c", script]
     done = subprocess.run(line, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)

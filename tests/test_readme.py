@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ortbench import cli, errors
-from ortbench.plan import MODES
+from ortbench.modes import MODES
 from tests.conftest import ROOT, ortbench, ortbench_here
 
 

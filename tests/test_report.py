@@ -10,23 +10,12 @@ import pandas as pd
 import pytest
 
 from ortbench import units
-from ortbench.advice import sentences
+from ortbench.analysis.advice import sentences
+from ortbench.report.run import RUN_COLUMNS, build, csv, frame, markdown, split_legend, splits
+from ortbench.report.table import NOTHING, Table, stacked, table_markdown
+from ortbench.report.words import heading
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.stats import Stats
-from ortbench.table import (
-    NOTHING,
-    RUN_COLUMNS,
-    Table,
-    build,
-    csv,
-    frame,
-    heading,
-    markdown,
-    split_legend,
-    splits,
-    stacked,
-    table_markdown,
-)
 
 US, MS = 1_000, 1_000_000
 MB = 1_000_000

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from ortbench.bench import Bench
-from ortbench.client import Client
 from ortbench.errors import BadInput, NotComparable, Unsupported
+from ortbench.files import write_atomically
+from ortbench.measure.bench import Bench
+from ortbench.measure.process import Client
+from ortbench.measure.side import Side
 from ortbench.plan import Loop, Plan, Target
-from ortbench.result import PHASE_NAMES, SCHEMA_VERSION, Case, Result, load, save, to_json, write_atomically
-from ortbench.side import Side
+from ortbench.result import PHASE_NAMES, SCHEMA_VERSION, Case, Result, load, save, to_json
 from ortbench.stats import summarise
 
 # Design, "Contract": these keys are read by other programs.

@@ -8,13 +8,12 @@ from itertools import groupby
 
 import pytest
 
-from ortbench.bench import Lane, _evened
-from ortbench.schedule import (
+from ortbench.measure.bench import Lane, _evened
+from ortbench.measure.schedule import (
     MAX_BLOCK,
     MAX_SAMPLES,
     MIN_BLOCK,
     MIN_ROUNDS,
-    TOTAL,
     Block,
     InOrder,
     Schedule,
@@ -23,6 +22,7 @@ from ortbench.schedule import (
     dropped,
     is_precise,
 )
+from ortbench.modes import TOTAL
 from ortbench.stats import paired_ratio
 
 SECOND = 1_000_000_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.streams import ASCII, encoded, printable, shown
+from ortbench.characters import ASCII, encoded, printable, shown
 from tests.conftest import MODELS, ROOT, ortbench, ortbench_here
 
 REPORT = ROOT / "reports" / "copy_bound-refdevice"

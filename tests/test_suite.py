@@ -8,11 +8,12 @@ import pytest
 
 from ortbench.cli.cases import jobs_of
 from ortbench.errors import BadInput
-from ortbench.gate import Metric
-from ortbench.plan import USUAL_MODES
-from ortbench.suite import Suite, SuiteCase, parse_shard, read, shard
-from ortbench.suiterun import Job, fingerprint
-from ortbench.summary import Record, build, csv, exit_code, headline, markdown
+from ortbench.gate.limits import Metric
+from ortbench.jobs.suite import Job, fingerprint
+from ortbench.modes import USUAL_MODES
+from ortbench.report.suite import build, csv, headline, markdown
+from ortbench.suite.cases import Suite, SuiteCase, parse_shard, read, shard
+from ortbench.suite.record import Record, exit_code
 
 BENCH = '[[bench]]\nmodel = "a.onnx"\n'
 
@@ -433,11 +434,11 @@ def mark(folder: Path, text: str) -> str:
 
 
 def test_a_fingerprint_goes_by_what_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ortbench import suiterun
+    from ortbench.jobs import suite as jobs_suite
 
     def now(text: str = BENCH + "ep = 'cpu'") -> str:
-        suiterun._content.cache_clear()
-        suiterun._packages.cache_clear()
+        jobs_suite._content.cache_clear()
+        jobs_suite._packages.cache_clear()
         return mark(tmp_path, text)
 
     first = now()
@@ -452,7 +453,7 @@ def test_a_fingerprint_goes_by_what_counts(tmp_path: Path, monkeypatch: pytest.M
     assert now() not in (first, with_weights)
     (tmp_path / "a.onnx.data").unlink()
     assert now() == first
-    monkeypatch.setattr(suiterun, "__version__", "99")
+    monkeypatch.setattr(jobs_suite, "__version__", "99")
     assert now() != first
 
 

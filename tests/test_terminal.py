@@ -16,17 +16,19 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from ortbench import summary
-from ortbench.console import shortened, wrapped
+from ortbench.analysis.nsight import Profile
 from ortbench.errors import DONE, REGRESSION
-from ortbench.gate import FAILED as CHECK_FAILED
-from ortbench.gate import PASSED, UNCLEAR, Check
-from ortbench.listing import print_devices, print_model
-from ortbench.profile import Profile
+from ortbench.gate.limits import FAILED as CHECK_FAILED
+from ortbench.gate.limits import PASSED, UNCLEAR, Check
+from ortbench.gate.verdict import Verdict
+from ortbench.report import suite
+from ortbench.report.comparison import comparison
+from ortbench.report.run import build
+from ortbench.report.terminal.console import shortened, wrapped
+from ortbench.report.terminal.listing import print_devices, print_model
+from ortbench.report.terminal.print import print_comparison, print_profile, print_result, print_summary, print_verdict
 from ortbench.result import FAILED, Result, load
-from ortbench.table import build, comparison
-from ortbench.terminal import print_comparison, print_profile, print_result, print_summary, print_verdict
-from ortbench.verdict import Verdict
+from ortbench.suite import record
 from tests.conftest import ROOT, command, lacking
 from tests.scripted import measured, result_of, steady
 from tests.test_nodes import copy as memcpy_node
@@ -238,7 +240,7 @@ def test_a_gate_at_80_columns() -> None:
     ]
 
 
-RECORD = summary.Record("tiny--cpu", "tiny", "cpu", "", "f", PASSED, cpu_ns=4_120, fastest="device-resident")
+RECORD = record.Record("tiny--cpu", "tiny", "cpu", "", "f", PASSED, cpu_ns=4_120, fastest="device-resident")
 RECORD = replace(RECORD, fastest_ns=987, vs_cpu=4.1743)
 LONG_ID = "a_model_with_a_rather_long_name--CUDAExecutionProvider--batch-128-sequence-4096"
 
@@ -340,7 +342,7 @@ def extreme_verdict() -> Verdict:
     return Verdict([extreme(), extreme()], checks, ["EP options: none → " + "a=b, " * 30])
 
 
-def extreme_summary() -> list[summary.Record]:
+def extreme_summary() -> list[record.Record]:
     return [RECORD, replace(RECORD, id=LONG_ID + "x" * 60, outcome="benchmark failed", reason="it " * 60, exit_code=1)]
 
 
@@ -413,7 +415,7 @@ def test_every_figure_of_a_comparison_is_there_at_any_width(count: int, width: i
 @pytest.mark.parametrize("width", [*WIDTHS, None])
 def test_every_figure_of_a_suite_is_there_at_any_width(width: int | None) -> None:
     lines = screen(print_summary, "nightly", extreme_summary(), "x", width=width)
-    for row in summary.build(extreme_summary()).rows:
+    for row in suite.build(extreme_summary()).rows:
         assert {cell for text in row[1:] for cell in text.split()} <= squeezed_words(lines)
     first_words = "".join(line.split()[0] for line in lines if line and line[0] not in " ✗•")
     assert extreme_summary()[1].id in first_words

@@ -16,15 +16,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench import side
-from ortbench.client import Client, WorkerLost
+from ortbench.measure import side
+from ortbench.measure.process import Client, WorkerLost
 from ortbench.plan import Plan
+from ortbench.profiler import DOMAIN
+from ortbench.report.exports.chrome_trace import chrome_trace, to_json
 from ortbench.result import Case, Result, load
-from ortbench.runtime.closeup import close_up
-from ortbench.runtime.fence import READBACK, Fence
-from ortbench.runtime.measure import DOMAIN, Ranges, time_block
-from ortbench.runtime.modes import Step
-from ortbench.trace import Failure, Node, Span, TimedBlock, Timeline, chrome_trace, to_json
+from ortbench.timeline import Failure, Node, Span, TimedBlock, Timeline
+from ortbench.worker.looks.close_up import close_up
+from ortbench.worker.modes.bound import Step
+from ortbench.worker.proofs.fence import READBACK, Fence
+from ortbench.worker.timing import Ranges, time_block
 from tests import traceformat
 from tests.conftest import MODELS, ROOT, command, lacking, ortbench, ortbench_here
 from tests.refdevice import EP_NAME, Config
@@ -378,7 +380,7 @@ def test_a_run_on_the_cpu(tmp_path: Path) -> None:
 
 def test_without_a_trace_the_worker_sends_no_starts(tmp_path: Path) -> None:
     """What is measured must not depend on whether a timeline is written."""
-    from ortbench.worker import Worker
+    from ortbench.worker.worker import Worker
 
     worker = Worker()
     plan = {

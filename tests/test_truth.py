@@ -13,7 +13,7 @@ from typing import Any
 import onnx
 import pytest
 
-from ortbench.plan import MODES
+from ortbench.modes import MODES
 from ortbench.result import Result
 from tests.conftest import ROOT, ortbench
 from tests.refdevice import EP_NAME, HONESTY, Config, Honesty, Trace
@@ -162,7 +162,8 @@ _DIRECT = """
 import json, sys, time
 import numpy as np
 from ortbench.plan import Inputs, Target
-from ortbench.runtime import modes, providers, session
+from ortbench.worker.modes import bound
+from ortbench.worker.session import providers, session
 
 path, library = sys.argv[1:]
 target = Target(library=library)
@@ -170,7 +171,7 @@ model = session.open_model(path, target, providers.find(target))
 data = session.make_data(path, model, Inputs())
 ends, found = {}, {}
 for name in ("cpu", "device", "device-resident", "host-accessible"):
-    mode = modes.make_mode(name, model, data)
+    mode = bound.make_mode(name, model, data)
     for phase, (call, a, b) in mode.phases().items():
         if phase in ("upload", "download"):
             continue

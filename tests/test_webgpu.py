@@ -99,11 +99,12 @@ def test_an_ep_that_cannot_open_its_device_is_an_error_and_no_fallback(
 _READBACKS = """
 import json, sys, time
 from ortbench.plan import Inputs, Target
-from ortbench.runtime import modes, providers, session
+from ortbench.worker.modes import bound
+from ortbench.worker.session import providers, session
 
 target, path = Target(ep="webgpu"), sys.argv[1]
 model = session.open_model(path, target, providers.find(target))
-mode = modes.make_mode("device-resident", model, session.make_data(path, model, Inputs()))
+mode = bound.make_mode("device-resident", model, session.make_data(path, model, Inputs()))
 call, a, b = mode.phases()["total"]
 
 def readback_after(runs):

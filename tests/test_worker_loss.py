@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.client import Client, WorkerLost
+from ortbench.measure.process import Client, WorkerLost
 from tests.conftest import MODELS, ROOT, cases
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the worker through /proc, which is Linux's")

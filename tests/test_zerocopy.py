@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ortbench.runtime.memory import Copy
-from ortbench.runtime.modes import HostAccessibleMode, ResidentMode, TimedCall
-from ortbench.runtime.zerocopy import ZeroCopy, prove_zero_copy, verdict
+from ortbench.worker.modes.bound import HostAccessibleMode, ResidentMode, TimedCall
+from ortbench.worker.proofs.zero_copy import ZeroCopy, prove_zero_copy, verdict
+from ortbench.worker.session.memory import Copy
 
 US = 1_000
 

@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from ortbench.plan import PIPELINED
+from ortbench.measure.schedule import dropped
+from ortbench.modes import PIPELINED
 from ortbench.result import Case, Result, load
-from ortbench.schedule import dropped
 from tests.conftest import ROOT
 from tests.refdevice import KINDS, Config, Events, Trace, late_ns
 

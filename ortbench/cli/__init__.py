@@ -12,8 +12,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from ortbench import __version__
+from ortbench.characters import accept_all_characters, flush, without_controls
 from ortbench.errors import BAD_INPUT, DONE, INTERRUPTED, OrtbenchError, one_line
-from ortbench.streams import accept_all_characters, flush, without_controls
 
 app = typer.Typer(
     help="What ONNX Runtime's copies cost: a model in several I/O modes, side by side, on any execution provider.",

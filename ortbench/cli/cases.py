@@ -23,11 +23,12 @@ from ortbench.cli.options import (
     target_of,
 )
 from ortbench.errors import BadInput
-from ortbench.gate import Limits, regression_contests
+from ortbench.gate.contests import regression_contests
+from ortbench.gate.limits import Limits
+from ortbench.jobs.suite import Job
 from ortbench.plan import Inputs, Loop, Plan, Target, check, parse_share
-from ortbench.suite import Suite, SuiteCase
-from ortbench.suitefile import Where
-from ortbench.suiterun import Job
+from ortbench.suite.cases import Suite, SuiteCase
+from ortbench.suite.toml_file import Where
 
 _DEFAULTS = ("defaults",)
 

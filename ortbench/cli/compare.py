@@ -10,7 +10,8 @@ import typer
 from ortbench.cli.options import SAME, Force, JsonOut, Mode
 from ortbench.cli.writing import summarise_job, write, write_json
 from ortbench.errors import BadInput
-from ortbench.plan import MODES, parse_share
+from ortbench.modes import MODES
+from ortbench.plan import parse_share
 
 
 def compare(
@@ -32,8 +33,8 @@ def compare(
     json_out: JsonOut = None,
 ) -> None:
     """Hold results against each other: which differences are real."""
-    from ortbench import compare as comparing
-    from ortbench import table
+    from ortbench.analysis import compare as comparing
+    from ortbench.report import comparison
     from ortbench.result import PHASE_NAMES, load
 
     if len(results) < 2:
@@ -50,14 +51,14 @@ def compare(
     names = comparing.names(paths)
     remarks = comparing.comparability(loaded, names, force)
     only = comparing.Selection(tuple(mode), tuple(phase))
-    text = table.comparison_markdown(loaded, names, margin, in_order=True, only=only, remarks=remarks)
+    text = comparison.comparison_markdown(loaded, names, margin, in_order=True, only=only, remarks=remarks)
     summarise_job(text)
     if markdown is not None:
         write(markdown, text, "--markdown")
     if json_out is not None:
-        write_json(table.comparison_records(loaded, names, margin, only), json_out)
+        write_json(comparison.comparison_records(loaded, names, margin, only), json_out)
     if "-" not in (markdown, json_out):
-        from ortbench.terminal import print_comparison
+        from ortbench.report.terminal.print import print_comparison
 
         print_comparison(loaded, names, margin, in_order=True, only=only, remarks=remarks)
 

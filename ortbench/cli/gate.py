@@ -59,7 +59,7 @@ from ortbench.errors import INTERRUPTED, BadInput
 from ortbench.plan import Plan, check
 
 if TYPE_CHECKING:
-    from ortbench.verdict import Verdict
+    from ortbench.gate.verdict import Verdict
 
 
 def gate(
@@ -178,7 +178,7 @@ def gate(
         if model is not None or other.given:
             raise BadInput("a result file and a live gate (--model, --baseline-…) exclude each other")
         _refuse_live_options(context)
-        from ortbench.gating import gate_stored
+        from ortbench.jobs.gate import gate_stored
         from ortbench.result import load
 
         stored = None if baseline is None else load(result_file(baseline))
@@ -204,10 +204,10 @@ def gate(
     plans = [plan, other.of(plan)] if other.given else [plan]
     for it in plans:
         check(it)
-    from ortbench.gating import gate_live
+    from ortbench.jobs.gate import gate_live
 
     def folder() -> Path:
-        from ortbench.reports import gate_name, new_folder
+        from ortbench.measure.folder import gate_name, new_folder
 
         return new_folder(out, gate_name(plan))
 
@@ -240,18 +240,21 @@ def _refuse_live_options(context: typer.Context) -> None:
 
 def _conclude(verdict: Verdict, json_out: str | None, junit: str | None, quiet: bool) -> NoReturn:
     """Print and write a gate's verdict, and exit with its code."""
-    from ortbench import exports
-    from ortbench.verdict import markdown, to_json
+    from ortbench.gate.verdict import to_json
+    from ortbench.report.exports import junit as exports_junit
+    from ortbench.report.gate import markdown
 
     summarise_job(markdown(verdict))
     if json_out is not None:
         write(json_out, to_json(verdict), "--json")
     if junit is not None:
         write(
-            junit, exports.junit("ortbench gate", exports.outcomes_of_gate(verdict.results, verdict.checks)), "--junit"
+            junit,
+            exports_junit.junit("ortbench gate", exports_junit.outcomes_of_gate(verdict.results, verdict.checks)),
+            "--junit",
         )
     if json_out != "-" and not quiet:
-        from ortbench.terminal import print_verdict
+        from ortbench.report.terminal.print import print_verdict
 
         print_verdict(verdict)
     for line in verdict.failed:

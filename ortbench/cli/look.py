@@ -33,7 +33,7 @@ def devices(ep_library: EpLibrary = None, json_out: JsonOut = None) -> None:
     found = _ask_worker("devices", 120.0, library=ep_library)
     if write_json(found, json_out):
         return
-    from ortbench.listing import print_devices
+    from ortbench.report.terminal.listing import print_devices
 
     print_devices(found)
 
@@ -70,13 +70,13 @@ def inspect(
     found = _ask_worker("inspect", 600.0, model=model, target=asdict(target) if placed else None, inputs=asdict(inputs))
     if write_json(found, json_out):
         return
-    from ortbench.listing import print_model
+    from ortbench.report.terminal.listing import print_model
 
     print_model(found)
 
 
 def _ask_worker(do: str, timeout_s: float, **arguments: Any) -> Any:
-    from ortbench.client import Client
+    from ortbench.measure.process import Client
 
     with Client(timeout_s) as client:
         try:

@@ -13,17 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ortbench.errors import BadInput
+from ortbench.modes import ASYNC, MODES, OPTIONAL_MODES, PINNED_MODES, PIPELINED, USUAL_MODES
 from ortbench.plan import (
-    ASYNC,
     EXTERNAL_LIBRARIES,
-    MODES,
     OPT_LEVELS,
-    OPTIONAL_MODES,
-    PINNED_MODES,
-    PIPELINED,
     POLICIES,
     STREAMS,
-    USUAL_MODES,
     Inputs,
     Loop,
     Plan,
@@ -38,7 +33,7 @@ from ortbench.plan import (
 )
 
 if TYPE_CHECKING:
-    from ortbench.gate import Limits
+    from ortbench.gate.limits import Limits
 
 EP_HELP = (
     "auto (the first with a GPU or NPU, else cpu), cpu, cuda, tensorrt, nv-tensorrt-rtx, webgpu, openvino, qnn, migraphx, "
@@ -224,7 +219,7 @@ def limits_of(
     Raises:
         BadInput: one that cannot be read, or a mode that there is not.
     """
-    from ortbench.gate import DEFAULT_METRIC, Limits, parse_metric
+    from ortbench.gate.limits import DEFAULT_METRIC, Limits, parse_metric
 
     limits = Limits(
         max_regression=parse_share(max_regression or "5%", "--max-regression") if has_baseline else None,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,18 +48,12 @@ from ortbench.cli.options import (
     target_of,
 )
 from ortbench.cli.writing import say_failures, write
-from ortbench.errors import INTERRUPTED, BenchmarkFailed
+from ortbench.errors import INTERRUPTED
+from ortbench.jobs.profile import SESSION, recorded, remarks_of, session_alone
 from ortbench.plan import Loop, Plan, check
 
 if TYPE_CHECKING:
-    from ortbench.profile import Profile, Recording
-    from ortbench.result import Result
-
-SESSION = "profile.json"
-TOO_OLD = (
-    "the profiler that is attached takes no ranges from the nvtx package, so nothing was recorded; Nsight Systems may be "
-    "older than what the package needs"
-)
+    from ortbench.analysis.nsight import Profile
 
 
 def profile(
@@ -123,109 +114,28 @@ def profile(
     )
     check(plan)
 
-    from ortbench import nsight
+    from ortbench.measure import nsys as measure_nsys
 
-    nsys = None if attach_only else nsight.find()
+    nsys = None if attach_only else measure_nsys.find()
     remarks: list[str] = []
     if nsys is None:
-        made, folder, interrupted = _session(plan, out, quiet)
-        remarks = _remarks(made.session, attach_only)
+        made, folder, interrupted = session_alone(plan, out, quiet)
+        remarks = remarks_of(made.session, attach_only)
     else:
-        made, folder, interrupted = *_recorded(plan, nsys, out, quiet, remarks), False
+        made, folder, interrupted = *recorded(plan, nsys, out, quiet, remarks), False
     _save(made, folder, json_out)
     if not quiet and json_out != "-":
-        from ortbench.terminal import print_profile
+        from ortbench.report.terminal.print import print_profile
 
         print_profile(made, str(folder), remarks)
     raise SystemExit(INTERRUPTED if interrupted else say_failures(made.session))
 
 
-def _session(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
-    """The session by itself; its folder holds no result, because a result is what other commands compare."""
-    from ortbench.launch import launch
-
-    def folder() -> Path:
-        from ortbench.reports import new_folder, profile_name
-
-        return new_folder(out, profile_name(plan))
-
-    launched = launch([plan], folder, quiet=quiet)
-
-    from ortbench.profile import Profile
-
-    (session,), (path,) = launched.results, launched.folders
-    for name in ("result.json", "table.md", "table.csv"):
-        (path / name).unlink()
-    return Profile(session, None), path, launched.interrupted
-
-
-def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str]) -> tuple[Profile, Path]:
-    """The same command again under Nsight Systems, which records its session, and what both found."""
-    from ortbench import nsight
-    from ortbench.profile import Profile
-    from ortbench.reports import new_folder, profile_name
-
-    version = nsight.version(nsys)
-    folder = new_folder(out, profile_name(plan))
-    if not quiet:
-        print(f"profiling under Nsight Systems {version} …", file=sys.stderr)
-    inner, report = folder / "session", folder / "report"
-    again = [*sys.argv[1:], "--attach-only", "--quiet", "--out", str(inner), "--json", str(folder / SESSION)]
-    try:
-        nsight.record(nsys, report, [sys.executable, "-m", "ortbench", *again])
-    except BenchmarkFailed as error:
-        if not (folder / SESSION).exists():
-            raise
-        remarks.append(str(error))
-    finally:
-        shutil.rmtree(inner, ignore_errors=True)
-    session = _load_session(folder / SESSION)
-    session.command = list(plan.command)
-    if not session.setup.get("profiler_listens"):
-        remarks[:] = [TOO_OLD]
-    return Profile(session, _read_recording(nsys, version, report, remarks)), folder
-
-
-def _read_recording(nsys: str, version: str, report: Path, remarks: list[str]) -> Recording | None:
-    """What Nsight Systems recorded; None with a remark where it cannot be read, since the session is still worth having."""
-    from ortbench import nsight
-
-    if remarks:
-        return None
-    try:
-        return nsight.read(nsight.summarise(nsys, report), version, report)
-    except BenchmarkFailed as error:
-        remarks.append(f"what Nsight Systems recorded could not be read: {error}")
-        return None
-
-
-def _load_session(path: Path) -> Result:
-    from ortbench.result import from_dict
-
-    return from_dict(json.loads(path.read_text(encoding="utf-8"))["session"])
-
-
-def _remarks(session: Result, attach_only: bool) -> list[str]:
-    """What a user who wanted a timeline should know."""
-    from ortbench.environment import is_profiled
-    from ortbench.nsight import RECORD, WHERE_TO_GET_IT
-
-    if not attach_only:
-        return [
-            "nsys is not on the PATH, so nothing was recorded: Nsight Systems is at "
-            f"{WHERE_TO_GET_IT}; without it, ortbench run --trace makes a timeline"
-        ]
-    if session.setup.get("profiler_listens"):
-        return []
-    if is_profiled():
-        return [TOO_OLD]
-    return [f"no profiler is attached; start it as: nsys profile {' '.join(RECORD)} {' '.join(session.command)}"]
-
-
 def _save(made: Profile, folder: Path, json_out: str | None) -> None:
-    from ortbench.profile import markdown, to_json
-    from ortbench.result import write_atomically
-    from ortbench.table import heading
+    from ortbench.analysis.nsight import to_json
+    from ortbench.files import write_atomically
+    from ortbench.report.profile import markdown
+    from ortbench.report.words import heading
 
     text = to_json(made)
     write_atomically(folder / SESSION, text)

@@ -25,7 +25,7 @@ def report(
     ] = None,
 ) -> None:
     """Make one page of one or many results: verdict, plots, tables, and how they came about. It opens anywhere, offline."""
-    from ortbench.compare import names
+    from ortbench.analysis.compare import names
     from ortbench.result import load
 
     paths = [result_file(path) for path in results]

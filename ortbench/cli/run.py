@@ -61,7 +61,7 @@ from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
 from ortbench.plan import Loop, Plan, check, parse_share
 
 if TYPE_CHECKING:
-    from ortbench.launch import Launched
+    from ortbench.jobs.run import Launched
     from ortbench.result import Result
 
 
@@ -182,15 +182,15 @@ def run(
 
 
 def _measure(plans: Sequence[Plan], sweep: Path | None, out: Path, quiet: bool, traced: bool) -> Launched:
-    from ortbench.launch import launch
+    from ortbench.jobs.run import launch
 
     def folder() -> Path:
-        from ortbench.reports import new_folder, run_name
+        from ortbench.measure.folder import new_folder, run_name
 
         return new_folder(out, run_name(plans))
 
     def find_link(results: Sequence[Result]) -> None:
-        from ortbench.link import attach
+        from ortbench.analysis.link import attach
 
         attach(results, out, sweep)
 
@@ -201,7 +201,8 @@ def _names(plans: Sequence[Plan]) -> list[str] | None:
     """What to call several sides: their EPs, each name once."""
     if len(plans) == 1:
         return None
-    from ortbench.reports import plain_name, target_name
+    from ortbench.characters import plain_name
+    from ortbench.measure.folder import target_name
 
     names: list[str] = []
     for plan in plans:
@@ -211,8 +212,8 @@ def _names(plans: Sequence[Plan]) -> list[str] | None:
 
 
 def _show(launched: Launched, json_out: str | None, quiet: bool) -> None:
+    from ortbench.report.run import markdown
     from ortbench.result import to_json
-    from ortbench.table import markdown
 
     (result,), (folder,) = launched.results, launched.folders
     summarise_job(markdown(result))
@@ -220,14 +221,15 @@ def _show(launched: Launched, json_out: str | None, quiet: bool) -> None:
         write(json_out, to_json(result), "--json")
     if json_out == "-" or quiet:
         return
-    from ortbench.terminal import print_result
+    from ortbench.report.terminal.print import print_result
 
     print_result(result, str(folder))
 
 
 def _show_side_by_side(launched: Launched, quiet: bool) -> None:
-    from ortbench.result import write_atomically
-    from ortbench.table import comparison_markdown, markdown
+    from ortbench.files import write_atomically
+    from ortbench.report.comparison import comparison_markdown
+    from ortbench.report.run import markdown
 
     results = launched.results
     names = [folder.name for folder in launched.folders]
@@ -239,7 +241,7 @@ def _show_side_by_side(launched: Launched, quiet: bool) -> None:
     summarise_job("\n".join([text, *map(markdown, results)]))
     if quiet:
         return
-    from ortbench.terminal import print_comparison, print_result
+    from ortbench.report.terminal.print import print_comparison, print_result
 
     for result, folder in zip(results, launched.folders, strict=True):
         print_result(result, str(folder))
@@ -252,18 +254,19 @@ def _write_exports(results: Sequence[Result], name: str, junit: str | None, acti
     """The forms that CI systems read, of a run."""
     if junit is None and action_json is None:
         return
-    from ortbench import exports
+    from ortbench.report.exports import github
+    from ortbench.report.exports import junit as exports_junit
 
     if junit is not None:
-        outcomes = [outcome for result in results for outcome in exports.outcomes_of_run(result)]
-        write(junit, exports.junit(name, outcomes), "--junit")
+        outcomes = [outcome for result in results for outcome in exports_junit.outcomes_of_run(result)]
+        write(junit, exports_junit.junit(name, outcomes), "--junit")
     if action_json is not None:
-        write(action_json, exports.action_json(results), "--action-json")
+        write(action_json, github.action_json(results), "--action-json")
 
 
 def _write_trace(launched: Launched, path: str, quiet: bool) -> None:
     """The timeline; what it lacks is said in a line each."""
-    from ortbench.trace import chrome_trace, to_json
+    from ortbench.report.exports.chrome_trace import chrome_trace, to_json
 
     trace = chrome_trace(launched.results, launched.timelines)
     write_compressible(path, to_json(trace), "--trace")

@@ -17,7 +17,7 @@ from ortbench.cli.writing import summarise_job, write, write_json
 from ortbench.errors import INTERRUPTED, BadInput
 
 if TYPE_CHECKING:
-    from ortbench.summary import Record
+    from ortbench.suite.record import Record
 
 
 def suite(
@@ -46,10 +46,10 @@ def suite(
 
     With gates; what is done is not run again.
     """
-    from ortbench import suite as suites
-    from ortbench import suiterun
+    from ortbench.characters import plain_name
     from ortbench.cli.cases import jobs_of
-    from ortbench.reports import plain_name
+    from ortbench.jobs import suite as jobs_suite
+    from ortbench.suite import cases as suites
 
     found = suites.read(file, os.environ)
     jobs = jobs_of(found, command_line())
@@ -70,7 +70,7 @@ def suite(
     place = REPORTS / plain_name(found.name) if out is None else out
     if any(job.baseline is not None and job.baseline.parent.resolve() == place.resolve() for job in chosen):
         raise BadInput(f"--out {place}: is the baseline too, which would be overwritten; name another folder")
-    suiterun.claim(place, found.name, found.file.sha256, ids)
+    jobs_suite.claim(place, found.name, found.file.sha256, ids)
     count = 0
 
     def tell(record: Record, was_done: bool) -> None:
@@ -79,7 +79,7 @@ def suite(
         if record.exit_code or not quiet:
             print(f"[{count}/{len(chosen)}] {record.line(was_done)}", file=sys.stderr)
 
-    records, interrupted = suiterun.run(chosen, place, fresh, quiet, tell)
+    records, interrupted = jobs_suite.run(chosen, place, fresh, quiet, tell)
     if interrupted:
         print(
             f"ortbench: interrupted after {len(records)} of {len(chosen)} cases; the same command goes on",
@@ -97,10 +97,10 @@ def merge(
     quiet: Quiet = False,
 ) -> None:
     """Put the shards of a suite together: one summary, one verdict."""
-    from ortbench import suiterun
-    from ortbench.summary import MISSING
+    from ortbench.jobs import suite as jobs_suite
+    from ortbench.suite.record import MISSING
 
-    name, records, remarks = suiterun.merge(folders, out)
+    name, records, remarks = jobs_suite.merge(folders, out)
     for remark in remarks:
         print(f"ortbench: {remark}", file=sys.stderr)
     missing = [record.id for record in records if record.outcome == MISSING]
@@ -120,18 +120,19 @@ def _conclude(
     interrupted: bool,
 ) -> NoReturn:
     """Print and write what a suite came to, and exit with its code."""
-    from ortbench import summary
-    from ortbench.suiterun import write_summary
+    from ortbench.jobs.suite import write_summary
+    from ortbench.report import suite as report_suite
+    from ortbench.suite import record as suite_record
 
-    code = INTERRUPTED if interrupted else summary.exit_code(records)
+    code = INTERRUPTED if interrupted else suite_record.exit_code(records)
     write_summary(place, name, records)
-    summarise_job(summary.markdown(name, records))
+    summarise_job(report_suite.markdown(name, records))
     cases = [record.to_dict() for record in records]
     write_json({"suite": name, "exit_code": code, "folder": str(place), "cases": cases}, json_out)
     if junit is not None or action_json is not None:
         _write_exports(name, records, place, junit, action_json)
     if json_out != "-" and not quiet:
-        from ortbench.terminal import print_summary
+        from ortbench.report.terminal.print import print_summary
 
         print_summary(name, records, str(place))
     raise SystemExit(code)
@@ -141,21 +142,25 @@ def _write_exports(
     name: str, records: Sequence[Record], place: Path, junit: str | None, action_json: str | None
 ) -> None:
     """The forms that CI systems read."""
-    from ortbench import exports
-    from ortbench.suiterun import saved_result
-    from ortbench.summary import CONCLUDED, SKIPPED
+    from ortbench.jobs.suite import saved_result
+    from ortbench.report.exports import github
+    from ortbench.report.exports import junit as exports_junit
+    from ortbench.suite.record import CONCLUDED, SKIPPED
 
     outcomes, results = [], []
     for record in records:
         result = saved_result(place / record.id)
         if result is not None:
             results.append(result)
-            found = [*exports.outcomes_of_run(result), *exports.outcomes_of_checks(result, record.gate_checks())]
+            found = [
+                *exports_junit.outcomes_of_run(result),
+                *exports_junit.outcomes_of_checks(result, record.gate_checks()),
+            ]
             outcomes += [replace(outcome, group=record.id) for outcome in found]
         if record.outcome not in CONCLUDED:
-            verdict = exports.SKIPPED if record.outcome == SKIPPED else exports.ERROR
-            outcomes.append(exports.Outcome(record.id, "case", verdict, record.reason or "", record.seconds))
+            verdict = exports_junit.SKIPPED if record.outcome == SKIPPED else exports_junit.ERROR
+            outcomes.append(exports_junit.Outcome(record.id, "case", verdict, record.reason or "", record.seconds))
     if junit is not None:
-        write(junit, exports.junit(name, outcomes), "--junit")
+        write(junit, exports_junit.junit(name, outcomes), "--junit")
     if action_json is not None:
-        write(action_json, exports.action_json(results), "--action-json")
+        write(action_json, github.action_json(results), "--action-json")

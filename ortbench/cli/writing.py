@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench import streams
+from ortbench import characters
 from ortbench.errors import BENCHMARK_FAILED, DONE, BadInput
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def summarise_job(markdown: str) -> None:
     """GitHub's job summary, where there is one to write to."""
     if os.environ.get("GITHUB_STEP_SUMMARY"):
-        from ortbench.exports import step_summary
+        from ortbench.report.exports.github import step_summary
 
         step_summary(markdown, os.environ)
 
@@ -27,10 +27,10 @@ def summarise_job(markdown: str) -> None:
 def write(path: str, text: str, option: str) -> None:
     """Write a text for other programs to a file or, with ``-``, to standard output: in UTF-8 in either case."""
     if path == "-":
-        streams.flush()
+        characters.flush()
         with suppress(BrokenPipeError):  # comes again when the rest is flushed
-            sys.stdout.buffer.write(streams.encoded(text))
-        streams.flush()
+            sys.stdout.buffer.write(characters.encoded(text))
+        characters.flush()
         return
     _write_file(path, text, option)
 
@@ -39,16 +39,16 @@ def write_compressible(path: str, text: str, option: str) -> None:
     """Write a text to a file, compressed by gzip if its name ends in ``.gz``."""
     import gzip
 
-    _write_file(path, gzip.compress(streams.encoded(text), mtime=0) if path.endswith(".gz") else text, option)
+    _write_file(path, gzip.compress(characters.encoded(text), mtime=0) if path.endswith(".gz") else text, option)
 
 
 def _write_file(path: str, content: str | bytes, option: str) -> None:
-    from ortbench.result import write_atomically
+    from ortbench.files import write_atomically
 
     place = Path(path)
     try:
         if _is_special(place):
-            place.write_bytes(streams.encoded(content) if isinstance(content, str) else content)
+            place.write_bytes(characters.encoded(content) if isinstance(content, str) else content)
         else:
             write_atomically(place, content)
     except OSError as error:
@@ -78,12 +78,12 @@ def check_place(path: str | None, option: str) -> None:
 
 
 def write_page(path: str, results: Sequence[Result], names: Sequence[str], errors: Sequence[str] = ()) -> None:
-    """Write results as a page; see `ortbench.page.build_page`. Only then are its libraries loaded."""
+    """Write results as a page; see `ortbench.report.page.page.build_page`. Only then are its libraries loaded."""
     import logging
 
     # Where Matplotlib keeps its font cache is no business of a benchmark's user; it tells when it is imported.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    from ortbench.page import build_page
+    from ortbench.report.page.page import build_page
 
     write(path, build_page(results, names, errors), "--html")
 
@@ -110,7 +110,7 @@ def say_failures(result: Result, where: str = "") -> int:
     statuses = [case.status for case in result.cases]
     for case in result.cases:
         if case.status == FAILED:
-            reason = streams.without_controls(str(case.reason))
+            reason = characters.without_controls(str(case.reason))
             print(f"ortbench: {where}{case.mode} failed: {reason}", file=sys.stderr)
     if OK not in statuses and FAILED not in statuses:
         print(f"ortbench: {where}nothing was measured: no mode that was asked for is supported", file=sys.stderr)

@@ -18,10 +18,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ortbench.plan import RESIDENT, Inputs, Target
-from ortbench.runtime import providers, session
-from ortbench.runtime.fence import READBACK, RUN, SYNCHRONIZE
-from ortbench.runtime.modes import BoundMode, make_mode
+from ortbench.modes import RESIDENT
+from ortbench.plan import Inputs, Target
+from ortbench.worker.modes.bound import BoundMode, make_mode
+from ortbench.worker.proofs.fence import READBACK, RUN, SYNCHRONIZE
+from ortbench.worker.session import providers, session
 from tests.refdevice import HONESTY, build
 from tests.truth import relu_model
 

@@ -33,7 +33,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ortbench.gate import FAILED, PASSED, UNCLEAR, Limits, check_stored, overall
+from ortbench.gate.checks import check_stored
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits, overall
 from ortbench.result import Result, load
 from tests.benchmarks.gate_replay import KINDS, STORED_RUNS, Kind
 from tests.benchmarks.gate_trace import FOLDER

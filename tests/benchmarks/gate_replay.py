@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ortbench.compare import stored_ratio
-from ortbench.gate import FAILED, PASSED, UNCLEAR, Contest, Jury, Limits, regression_contests
+from ortbench.analysis.compare import stored_ratio
+from ortbench.gate.contests import Contest, Jury, regression_contests
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits
 from ortbench.result import Case
 from tests.benchmarks.gate_trace import FOLDER, LANES
 

@@ -21,9 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ortbench.client import Client, open_worker
+from ortbench.measure.process import Client, open_worker
+from ortbench.measure.schedule import block_size, dropped
+from ortbench.modes import TOTAL
 from ortbench.plan import Plan, Target
-from ortbench.schedule import TOTAL, block_size, dropped
 from tests.benchmarks.load import Load
 from tests.benchmarks.workload import chain
 

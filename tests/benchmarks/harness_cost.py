@@ -21,10 +21,12 @@ from statistics import median
 import numpy as np
 import onnx
 
-from ortbench.plan import RESIDENT, Inputs, Target
-from ortbench.runtime import measure, modes, providers, session
-from ortbench.schedule import TOTAL
+from ortbench.modes import RESIDENT, TOTAL
+from ortbench.plan import Inputs, Target
 from ortbench.stats import summarise
+from ortbench.worker import timing
+from ortbench.worker.modes import bound
+from ortbench.worker.session import providers, session
 from tests.nvtx import build, environ
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -34,7 +36,7 @@ TINY = ROOT / "models" / "tiny.onnx"
 def loop_cost() -> str:
     """The median of a 16-element model in device-resident against a bare loop around the same bound call."""
     model = session.open_model(str(TINY), Target(ep="cpu", threads=1), providers.find(Target(ep="cpu")))
-    mode = modes.make_mode(RESIDENT, model, session.make_data(str(TINY), model, Inputs()))
+    mode = bound.make_mode(RESIDENT, model, session.make_data(str(TINY), model, Inputs()))
     found = loop_figures(mode, seconds=4)
     ratio = found["ours_ns"] / found["bare_ns"]
     return (
@@ -43,7 +45,7 @@ def loop_cost() -> str:
     )
 
 
-def loop_figures(mode: modes.Mode, seconds: float) -> dict[str, float]:
+def loop_figures(mode: bound.Mode, seconds: float) -> dict[str, float]:
     """What a sample takes in ortbench's loop and in a bare one around the same call, in turns.
 
     Args:
@@ -54,12 +56,12 @@ def loop_figures(mode: modes.Mode, seconds: float) -> dict[str, float]:
         ``ours_ns`` and ``bare_ns``: medians over short blocks.
     """
     run, binding, options = mode.phases()[TOTAL]
-    ranges = measure.Ranges(mode)
+    ranges = timing.Ranges(mode)
     once = _bare_loop(run, binding, options, 20)
     n = max(5, min(200, round(2e6 / once)))
     ours, bare = [], []
     for _ in range(max(5, min(400, round(seconds * 1e9 / (2 * (n + 20) * once))))):
-        ours.append(median(measure.time_block(mode, ranges, TOTAL, n, 20)))
+        ours.append(median(timing.time_block(mode, ranges, TOTAL, n, 20)))
         bare.append(_bare_loop(run, binding, options, n))
     return {"ours_ns": median(ours), "bare_ns": median(bare)}
 
@@ -101,14 +103,14 @@ def ranges_cost() -> str:
 _EMPTY_SAMPLES = """
 import time
 from types import SimpleNamespace
-from ortbench.runtime import measure
+from ortbench.worker import timing
 
 mode = SimpleNamespace(name="device", bytes_in=0, bytes_out=0, per_call=1, phases=lambda: {"total": (lambda a, b: None, None, None)})
-ranges = measure.Ranges(mode)
+ranges = timing.Ranges(mode)
 best = float("inf")
 for _ in range(50):
     start = time.perf_counter_ns()
-    measure.time_block(mode, ranges, "total", 2000, 0)
+    timing.time_block(mode, ranges, "total", 2000, 0)
     best = min(best, (time.perf_counter_ns() - start) / 2000)
 print(best)
 """

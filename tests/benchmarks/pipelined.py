@@ -15,8 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from ortbench.plan import PIPELINED
-from ortbench.schedule import TOTAL
+from ortbench.modes import PIPELINED, TOTAL
 from tests.refdevice import HONESTY, Config, Honesty, Trace, build
 from tests.truth import hidden_share, relu_model, rounds, run_on_device
 

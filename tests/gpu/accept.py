@@ -29,8 +29,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from ortbench.environment import cpu_model, git_commit
-from ortbench.gpus import nvidia_gpus
+from ortbench.measure.environment import cpu_model, git_commit
+from ortbench.measure.gpus import nvidia_gpus
 from ortbench.units import duration
 from tests.gpu import checks, subjects
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ortbench.gpus import what_moved
-from ortbench.plan import (
+from ortbench.measure.gpus import what_moved
+from ortbench.modes import (
     ASYNC,
     CAPTURED_MODES,
     CPU,

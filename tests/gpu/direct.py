@@ -22,24 +22,26 @@ from statistics import median
 from typing import Any
 
 from ortbench.errors import OrtbenchError, Unsupported
-from ortbench.plan import CPU, DEVICE, RESIDENT, Inputs, Target
-from ortbench.runtime import measure, memory, modes, providers, session
-from ortbench.runtime.providers import NAMED_DEVICES, Provider
-from ortbench.schedule import TOTAL
+from ortbench.modes import CPU, DEVICE, RESIDENT, TOTAL
+from ortbench.plan import Inputs, Target
+from ortbench.worker import timing
+from ortbench.worker.modes import bound
+from ortbench.worker.session import memory, providers, session
+from ortbench.worker.session.providers import NAMED_DEVICES, Provider
 from tests.benchmarks.harness_cost import loop_figures
 
 _TURN_NS = 30_000_000  # long against a readback, short against what else a machine does
 
 
-def resident(path: str, target: Target, provider: Provider) -> modes.ResidentMode:
+def resident(path: str, target: Target, provider: Provider) -> bound.ResidentMode:
     """A model with its tensors on the device."""
     model = session.open_model(path, target, provider)
-    mode = modes.make_mode(RESIDENT, model, session.make_data(path, model, Inputs()))
-    assert isinstance(mode, modes.ResidentMode)
+    mode = bound.make_mode(RESIDENT, model, session.make_data(path, model, Inputs()))
+    assert isinstance(mode, bound.ResidentMode)
     return mode
 
 
-def fence_figures(mode: modes.ResidentMode, seconds: float) -> dict[str, Any]:
+def fence_figures(mode: bound.ResidentMode, seconds: float) -> dict[str, Any]:
     """N runs timed one by one, and N runs with one readback at their end, in turns.
 
     The smallest of each are compared: what else runs on the machine only ever adds. A fence that did not wait would make
@@ -53,13 +55,13 @@ def fence_figures(mode: modes.ResidentMode, seconds: float) -> dict[str, Any]:
         ``runs`` (N), ``kind`` of the fence, ``median_ns`` of the samples, ``total_ns`` of the N runs with one readback,
         less what a readback takes when there is nothing to wait for, ``ratio`` of that to N times the median.
     """
-    ranges = measure.Ranges(mode)
+    ranges = timing.Ranges(mode)
     (_, launch), *_ = mode.steps()
-    first = median(measure.time_block(mode, ranges, TOTAL, 20, 5))
+    first = median(timing.time_block(mode, ranges, TOTAL, 20, 5))
     n = max(10, round(_TURN_NS / first))
     medians, totals, readbacks = [], [], []
     for _ in range(max(7, min(200, round(seconds * 1e9 / (2 * n * first))))):
-        medians.append(median(measure.time_block(mode, ranges, TOTAL, n, 2)))
+        medians.append(median(timing.time_block(mode, ranges, TOTAL, n, 2)))
         gc.disable()
         start = time.perf_counter_ns()
         for _ in range(n):
@@ -110,10 +112,10 @@ def named_figures(path: str, inputs: str, ep: str, library: str) -> dict[str, An
 
 def _named_mode(name: str, model: session.Model, data: session.Data, request: Inputs) -> dict[str, Any]:
     try:
-        mode = modes.make_mode(name, model, data)
-        modes.check_outputs(mode, request.rtol, request.atol)
-        samples = measure.time_block(mode, measure.Ranges(mode), TOTAL, 50, 10)
-        wrong = modes.differences(mode, request.rtol, request.atol)
+        mode = bound.make_mode(name, model, data)
+        bound.check_outputs(mode, request.rtol, request.atol)
+        samples = timing.time_block(mode, timing.Ranges(mode), TOTAL, 50, 10)
+        wrong = bound.differences(mode, request.rtol, request.atol)
     except Unsupported as error:
         return {"median_ns": None, "fence": None, "wrong": None, "reason": str(error)}
     except OrtbenchError as error:

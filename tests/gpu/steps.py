@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ortbench.plan import (
+from ortbench.modes import (
     CAPTURED_MODES,
     CPU,
     DEVICE,

@@ -1,0 +1,1 @@
+"""Pure conclusions from results: comparisons, shares, advice."""

@@ -1,0 +1,288 @@
+"""The sentences under the table: what a person can act on, from the result alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ortbench.analysis import engines, gpu_activity, node_advice
+from ortbench.modes import ASYNC, CPU, DEVICE, DEVICE_PINNED, PIPELINED, RESIDENT, TOTAL, is_rate
+from ortbench.result import OK, Case, Result
+from ortbench.units import digits, duration, rate, ratio, share, size
+
+_RUNS = 100  # the loop of the published device tensor sample, and a length people can picture
+
+
+_VAGUE = 0.5  # an interval that is wider says nothing about a share
+_CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the other often differ by this much
+
+
+def sentences(result: Result) -> list[str]:
+    """What the figures mean, most important first. Empty when nothing was measured."""
+    return [*_of_modes(result), *engines.sentences(result), *node_advice.sentences(result)]
+
+
+def _of_modes(result: Result) -> list[str]:
+    if all(case.median("total") is None for case in result.cases):
+        return []
+    if result.target["memory"]["kind"] == "host":
+        return [_on_host(result), *_fastest(result), *_external(result)]
+    return [
+        *_copy_share(result),
+        *gpu_activity.sentences(result),
+        *_fastest(result),
+        *_residency(result),
+        *_pinned(result),
+        *_pipeline(result),
+        *_throughput(result),
+        *_zero_copy(result),
+        *_external(result),
+        *_graphs(result),
+        *_link(result),
+    ]
+
+
+def headline(result: Result) -> str:
+    """What there is to say first, in a few words."""
+    measured = {case.mode: median for case in result.cases if case.status == OK and (median := case.median("total"))}
+    if not measured:
+        return "Nothing was measured"
+    if result.target["memory"]["kind"] == "host":
+        return f"{result.target['ep']} computes in host memory: no copies to a device"
+    copied = copy_share(result)
+    if copied is None:
+        timed = [mode for mode in measured if not is_rate(mode, TOTAL)]
+        if not timed:
+            mode = min(measured, key=lambda name: measured[name])
+            return f"{rate(1e9 / measured[mode])} inferences a second with {mode}"
+        mode = min(timed, key=lambda name: measured[name])
+        return f"One inference takes {duration(measured[mode])} with {mode}"
+    if copied == 0:
+        return "Copies are not a measurable part of a run with CPU tensors"
+    return f"≈{share(copied)} of a run with CPU tensors is copies"
+
+
+def headline_of_many(results: Sequence[Result]) -> str:
+    """The same of several results."""
+    shares = sorted(copied for result in results if (copied := copy_share(result)))
+    if not shares:
+        return f"{len(results)} results side by side"
+    least, most = f"≈{share(shares[0])}", f"≈{share(shares[-1])}"
+    found = f"Up to {most}" if len(shares) < len(results) else most if least == most else f"{least} to {most}"
+    return f"{found} of a run with CPU tensors is copies"
+
+
+def _on_host(result: Result) -> str:
+    outputs = "outputs that ONNX Runtime allocates" if result.target.get("dynamic_outputs") else "preallocated outputs"
+    return (
+        f"{result.target['ep']} computes in host memory: nothing is copied to a device. The device modes are IO binding "
+        f"with {outputs}, their copies are numpy's, so the differences show the cost of calls, of allocating "
+        "outputs and of host copies, not of a transfer."
+    )
+
+
+def _copy_share(result: Result) -> list[str]:
+    copied = copy_share(result)
+    if copied is None:
+        return []
+    cpu = result.case(CPU)
+    if copied == 0 or cpu is None or cpu.derived is None:
+        return [
+            "Copies are not a measurable part of a run with CPU tensors here, so keeping tensors on the device does not pay."
+        ]
+    total, copies = cpu.median("total"), cpu.derived["copies_ns"]
+    assert total is not None
+    return [
+        f"With CPU tensors ≈{share(copies / total)} of a run is copies (≈{duration(copies)} of {duration(total)}: its total "
+        "less that of device-resident)."
+    ]
+
+
+def copy_share(result: Result) -> float | None:
+    """Which share of a run with CPU tensors is copies: 0 where they cannot be measured, None where nobody can tell."""
+    cpu, resident = result.case(CPU), result.case(RESIDENT)
+    if cpu is None or resident is None or cpu.derived is None:
+        return None
+    total, copies = cpu.median("total"), cpu.derived["copies_ns"]
+    assert total is not None
+    return float(copies / total) if copies > 0 and is_faster(resident) else 0.0
+
+
+def is_faster(case: Case) -> bool:
+    """Whether a mode is faster than cpu beyond doubt; with too few blocks for an interval, by more than a little."""
+    if case.vs_cpu is None:
+        return False
+    if case.vs_cpu["ci95"] is None:
+        return bool(case.vs_cpu["ratio"] > _CLEARLY_FASTER)
+    return bool(case.vs_cpu["ci95"][0] > 1)
+
+
+def fastest(result: Result) -> Case | None:
+    """The mode with the greatest ratio to cpu, which need not be faster; None where there is none beside cpu.
+
+    How often an inference is done says nothing about how long one takes, so it does not count.
+    """
+    timed = [case for case in result.cases if case.mode != CPU and not is_rate(case.mode, TOTAL)]
+    ranked = [case for case in timed if case.status == OK and case.vs_cpu]
+    return max(ranked, key=lambda case: case.vs_cpu["ratio"] if case.vs_cpu else 0, default=None)
+
+
+def _fastest(result: Result) -> list[str]:
+    best = fastest(result)
+    if best is None or best.vs_cpu is None:
+        return []
+    interval = best.vs_cpu["ci95"]
+    if interval is None:
+        return [f"{best.mode} is {ratio(best.vs_cpu['ratio'])} times as fast as cpu; too few blocks for an interval."]
+    if not is_faster(best):
+        rates = [
+            case.mode for case in result.cases if case.status == OK and is_rate(case.mode, TOTAL) and is_faster(case)
+        ]
+        if rates:
+            return [f"Besides {' and '.join(rates)} no mode is measurably faster than cpu."]
+        return ["No mode is measurably faster than cpu."]
+    low, high = map(ratio, interval)
+    times = f"{ratio(best.vs_cpu['ratio'])} times as fast as cpu"
+    return [f"{best.mode} is fastest: {times} (95 %: {low} to {high})."]
+
+
+def _residency(result: Result) -> list[str]:
+    cpu, resident = result.case(CPU), result.case(RESIDENT)
+    if cpu is None or resident is None or resident.once is None or cpu.derived is None or not is_faster(resident):
+        return []
+    saved = cpu.derived["copies_ns"]
+    once = resident.once["upload_ns"] + resident.once["download_ns"]
+    if saved <= 0:
+        return []
+    runs = math.floor(once / saved) + 1
+    return [
+        f"Keeping tensors on the device pays from run {runs} on: over {_RUNS} runs ≈{duration(saved * _RUNS)} of copies with "
+        f"CPU tensors against {duration(once)} when copied in and out once."
+    ]
+
+
+def _pipeline(result: Result) -> list[str]:
+    case = result.case(PIPELINED)
+    total = None if case is None else case.median(TOTAL)
+    if case is None or case.pipeline is None or not total:
+        return []
+    found = case.pipeline
+    said = f"{case.mode}: {rate(1e9 / total)} items/s with {found['depth']} in flight"
+    if found["vs_device"] is not None:
+        times, interval = found["vs_device"]["ratio"], found["vs_device"]["ci95"]
+        said += f", {ratio(times)} times as fast as device"
+        said += "" if interval is None else f" (95 %: {ratio(interval[0])} to {ratio(interval[1])})"
+    said += f"{_hidden(found)}. Its total is time per item, not latency."
+    if found["distinct"] == 1:
+        said += " All items had the same inputs: others could not be made, so a mix-up of items would not show."
+    return [said]
+
+
+def _hidden(found: dict[str, Any]) -> str:
+    if found["hidden_share"] is None:
+        return ""
+    low, high = found["hidden_ci95"]
+    if high - low > _VAGUE:
+        return (
+            f"; what share of its copies ({duration(found['copies_ns'])} an item) is hidden cannot be told from noise"
+        )
+    of = f"≈{duration(found['hidden_ns'])} of {duration(found['copies_ns'])} an item"
+    return f"; ≈{share(found['hidden_share'])} of its copies are hidden (95 %: {share(low)} to {share(high)}; {of})"
+
+
+def _throughput(result: Result) -> list[str]:
+    case, resident = result.case(ASYNC), result.case(RESIDENT)
+    total, waited = (None if it is None else it.median(TOTAL) for it in (case, resident))
+    if case is None or total is None:
+        return []
+    said = f"{case.mode}: {rate(1e9 / max(total, 1))} runs/s with one wait for {case.runs_per_sample} runs"
+    said += "" if waited is None else f", against {rate(1e9 / max(waited, 1))} with one for each"
+    return [f"{said}. Its total is time per run, not latency."]
+
+
+def _pinned(result: Result) -> list[str]:
+    taken, pinned = (_copies_ns(result.case(mode)) for mode in (DEVICE, DEVICE_PINNED))
+    if taken is None or pinned is None:
+        return []
+    return [
+        f"Upload and download take {duration(taken)} from and to ordinary host memory, {duration(pinned)} from and to pinned "
+        f"memory ({ratio(taken / max(pinned, 1))} times as fast)."
+    ]
+
+
+def _copies_ns(case: Case | None) -> int | None:
+    """What upload and download take in sum, by their medians; None where one was not timed."""
+    upload, download = (None, None) if case is None else (case.median("upload"), case.median("download"))
+    return None if upload is None or download is None else upload + download
+
+
+def _zero_copy(result: Result) -> list[str]:
+    measured = [case for case in result.cases if case.status == OK and case.median("total") is not None]
+    return [_zero_copy_of(case) for case in measured if case.zero_copy is not None]
+
+
+def _external(result: Result) -> list[str]:
+    found = [(case.mode, case.external) for case in result.cases if case.status == OK and case.external is not None]
+    return [
+        f"{mode}: inputs in {it['library']}'s memory ({it['place']}); that they are not copied is "
+        f"{'' if it['proved'] else 'not '}proved ({it['how']})."
+        for mode, it in found
+    ]
+
+
+def _graphs(result: Result) -> list[str]:
+    found = [(case.mode, case.graph) for case in result.cases if case.status == OK and case.graph is not None]
+    if not found:
+        return []
+    unproved = [f"{mode}: {graph['how']}" for mode, graph in found if not graph["proved"]]
+    said = (
+        f"Captured as graphs and replayed: {', '.join(mode for mode, _ in found)}; the other modes ran without capture."
+    )
+    return [said, *(f"That replays read new inputs is not proved ({words})." for words in unproved)]
+
+
+def _zero_copy_of(case: Case) -> str:
+    assert case.zero_copy is not None
+    if case.zero_copy["proved"]:
+        return f"{case.mode}: zero-copy is proved ({case.zero_copy['how']})."
+    return f"{case.mode}: zero-copy is not proved ({case.zero_copy['how']})."
+
+
+_STALE = 1.2  # copies this much faster than a sweep's say that it no longer holds
+
+
+def _link(result: Result) -> list[str]:
+    """How near to the link's limit the copies are, where a bandwidth sweep says what that is."""
+    if result.link is None:
+        return []
+    shares = result.link.get("shares", {})
+    said = [
+        f"{way}s of {_amount(share)} run at {_reach(share, '', number == 0)}"
+        for number, (way, share) in enumerate(shares.get(DEVICE, {}).items())
+    ]
+    if "both" in shares.get(CPU, {}):
+        said.append(f"copies inside a run with CPU tensors run at {_reach(shares[CPU]['both'], '≈', not said)}")
+    if not said:
+        return []
+    swept = f"bandwidth sweep of {result.link['created'][:10]}"
+    stale = any(share["of_sweep"] > _STALE for modes in shares.values() for share in modes.values())
+    more = ", which no longer holds: measure it again with 'ortbench bandwidth'" if stale else ""
+    text = "; ".join(said)
+    return [f"{text[0].upper()}{text[1:]} ({swept}{more})."]
+
+
+def _amount(share: dict[str, Any]) -> str:
+    """How much was copied: one tensor's bytes, or those of several."""
+    return (
+        size(share["bytes"]) if share["copies"] == 1 else f"{share['copies']} tensors, {size(share['bytes'])} in all,"
+    )
+
+
+def _reach(share: dict[str, Any], mark: str, in_full: bool) -> str:
+    """The rate of copies and its shares, explained where they come first; `mark` stands before what was derived."""
+    rate = f"{mark}{digits(share['bytes'] / share['took_ns'])} GB/s"
+    of_sweep, of_peak = f"{mark}{share['of_sweep']:.0%}", f"{mark}{share['of_peak']:.0%}"
+    if in_full:
+        return f"{rate}, {of_sweep} of what single copies of that size reach here and {of_peak} of the link's peak"
+    return f"{rate}, {of_sweep} and {of_peak}"

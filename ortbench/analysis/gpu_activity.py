@@ -1,0 +1,160 @@
+"""GPU copies and kernels as CUPTI recorded them: which run they belong to, and what they say of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from ortbench.errors import BenchmarkFailed
+from ortbench.modes import CPU, DEVICE, HOST_ACCESSIBLE
+from ortbench.result import Case, Result
+from ortbench.units import duration, share
+
+UPLOAD, DOWNLOAD, KERNEL = "upload", "download", "kernel"
+MODES = (CPU, DEVICE, HOST_ACCESSIBLE)  # those whose runs copy, and the one whose runs must not
+GAP_NS = 1_000_000  # kept between runs, so that a record whose time is off by microseconds still falls to its run
+
+
+@dataclass(frozen=True)
+class Activity:
+    """Something that the GPU did.
+
+    Attributes:
+        what: `UPLOAD`, `DOWNLOAD` or `KERNEL`.
+        start_ns, end_ns: on CUPTI's clock.
+        size: bytes of a copy.
+        memory: the host's side of a copy: ``pageable``, ``pinned``, ``managed`` or ``unknown``.
+    """
+
+    what: str
+    start_ns: int
+    end_ns: int
+    size: int = 0
+    memory: str = ""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The same moment on CUPTI's clock and on that of the runs, ns."""
+
+    theirs_ns: int
+    ours_ns: int
+
+
+def measured(
+    runs: Sequence[tuple[int, int]], activities: Sequence[Activity], before: Moment, after: Moment
+) -> dict[str, Any]:
+    """What the copies and kernels of a run took: the key ``measured`` of a case.
+
+    Args:
+        runs: start and end of each on our clock, ns, at least `GAP_NS` apart; at least one.
+        activities: what was recorded; what ended before the first run is none of theirs.
+        before, after: readings of both clocks around the runs: the clocks need not agree in rate either.
+
+    Raises:
+        BenchmarkFailed: nothing was recorded, or something that fits no run.
+    """
+    by_run: list[list[Activity]] = [[] for _ in runs]
+    outside = 0
+    for activity in activities:
+        middle = _on_our_clock((activity.start_ns + activity.end_ns) // 2, before, after)
+        if middle < runs[0][0] - GAP_NS // 2:
+            continue
+        number = next((number for number, span in enumerate(runs) if _holds(span, middle)), None)
+        if number is None:
+            outside += 1
+        else:
+            by_run[number].append(activity)
+    if outside:
+        raise BenchmarkFailed(f"{outside} of {len(activities)} records of CUPTI fit no run")
+    if not any(by_run):
+        raise BenchmarkFailed("CUPTI recorded no copy and no kernel in any run")
+    return {
+        "runs": len(runs),
+        "run_ns": round(median(end - start for start, end in runs)),
+        UPLOAD: _copies(by_run, UPLOAD),
+        DOWNLOAD: _copies(by_run, DOWNLOAD),
+        "kernels_ns": _median(by_run, KERNEL, lambda activity: activity.end_ns - activity.start_ns),
+    }
+
+
+def _on_our_clock(theirs_ns: int, before: Moment, after: Moment) -> int:
+    rate = (after.ours_ns - before.ours_ns) / max(after.theirs_ns - before.theirs_ns, 1)
+    return before.ours_ns + round((theirs_ns - before.theirs_ns) * rate)
+
+
+def _holds(span: tuple[int, int], at_ns: int) -> bool:
+    return span[0] - GAP_NS // 2 <= at_ns <= span[1] + GAP_NS // 2
+
+
+def _copies(by_run: Sequence[Sequence[Activity]], what: str) -> dict[str, Any]:
+    memory = dict.fromkeys(activity.memory for run in by_run for activity in run if activity.what == what)
+    return {
+        "n": _median(by_run, what, lambda _: 1),
+        "bytes": _median(by_run, what, lambda activity: activity.size),
+        "ns": _median(by_run, what, lambda activity: activity.end_ns - activity.start_ns),
+        "memory": ", ".join(memory) or None,
+    }
+
+
+def _median(by_run: Sequence[Sequence[Activity]], what: str, value: Callable[[Activity], int]) -> int:
+    """The median over the runs of a sum over their activities."""
+    sums = [float(sum(value(it) for it in run if it.what == what)) for run in by_run]
+    return round(median(sums))
+
+
+def sentences(result: Result) -> list[str]:
+    """What CUPTI measured beside what is derived or timed; empty where nothing was measured."""
+    said = ((result.case(mode), sentence) for mode, sentence in _SENTENCES.items())
+    return [sentence(case) for case, sentence in said if case is not None and case.measured is not None]
+
+
+def _of_cpu(case: Case) -> str:
+    assert case.measured is not None
+    total = case.median("total")
+    assert total is not None
+    up, down = case.measured[UPLOAD]["ns"], case.measured[DOWNLOAD]["ns"]
+    beside = ""
+    if case.derived is not None:
+        beside = f", beside ≈{share(max(case.derived['copies_ns'], 0) / total)} derived"
+    return (
+        f"With CPU tensors CUPTI measured {duration(up)} up{_how(case, UPLOAD)} and {duration(down)} "
+        f"down{_how(case, DOWNLOAD)} of {duration(total)} ({share((up + down) / total)}){beside}."
+    )
+
+
+def _of_device(case: Case) -> str:
+    assert case.measured is not None
+    up, down = case.median(UPLOAD), case.median(DOWNLOAD)
+    theirs = f"{duration(case.measured[UPLOAD]['ns'])} up and {duration(case.measured[DOWNLOAD]['ns'])} down"
+    ours = f" where ortbench timed {duration(up)} and {duration(down)}" if up is not None and down is not None else ""
+    return f"In {DEVICE} CUPTI measured {theirs}{ours}: the rest is the host's part of a copy."
+
+
+def _how(case: Case, what: str) -> str:
+    assert case.measured is not None
+    memory = case.measured[what]["memory"]
+    return f" ({memory})" if memory else ""
+
+
+_SENTENCES = {CPU: _of_cpu, DEVICE: _of_device}
+
+
+def zero_copy(claim: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """What CUPTI makes of a verdict on zero-copy.
+
+    A kernel that reads the host's memory over the link takes about as long as a copy would, so times alone cannot tell
+    one from the other; records can.
+
+    Args:
+        claim: ``zero_copy`` of a case.
+        found: what `measured` gave of the same mode.
+    """
+    if not claim["addresses"]:
+        return claim
+    seen = [f"{found[what]['bytes']} bytes of {what}" for what in (UPLOAD, DOWNLOAD) if found[what]["memory"]]
+    if seen:  # in any run: where there was no copy at all there is no kind of memory
+        return {**claim, "proved": False, "how": f"CUPTI saw {' and '.join(seen)} a run; {claim['how']}"}
+    return {**claim, "proved": True, "how": f"CUPTI saw no copy in {found['runs']} runs; {claim['how']}"}

@@ -1,0 +1,152 @@
+"""How near a run's copies come to what the link can do: a run's result held against a bandwidth sweep of its device.
+
+`attach` puts a sweep's curves into a result's ``link`` before the run is measured, `add_shares` the shares once there are
+figures. ``link["shares"]`` has, for mode ``device`` by direction and for mode ``cpu`` as ``both``:
+``{bytes, copies, took_ns, sweep_ns, of_sweep, of_peak}``: how many bytes in how many tensors, the median of the phase
+(for ``cpu`` what its copies take by difference), what the sweep took for the same tensors, one copy a tensor, and the
+shares of what such copies reach and of the link's peak rate: 1 is as fast as that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ortbench import units
+from ortbench.analysis.compare import machine, short
+from ortbench.analysis.sweep import (
+    DIRECTIONS,
+    DOWNLOAD,
+    FILE_NAME,
+    ORDINARY,
+    UPLOAD,
+    Curve,
+    Sweep,
+    expected_ns,
+    half_rate_bytes,
+    load,
+    peak_of,
+)
+from ortbench.errors import BadInput
+from ortbench.modes import CPU, DEVICE
+from ortbench.result import Case, Result
+
+_REACH = 4  # how far beyond its ends a sweep speaks: a step between its sizes
+_TENSORS = {UPLOAD: "inputs", DOWNLOAD: "outputs"}
+
+
+def attach(results: Sequence[Result], out: Path, named: Path | None) -> None:
+    """Give each result the link of its device, where there is a sweep of it.
+
+    Args:
+        results: with their targets and environments.
+        out: a folder of reports: the newest sweep in it that fits is taken.
+        named: a sweep, or its folder, to take instead.
+
+    Raises:
+        BadInput: the named sweep cannot be read, or fits no result.
+    """
+    found = _sweeps(out) if named is None else [_named(named)]
+    for result in results:
+        fitting = [(path, sweep) for path, sweep in found if not misfits(sweep, result)]
+        if fitting:
+            result.link = link_of(*max(fitting, key=lambda item: item[1].created))
+    if named is not None and all(result.link is None for result in results):
+        reasons = "; ".join(misfits(found[0][1], results[0]))
+        raise BadInput(f"--bandwidth {named} does not fit this run: {reasons}")
+
+
+def _named(path: Path) -> tuple[Path, Sweep]:
+    file = path / FILE_NAME if path.is_dir() else path
+    if not file.is_file():
+        raise BadInput(f"--bandwidth: no such file: {file}")
+    return file, load(file)
+
+
+def _sweeps(out: Path) -> list[tuple[Path, Sweep]]:
+    """The sweeps in a folder of reports; a file that is none is nobody's wish, so it is passed over."""
+    found = []
+    for file in sorted(out.glob(f"*/{FILE_NAME}")):
+        try:
+            found.append((file, load(file)))
+        except BadInput:
+            continue
+    return found
+
+
+def misfits(sweep: Sweep, result: Result) -> list[str]:
+    """What makes a sweep say nothing about a result's copies, in words; empty if it was measured on the same device."""
+    mine, theirs = machine(sweep.target, sweep.environment), machine(result.target, result.environment)
+    mine["memory"], theirs["memory"] = (it.target["memory"]["kind"] for it in (sweep, result))
+    found = [f"{name}: {short(mine[name])} and {short(theirs[name])}" for name in mine if mine[name] != theirs[name]]
+    return found or [reason for way in DIRECTIONS if (reason := _out_of_range(sweep.curve(way, ORDINARY), result, way))]
+
+
+def _out_of_range(curve: Curve, result: Result, way: str) -> str | None:
+    """Why a curve says nothing about the largest tensor that goes one way; None if it does."""
+    if not curve:
+        return f"it has no {way} of ordinary memory"
+    least, most, largest = curve[0][0], curve[-1][0], max(_tensor_sizes(result, way), default=0)
+    all_latency = least < half_rate_bytes(curve)  # then a smaller copy takes as long as the smallest
+    if not largest or (largest <= most * _REACH and (all_latency or largest >= least / _REACH)):
+        return None
+    swept = f"{units.size(least)} to {units.size(most)}"
+    return f"its {way}s are of {swept}, the largest here is of {units.size(largest)}"
+
+
+def link_of(path: Path, sweep: Sweep) -> dict[str, Any]:
+    """A sweep as a result keeps it: the curves of ordinary memory, where runs have their arrays, and the link's peaks.
+
+    Args:
+        path: where the sweep is.
+        sweep: with both directions of ordinary memory.
+    """
+    peaks = {direction: peak_of(sweep.peak(direction)) for direction in DIRECTIONS}
+    curves = {direction: [list(point) for point in sweep.curve(direction, ORDINARY)] for direction in DIRECTIONS}
+    return {"from": str(path), "created": sweep.created, "memory": ORDINARY, **curves, "peak": peaks, "shares": {}}
+
+
+def add_shares(result: Result) -> None:
+    """Say how near to the link's limit a result's copies are, by its figures as they are now."""
+    if result.link is None:
+        return
+    shares: dict[str, Any] = {}
+    device, cpu = result.case(DEVICE), result.case(CPU)
+    if device is not None:
+        found = {way: _share(result, device, (way,), device.median(way)) for way in DIRECTIONS}
+        shares[DEVICE] = {way: share for way, share in found.items() if share is not None}
+    if cpu is not None and cpu.derived is not None:
+        both = _share(result, cpu, DIRECTIONS, cpu.derived["copies_ns"])
+        shares[CPU] = {} if both is None else {"both": both}
+    result.link["shares"] = shares
+
+
+def _share(result: Result, case: Case, ways: Sequence[str], took_ns: int | None) -> dict[str, Any] | None:
+    """The share of copies that took `took_ns` together; None where nothing was copied or it is not known."""
+    assert result.link is not None
+    parts = [_copied(result, case, way) for way in ways]
+    if took_ns is None or took_ns <= 0 or not any(map(sum, parts)):
+        return None
+    sweep_ns = sum(expected_ns(result.link[way], sizes) for way, sizes in zip(ways, parts, strict=True))
+    peak_ns = sum(sum(sizes) / result.link["peak"][way]["gbps"] for way, sizes in zip(ways, parts, strict=True))
+    return {
+        "bytes": sum(map(sum, parts)),
+        "copies": sum(map(len, parts)),
+        "took_ns": took_ns,
+        "sweep_ns": round(sweep_ns),
+        "of_sweep": round(sweep_ns / took_ns, 4),
+        "of_peak": round(peak_ns / took_ns, 4),
+    }
+
+
+def _copied(result: Result, case: Case, way: str) -> list[int]:
+    """The bytes of each tensor that a case copies; where some stay in host memory, which the result does not name,
+    all that it copies as one."""
+    copied = (case.bytes_in if way == UPLOAD else case.bytes_out) or 0
+    sizes = _tensor_sizes(result, way)
+    return sizes if sum(sizes) == copied else [copied] if copied else []
+
+
+def _tensor_sizes(result: Result, way: str) -> list[int]:
+    return [tensor["bytes"] for tensor in result.model[_TENSORS[way]] if tensor["bytes"]]

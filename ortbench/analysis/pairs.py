@@ -1,0 +1,35 @@
+"""Blocks of the same round, side by side: what two cases of one run gave at the same time. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+
+from ortbench.modes import HOST_ACCESSIBLE, RESIDENT, TOTAL
+from ortbench.result import Case
+
+
+def block_medians(case: Case, phase: str) -> dict[int, float]:
+    """The median of every block of a phase, ns, by its round."""
+    return {number: median(samples) for number, samples in blocks(case, phase)}
+
+
+def blocks(case: Case, phase: str) -> list[tuple[int, list[int]]]:
+    """The round and the samples (ns) of every block of a phase, in the order they were taken."""
+    found, at = [], 0
+    phase = timed_phase(case.mode, phase)
+    for number, size, _ in case.blocks.get(phase, []):
+        found.append((number, case.samples_ns[phase][at : at + size]))
+        at += size
+    return found
+
+
+def timed_phase(mode: str, phase: str) -> str:
+    """Under which phase samples were taken: where inference is all there is to a mode, it is timed as its total."""
+    return TOTAL if mode in (RESIDENT, HOST_ACCESSIBLE) and phase == "inference" else phase
+
+
+def shared(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[list[float], list[float]]:
+    """The values of both sides in the rounds that both have, in their order."""
+    rounds = sorted(one.keys() & other.keys())
+    return [one[number] for number in rounds], [other[number] for number in rounds]

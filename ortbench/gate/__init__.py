@@ -1,0 +1,1 @@
+"""What a result must keep to, and whether it does."""

@@ -1,0 +1,128 @@
+"""What finished results show: everything that a gate checks once there is nothing left to measure."""
+
+from __future__ import annotations
+
+from ortbench import units
+from ortbench.analysis.compare import Spread, stored_ratio
+from ortbench.errors import BadInput
+from ortbench.gate.contests import CANDIDATE, COPY_SHARE, Contest, Jury, fill, own_contests
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
+from ortbench.modes import MODES
+from ortbench.result import OK, Result
+
+
+def check_alone(result: Result, limits: Limits) -> list[Check]:
+    """Everything that needs no baseline.
+
+    Raises:
+        BadInput: a mode that a limit needs was not measured.
+    """
+    contests = own_contests(limits)
+    jury = Jury(contests)
+    fill(jury, CANDIDATE, result)
+    return [*check_facts(result, limits), *(check_contest(result, jury, contest) for contest in contests)]
+
+
+def check_facts(result: Result, limits: Limits) -> list[Check]:
+    """What needs no statistics: modes that must work, nodes that may stay on the CPU."""
+    checks = []
+    for mode in limits.require_modes:
+        case = next((case for case in result.cases if case.mode == mode), None)
+        verdict = PASSED if case is not None and case.status == OK else FAILED
+        text = f"{mode} was not asked for" if case is None else f"{mode} is {case.status}" + _because(case.reason)
+        checks.append(Check(f"mode {mode}", verdict, text))
+    if limits.max_cpu_nodes is not None:
+        checks.append(_check_nodes(result, limits.max_cpu_nodes))
+    return checks
+
+
+def check_contest(result: Result, jury: Jury, contest: Contest) -> Check:
+    """A contest between the candidate's own modes: one that does not work fails it.
+
+    Raises:
+        BadInput: a mode was not asked for.
+    """
+    if contest.name == COPY_SHARE and result.target["memory"]["kind"] == "host":
+        return Check(contest.name, PASSED, f"{result.target['ep']} computes in host memory: nothing is copied")
+    for mode in (contest.over.mode, contest.under.mode):
+        case = next((case for case in result.cases if case.mode == mode), None)
+        if case is None:
+            measured = ", ".join(case.mode for case in result.cases)
+            raise BadInput(f"{contest.name}: needs mode {mode}, which was not measured; measured: {measured}")
+        if case.status != OK:
+            text = f"{contest.what}: {mode} is {case.status}{_because(case.reason)}"
+            return Check(contest.name, FAILED, text, limit=contest.limit)
+    check = jury.check(contest)
+    return _as_share(check) if contest.name == COPY_SHARE else check
+
+
+def _because(reason: str | None) -> str:
+    return f": {reason}" if reason else ""
+
+
+def _check_nodes(result: Result, most: int) -> Check:
+    if result.placement["nodes"] is None:
+        return Check("cpu nodes", UNCLEAR, "where nodes run is not known for this model and EP")
+    operators = result.placement["cpu_operators"]
+    count = sum(operators.values())
+    listed = f" ({', '.join(operators)})" if operators else ""
+    text = f"{count} node(s) stay on the CPU{listed}, at most {most}"
+    return Check("cpu nodes", PASSED if count <= most else FAILED, text)
+
+
+def _as_share(check: Check) -> Check:
+    """The contest of the copy share in words of shares."""
+    assert check.limit is not None
+    most = 1 - check.limit
+    if check.ratio is None:
+        text = f"copies in a run with CPU tensors: was not measured, at most {units.share(most, 1)}"
+        return Check(check.name, UNCLEAR, text)
+    share = f"≈{units.share(max(0.0, 1 - check.ratio), 1)}"
+    if check.low is not None and check.high is not None:
+        low, high = (units.share(max(0.0, 1 - end), 1) for end in (check.high, check.low))
+        share += f" ({low} to {high}, {check.rounds} rounds)"
+    text = f"copies in a run with CPU tensors: {share}, at most {units.share(most, 1)}"
+    return Check(check.name, check.verdict, text, check.ratio, check.low, check.high, check.limit, check.rounds)
+
+
+def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check]:
+    """The candidate against a baseline of an earlier run, with the noise that both recorded.
+
+    Raises:
+        BadInput: nothing that both have.
+    """
+    if limits.max_regression is None:
+        return []
+    lost = check_lost_modes(result, baseline, limits)
+    checks = list(lost)
+    for metric in limits.metrics:
+        found = []
+        for mode in [metric.mode] if metric.mode else filter(limits.held, MODES):
+            one, other = result.case(mode), baseline.case(mode)
+            spread = stored_ratio(other, one, metric.phase, metric.stat) if one and other else None
+            if spread is not None:
+                name = f"{mode} {metric.phase} {metric.stat}"
+                found.append(_check_ratio(name, spread, 1 + limits.max_regression))
+        if not found and not lost:
+            raise BadInput(f"--metric {metric.text}: not measured in both results")
+        checks += found
+    return checks
+
+
+def check_lost_modes(result: Result, baseline: Result, limits: Limits) -> list[Check]:
+    """Modes that the baseline has and the candidate, which was asked for them too, has not."""
+    return [
+        Check(f"mode {case.mode}", FAILED, f"{case.mode} is {case.status}{_because(case.reason)}; the baseline has it")
+        for case in result.cases
+        if case.status != OK and limits.held(case.mode) and baseline.case(case.mode) is not None
+    ]
+
+
+def _check_ratio(name: str, found: Spread, most: float) -> Check:
+    verdict, where = UNCLEAR, "too few blocks to know the noise"
+    if found.low is not None and found.high is not None:
+        verdict = FAILED if found.low > most else PASSED if found.high < most else UNCLEAR
+        where = f"{units.ratio(found.low, 3)} to {units.ratio(found.high, 3)} with the noise of both runs"
+    figures = f"{units.duration(found.value_ns)} against {units.duration(found.base_ns)}"
+    text = f"{name}: {figures}, ×{units.ratio(found.ratio, 3)} ({where}), must be at most ×{most:.4g}"
+    return Check(name, verdict, text, found.ratio, found.low, found.high, most)

@@ -1,0 +1,183 @@
+"""Gates: what a result must keep to, and whether it does, does not, or cannot be told. Pure.
+
+Nearly all of them are contests: a ratio of two streams of blocks that were measured in the same rounds, against a limit.
+A contest is decided by `ortbench.analysis.sequential`, so it may be looked at after every round. Only a baseline that was stored
+by an earlier run has no rounds in common with the candidate; it goes by `ortbench.analysis.compare.stored_ratio`.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ortbench import units
+from ortbench.analysis.compare import STATISTICS
+from ortbench.analysis.pairs import blocks, timed_phase
+from ortbench.analysis.sequential import Interval, median_ratio
+from ortbench.errors import BadInput
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric
+from ortbench.modes import CPU, PHASES, RESIDENT, TOTAL
+from ortbench.result import OK, Result
+
+ALPHA = 0.01  # the chance that a gate fails what is exactly at its limit, over all of its contests
+# What a block of a few runs has: a percentile of four samples would be only another name for the slowest one.
+BLOCK_STATISTICS = ("median", "mean", "min")
+
+CANDIDATE, BASELINE = 0, 1  # the sides of a live gate
+COPY_SHARE = "copy share"
+
+
+# Contests
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Blocks of one phase of one mode of one side, each reduced to one statistic."""
+
+    side: int
+    mode: str
+    phase: str
+    stat: str
+
+
+@dataclass(frozen=True)
+class Contest:
+    """A ratio of two streams and its limit: the median of `over` / `under`, `at_most` or at least `limit`."""
+
+    name: str
+    over: Stream
+    under: Stream
+    limit: float
+    at_most: bool
+    what: str
+
+    def check(self, found: Interval | None) -> Check:
+        """The verdict as far as it is known."""
+        if found is None:
+            return Check(self.name, UNCLEAR, f"{self.what}: was not measured", limit=self.limit)
+        verdict = UNCLEAR
+        if found.low is not None and found.high is not None:
+            if found.low > self.limit:
+                verdict = FAILED if self.at_most else PASSED
+            elif found.high < self.limit:
+                verdict = PASSED if self.at_most else FAILED
+        bound = f"must be {'at most' if self.at_most else 'at least'} ×{self.limit:.4g}"
+        where = "too few rounds for an interval"
+        if found.low is not None and found.high is not None:
+            where = f"{units.ratio(found.low, 3)} to {units.ratio(found.high, 3)}"
+        text = f"{self.what}: ×{units.ratio(found.ratio, 3)} ({where}, {found.rounds} rounds), {bound}"
+        return Check(self.name, verdict, text, found.ratio, found.low, found.high, self.limit, found.rounds)
+
+
+def regression_contests(limits: Limits, modes: Sequence[str]) -> list[Contest]:
+    """Candidate over baseline, for every metric and mode.
+
+    Raises:
+        BadInput: a metric that blocks do not have, or that no mode has.
+    """
+    if limits.max_regression is None:
+        return []
+    contests = []
+    for metric in limits.metrics:
+        if metric.stat not in BLOCK_STATISTICS:
+            raise BadInput(
+                f"--metric {metric.text}: a live gate compares short blocks, which have {', '.join(BLOCK_STATISTICS)}; "
+                "use a stored --baseline for percentiles"
+            )
+        compared = [mode for mode in modes if metric.mode == mode or (metric.mode is None and limits.held(mode))]
+        chosen = [mode for mode in compared if metric.phase in PHASES[mode]]
+        if not chosen:
+            raise BadInput(f"--metric {metric.text}: no mode that is measured has it; measured: {', '.join(modes)}")
+        contests += [_regression(mode, metric, 1 + limits.max_regression) for mode in chosen]
+    return contests
+
+
+def _regression(mode: str, metric: Metric, limit: float) -> Contest:
+    name = f"{mode} {metric.phase} {metric.stat}"
+    over, under = (Stream(side, mode, timed_phase(mode, metric.phase), metric.stat) for side in (CANDIDATE, BASELINE))
+    return Contest(name, over, under, limit, at_most=True, what=f"{name}, candidate to baseline")
+
+
+def own_contests(limits: Limits) -> list[Contest]:
+    """What the candidate's modes must keep to among themselves."""
+    cpu = Stream(CANDIDATE, CPU, TOTAL, "median")
+    found = [
+        Contest(
+            f"{mode} speedup",
+            cpu,
+            Stream(CANDIDATE, mode, TOTAL, "median"),
+            least,
+            at_most=False,
+            what=f"{mode} is as fast as cpu",
+        )
+        for mode, least in limits.min_speedup.items()
+    ]
+    if limits.max_copy_share is not None:
+        resident = Stream(CANDIDATE, RESIDENT, TOTAL, "median")
+        least = 1 - limits.max_copy_share
+        what = "what is left of a run with CPU tensors without its copies"
+        found.append(Contest(COPY_SHARE, resident, cpu, least, at_most=False, what=what))
+    return found
+
+
+class Jury:
+    """Holds contests: takes blocks as they come and says what is decided. What is decided once stays so.
+
+    Args:
+        contests: all that count for one gate; they share its error rate.
+        alpha: the chance that a contest which is exactly at its limit is decided wrongly, over all of them.
+    """
+
+    def __init__(self, contests: Sequence[Contest], alpha: float = ALPHA) -> None:
+        self.contests = list(contests)
+        self._alpha = alpha / max(1, len(self.contests))
+        streams = {stream for contest in contests for stream in (contest.over, contest.under)}
+        self._values: dict[Stream, dict[int, float]] = {stream: {} for stream in streams}
+        self._ratios: dict[Contest, list[float]] = {contest: [] for contest in contests}
+        self._decided: dict[Contest, Check] = {}
+
+    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[int]) -> None:
+        """A block's samples, ns."""
+        for stream, values in self._values.items():
+            if (stream.side, stream.mode, stream.phase) == (side, mode, phase):
+                values[round] = STATISTICS[stream.stat](samples)
+                self._pair(stream, round)
+
+    def _pair(self, stream: Stream, round: int) -> None:
+        """The ratios that a new block completes."""
+        for contest, ratios in self._ratios.items():
+            over, under = self._values[contest.over].get(round), self._values[contest.under].get(round)
+            if stream in (contest.over, contest.under) and over is not None and under is not None:
+                # A block that took less than the clock's step counts as one step, so that its ratio exists.
+                insort(ratios, max(over, 1) / max(under, 1))
+
+    def check(self, contest: Contest) -> Check:
+        """What is known of a contest."""
+        if contest not in self._decided:
+            ratios = self._ratios[contest]
+            check = contest.check(median_ratio(ratios, self._alpha) if ratios else None)
+            if check.verdict == UNCLEAR:
+                return check
+            self._decided[contest] = check
+        return self._decided[contest]
+
+    def open_modes(self) -> set[str]:
+        """The modes that an undecided contest needs."""
+        undecided = [contest for contest in self.contests if self.check(contest).verdict == UNCLEAR]
+        return {stream.mode for contest in undecided for stream in (contest.over, contest.under)}
+
+
+def fill(jury: Jury, side: int, result: Result) -> None:
+    """Hand a jury the blocks of a finished result."""
+    for case in result.cases:
+        for phase in case.blocks:
+            if case.status == OK:
+                for number, samples in blocks(case, phase):
+                    jury.add(side, case.mode, phase, number, samples)
+
+
+# What a result shows on its own
+
+
+# A stored baseline

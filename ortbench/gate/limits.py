@@ -1,0 +1,135 @@
+"""What a gate asks: metrics, limits, checks and the verdict that follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ortbench.analysis.compare import STATISTICS
+from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
+from ortbench.modes import CPU, MODES, RESIDENT, TOTAL
+from ortbench.result import PHASE_NAMES
+
+PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
+
+
+CODES = {PASSED: DONE, FAILED: REGRESSION, UNCLEAR: CANNOT_TELL}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What is compared: a statistic of a phase, of one mode or (None) of all."""
+
+    mode: str | None
+    phase: str
+    stat: str
+
+    @property
+    def text(self) -> str:
+        """As it is written on the command line."""
+        return ".".join(filter(None, (self.mode, self.phase, self.stat)))
+
+
+DEFAULT_METRIC = Metric(None, TOTAL, "median")
+
+
+def parse_metric(text: str) -> Metric:
+    """``device.total.median``, or less: ``total.median`` of every mode, ``total`` for its median, ``p95`` of the total.
+
+    Raises:
+        BadInput: a part that is not a mode, a phase or a statistic.
+    """
+    mode, phase, stat = None, None, None
+    for part in text.split("."):
+        if part in MODES and mode is None and phase is None and stat is None:
+            mode = part
+        elif part in PHASE_NAMES and phase is None and stat is None:
+            phase = part
+        elif part in STATISTICS and stat is None:
+            stat = part
+        else:
+            raise BadInput(
+                f"--metric {text!r}: {part!r} does not fit; write mode.phase.statistic such as device.total.median, with "
+                f"{', '.join(MODES)}; {', '.join(PHASE_NAMES)}; {', '.join(STATISTICS)}"
+            )
+    return Metric(mode, phase or TOTAL, stat or "median")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a candidate must keep to.
+
+    Attributes:
+        max_regression: by what share it may be slower than the baseline: 0.05 is 5 %.
+        metrics: what must not be slower.
+        modes: the modes that are held against the baseline; empty for all that were measured.
+        min_speedup: mode → how many times as fast as `cpu` it must be.
+        max_copy_share: of a run with CPU tensors, 0 to 1.
+        max_cpu_nodes: nodes that may stay on the CPU.
+        require_modes: modes that must work.
+    """
+
+    max_regression: float | None = None
+    metrics: tuple[Metric, ...] = (DEFAULT_METRIC,)
+    modes: tuple[str, ...] = ()
+    min_speedup: Mapping[str, float] = field(default_factory=dict)
+    max_copy_share: float | None = None
+    max_cpu_nodes: int | None = None
+    require_modes: tuple[str, ...] = ()
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to check."""
+        alone = (self.max_copy_share, self.max_cpu_nodes, self.max_regression)
+        return bool(self.min_speedup or self.require_modes or any(value is not None for value in alone))
+
+    def needed(self) -> set[str]:
+        """The modes that must have been measured whatever else was."""
+        needed = {metric.mode for metric in self.metrics if metric.mode} if self.max_regression is not None else set()
+        if self.min_speedup:
+            needed |= {CPU, *self.min_speedup}
+        if self.max_copy_share is not None:
+            needed |= {CPU, RESIDENT}
+        return needed | set(self.require_modes)
+
+    def held(self, mode: str) -> bool:
+        """Whether a mode is held against the baseline."""
+        return not self.modes or mode in self.modes
+
+    def phases(self) -> set[str]:
+        """The phases that must be timed."""
+        return {TOTAL, *(metric.phase for metric in self.metrics)} if self.max_regression is not None else {TOTAL}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was checked.
+
+    Attributes:
+        name: what, in a few words; the same from run to run.
+        verdict: `PASSED`, `FAILED` or `UNCLEAR`.
+        text: the figures and the limit, for people.
+        ratio, low, high: of the contest, where it was one; None where there was too little to say.
+        limit: of the ratio.
+        rounds: pairs of blocks it rests on; None for one that rests on stored medians.
+    """
+
+    name: str
+    verdict: str
+    text: str
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    limit: float | None = None
+    rounds: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the JSON report."""
+        return asdict(self)
+
+
+def overall(checks: Sequence[Check]) -> str:
+    """One verdict: failed if any failed, else cannot tell if any could not be told."""
+    verdicts = {check.verdict for check in checks}
+    return next((verdict for verdict in (FAILED, UNCLEAR) if verdict in verdicts), PASSED)

@@ -1,0 +1,79 @@
+"""A live gate: candidate and baseline in turns, until every contest is decided or the budget is spent. Pure.
+
+It is the judge of a `ortbench.measure.bench.Bench`, whose sides are the candidate and, where there is one, the baseline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ortbench.errors import BenchmarkFailed, NotComparable
+from ortbench.gate.checks import check_contest, check_facts, check_lost_modes
+from ortbench.gate.contests import Jury, own_contests, regression_contests
+from ortbench.gate.limits import Check, Limits
+from ortbench.result import FAILED, Result
+
+
+class LiveGate:
+    """Decides while blocks come in.
+
+    Args:
+        limits: what the candidate must keep to.
+        modes: that are measured.
+        has_baseline: whether there is a second side.
+
+    Raises:
+        BadInput: a metric that blocks do not have.
+    """
+
+    def __init__(self, limits: Limits, modes: Sequence[str], has_baseline: bool) -> None:
+        self._limits = limits
+        self._modes = modes
+        self._regressions = regression_contests(limits, modes) if has_baseline else []
+        self._own = own_contests(limits)
+        self._jury = Jury([*self._regressions, *self._own])
+
+    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[int]) -> None:
+        """A block's samples, ns."""
+        self._jury.add(side, mode, phase, round, samples)
+
+    def decided(self) -> list[str]:
+        """The modes that need no more blocks."""
+        still_open = self._jury.open_modes()
+        return [mode for mode in self._modes if mode not in still_open]
+
+    def check_inputs(self, results: Sequence[Result]) -> None:
+        """Refuse two models that do not take the same inputs: their times say nothing about each other.
+
+        Raises:
+            NotComparable: names, types or shapes differ.
+        """
+        takes = [{tensor["name"]: (tensor["type"], tensor["shape"]) for tensor in it.model["inputs"]} for it in results]
+        for other in takes[1:]:
+            if other != takes[0]:
+                pair = [
+                    ", ".join(f"{name} {kind} {shape}" for name, (kind, shape) in it.items())
+                    for it in (takes[0], other)
+                ]
+                raise NotComparable(
+                    f"the inputs differ: the candidate takes {pair[0]}, the baseline {pair[1]} (--shape and --dim set "
+                    "them, --force compares them all the same)"
+                )
+
+    def checks(self, results: Sequence[Result]) -> list[Check]:
+        """The verdicts, of a run that is over.
+
+        Raises:
+            BenchmarkFailed: nothing could be compared.
+        """
+        candidate, *baselines = results
+        limits = self._limits
+        checks = [check for baseline in baselines for check in check_lost_modes(candidate, baseline, limits)]
+        compared = [it for it in self._regressions if all(result.case(it.over.mode) for result in results)]
+        checks += [self._jury.check(contest) for contest in compared]
+        has_failed = any(case.status == FAILED for result in results for case in result.cases)
+        if self._regressions and not compared and not checks and not has_failed:
+            reasons = "; ".join(f"{case.mode}: {case.reason}" for case in candidate.cases if case.reason)
+            raise BenchmarkFailed(f"nothing could be compared: {reasons}")
+        checks += check_facts(candidate, limits)
+        return checks + [check_contest(candidate, self._jury, contest) for contest in self._own]

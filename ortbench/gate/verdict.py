@@ -1,0 +1,83 @@
+"""What a gate found, whole: its verdict, exit code, and its Markdown and JSON. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ortbench.errors import BENCHMARK_FAILED
+from ortbench.gate.limits import CODES, FAILED, PASSED, UNCLEAR, Check, overall
+from ortbench.result import FAILED as CASE_FAILED
+from ortbench.result import Result
+
+SIDES = ("candidate", "baseline")
+_SAID = {
+    PASSED: "passed",
+    FAILED: "failed",
+    UNCLEAR: "cannot tell: too noisy for a verdict; a live gate, a longer --duration or a quieter machine may tell",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A gate that is over.
+
+    Attributes:
+        results: of the candidate and, where there is one, of the baseline.
+        checks: what was checked.
+        remarks: what differs between the two, in sentences.
+        folder: where it was saved, if it was.
+    """
+
+    results: Sequence[Result]
+    checks: Sequence[Check]
+    remarks: Sequence[str] = ()
+    folder: Path | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the sides are called."""
+        return SIDES[: len(self.results)]
+
+    @property
+    def failed(self) -> list[str]:
+        """The cases that failed, which no verdict can be built on."""
+        return [
+            f"{name}: {case.mode} failed: {case.reason}"
+            for name, result in zip(self.names, self.results, strict=True)
+            for case in result.cases
+            if case.status == CASE_FAILED
+        ]
+
+    @property
+    def word(self) -> str:
+        """``passed``, ``failed``, ``cannot tell`` or ``benchmark failed``."""
+        return "benchmark failed" if self.failed else overall(self.checks)
+
+    @property
+    def sentence(self) -> str:
+        """The same, with what to do about it."""
+        return "the benchmark failed" if self.failed else _SAID[overall(self.checks)]
+
+    @property
+    def code(self) -> int:
+        """The exit code; a case that failed outweighs every check."""
+        return BENCHMARK_FAILED if self.failed else CODES[overall(self.checks)]
+
+
+def to_json(verdict: Verdict) -> str:
+    """The gate as JSON: ``verdict``, ``exit_code``, ``checks`` (see `ortbench.gate.limits.Check`), ``failed``, and for each
+    side its model and EP."""
+    data: dict[str, Any] = {
+        "verdict": verdict.word,
+        "exit_code": verdict.code,
+        "checks": [check.to_dict() for check in verdict.checks],
+        "failed": verdict.failed,
+        "remarks": list(verdict.remarks),
+    }
+    for name, result in zip(verdict.names, verdict.results, strict=True):
+        data[name] = {"model": result.model["path"], "sha256": result.model["sha256"], "ep": result.target["ep"]}
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,1 @@
+"""What each command does, a file each: from a plan to what is written and shown."""

@@ -1,0 +1,106 @@
+"""A session made for a timeline: by itself, or as Nsight Systems records it. What `ortbench profile` goes through."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ortbench.errors import BenchmarkFailed
+from ortbench.plan import Plan
+
+if TYPE_CHECKING:
+    from ortbench.analysis.nsight import Profile, Recording
+    from ortbench.result import Result
+
+SESSION = "profile.json"
+
+
+TOO_OLD = (
+    "the profiler that is attached takes no ranges from the nvtx package, so nothing was recorded; Nsight Systems may be "
+    "older than what the package needs"
+)
+
+
+def session_alone(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
+    """The session by itself; its folder holds no result, because a result is what other commands compare."""
+    from ortbench.jobs.run import launch
+
+    def folder() -> Path:
+        from ortbench.measure.folder import new_folder, profile_name
+
+        return new_folder(out, profile_name(plan))
+
+    launched = launch([plan], folder, quiet=quiet)
+
+    from ortbench.analysis.nsight import Profile
+
+    (session,), (path,) = launched.results, launched.folders
+    for name in ("result.json", "table.md", "table.csv"):
+        (path / name).unlink()
+    return Profile(session, None), path, launched.interrupted
+
+
+def recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str]) -> tuple[Profile, Path]:
+    """The same command again under Nsight Systems, which records its session, and what both found."""
+    from ortbench.analysis.nsight import Profile
+    from ortbench.measure import nsys as measure_nsys
+    from ortbench.measure.folder import new_folder, profile_name
+
+    version = measure_nsys.version(nsys)
+    folder = new_folder(out, profile_name(plan))
+    if not quiet:
+        print(f"profiling under Nsight Systems {version} …", file=sys.stderr)
+    inner, report = folder / "session", folder / "report"
+    again = [*sys.argv[1:], "--attach-only", "--quiet", "--out", str(inner), "--json", str(folder / SESSION)]
+    try:
+        measure_nsys.record(nsys, report, [sys.executable, "-m", "ortbench", *again])
+    except BenchmarkFailed as error:
+        if not (folder / SESSION).exists():
+            raise
+        remarks.append(str(error))
+    finally:
+        shutil.rmtree(inner, ignore_errors=True)
+    session = _load_session(folder / SESSION)
+    session.command = list(plan.command)
+    if not session.setup.get("profiler_listens"):
+        remarks[:] = [TOO_OLD]
+    return Profile(session, _read_recording(nsys, version, report, remarks)), folder
+
+
+def _read_recording(nsys: str, version: str, report: Path, remarks: list[str]) -> Recording | None:
+    """What Nsight Systems recorded; None with a remark where it cannot be read, since the session is still worth having."""
+    from ortbench.measure import nsys as measure_nsys
+
+    if remarks:
+        return None
+    try:
+        return measure_nsys.read(measure_nsys.summarise(nsys, report), version, report)
+    except BenchmarkFailed as error:
+        remarks.append(f"what Nsight Systems recorded could not be read: {error}")
+        return None
+
+
+def _load_session(path: Path) -> Result:
+    from ortbench.result import from_dict
+
+    return from_dict(json.loads(path.read_text(encoding="utf-8"))["session"])
+
+
+def remarks_of(session: Result, attach_only: bool) -> list[str]:
+    """What a user who wanted a timeline should know."""
+    from ortbench.measure.nsys import RECORD, WHERE_TO_GET_IT
+    from ortbench.profiler import is_profiled
+
+    if not attach_only:
+        return [
+            "nsys is not on the PATH, so nothing was recorded: Nsight Systems is at "
+            f"{WHERE_TO_GET_IT}; without it, ortbench run --trace makes a timeline"
+        ]
+    if session.setup.get("profiler_listens"):
+        return []
+    if is_profiled():
+        return [TOO_OLD]
+    return [f"no profiler is attached; start it as: nsys profile {' '.join(RECORD)} {' '.join(session.command)}"]

@@ -1,0 +1,52 @@
+"""From a sweep's plan to its saved figures: folder, worker, progress. What `ortbench bandwidth` goes through."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ortbench.measure.process import open_copies
+
+if TYPE_CHECKING:
+    from ortbench.analysis.sweep import Sweep
+    from ortbench.sweep_plan import CopyPlan
+
+
+def launch_sweep(plan: CopyPlan, out: Path, quiet: bool = False) -> tuple[Sweep, Path, bool]:
+    """Measure a bandwidth sweep and save it in a folder of its own, also after Ctrl-C.
+
+    Args:
+        plan: checked.
+        out: where the folder is made.
+        quiet: show no progress.
+
+    Returns:
+        The sweep, its folder, and whether it was interrupted by Ctrl-C.
+
+    Raises:
+        BadInput, BenchmarkFailed, Unsupported: before anything could be measured.
+    """
+    with ExitStack() as stack:
+        client = stack.enter_context(open_copies(plan))
+
+        from ortbench.analysis.sweep import save
+        from ortbench.measure.folder import discard_if_empty, new_folder, sweep_name
+        from ortbench.measure.sweep import SweepBench
+        from ortbench.report.folder import write_sweep
+
+        folder = new_folder(out, sweep_name(plan))
+        try:
+            progress = None
+            if not quiet and sys.stderr.isatty():
+                from ortbench.report.terminal.print import LiveProgress
+
+                progress = stack.enter_context(LiveProgress())
+            bench = SweepBench(plan, client, lambda sweep: save(sweep, folder), progress)
+            bench.run()
+        except BaseException:
+            discard_if_empty(folder)
+            raise
+    write_sweep(bench.sweep, folder)
+    return bench.sweep, folder, bench.interrupted

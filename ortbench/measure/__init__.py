@@ -1,0 +1,1 @@
+"""The parent's side of a measurement: workers, schedule, machine, samples kept."""

@@ -1,0 +1,286 @@
+"""From plans to results: starts a worker for each, lets the schedule ask for blocks, keeps whatever is measured."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from ortbench.errors import BenchmarkFailed, OrtbenchError
+from ortbench.measure.environment import environment
+from ortbench.measure.gpus import Watch
+from ortbench.measure.schedule import Estimates, InOrder, Schedule, StopRule
+from ortbench.measure.side import Side
+from ortbench.plan import Observer
+from ortbench.result import Result
+
+# All cases grow together, block by block; how much of them a crash of this very process could cost.
+_KEEP_EVERY_S = 5.0
+
+
+class Lane(NamedTuple):
+    """What alternates: a mode of one of the sides."""
+
+    side: int
+    mode: str
+
+
+class Judge(Protocol):
+    """Looks at blocks as they come and says of which modes enough is known: see `ortbench.gate.contests.Jury`."""
+
+    def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[int]) -> None:
+        """A block's samples, ns."""
+
+    def decided(self) -> list[str]:
+        """The modes that need no more blocks."""
+
+
+class Bench:
+    """One run, of one side or of several whose blocks alternate.
+
+    Args:
+        sides: at least one. The first has its options for the loop heeded.
+        observer: told what happens.
+        while_loading: called once while the first worker loads the model, for what can be done in that time.
+        judge: may end modes before the budget is spent. With one every side must open; without one a side that does
+            not is left out, as long as another opens.
+        after_open: given the results so far when every model is open; what it raises ends the run.
+    """
+
+    def __init__(
+        self,
+        sides: Sequence[Side],
+        observer: Observer | None = None,
+        while_loading: Callable[[], None] = lambda: None,
+        judge: Judge | None = None,
+        after_open: Callable[[Sequence[Result]], None] | None = None,
+    ) -> None:
+        self._sides = list(sides)
+        self._in_turns = len(self._sides) > 1
+        self._observer = observer or Observer()
+        self._while_loading = while_loading
+        self._judge = judge
+        self._after_open = after_open
+        self._kept_at = time.monotonic()
+        self._all_decided = False
+        self.interrupted = False
+        self.not_opened: list[tuple[Side, OrtbenchError]] = []
+
+    def run(self) -> list[Result]:
+        """Measure, and return the result of every side that opened; after Ctrl-C or a lost worker, what there is of it.
+
+        Raises:
+            BadInput, BenchmarkFailed: before anything could be measured.
+        """
+        why: str | None = "interrupted"
+        try:
+            self._open()
+            with closing(Watch()) as watch:
+                why = self._measure(watch)
+            self._look_closer()
+            self._measure_copies()
+            for side in self._sides:
+                with self._awake(side):
+                    side.release()
+        except KeyboardInterrupt:
+            if not all(side.is_open for side in self._sides):
+                raise
+            self.interrupted = True
+        finally:
+            for side in self._sides:
+                side.close()
+        for side in self._sides:
+            side.end(why)
+        self._profile()
+        return [side.result for side in self._sides]
+
+    def _profile(self) -> None:
+        """Have the nodes of the sides profiled that want it; Ctrl-C gives that up and leaves the results as they are."""
+        try:
+            for side in self._sides if not self.interrupted else []:
+                if side.plan.nodes:
+                    self._observer.stage(f"profiling nodes ({side.plan.target.ep})")
+                    side.profile_nodes()
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    @contextmanager
+    def _awake(self, side: Side) -> Iterator[None]:
+        """One side works, all others are paused. A side that is alone is never paused."""
+        if self._in_turns:
+            side.resume()
+        try:
+            yield
+        finally:
+            if self._in_turns:
+                side.pause()
+
+    def _open(self) -> None:
+        """Wait for every model to be open, one worker after the other, and describe the machine meanwhile."""
+        run_id = uuid.uuid4().hex
+        machine: dict[str, Any] | None = None
+        opened: list[Side] = []
+        for side in self._sides:
+            self._observer.stage(f"loading {Path(side.plan.model).name} ({side.plan.target.ep})")
+            side.start()
+            if machine is None:
+                machine = environment()
+                self._while_loading()
+            try:
+                with self._awake(side):
+                    side.open(copy.deepcopy(machine), run_id)
+                opened.append(side)
+            except BenchmarkFailed as error:
+                if self._judge is not None or len(self._sides) == 1:
+                    raise
+                self.not_opened.append((side, error))
+                side.close()
+        if not opened:
+            raise self.not_opened[0][1]
+        self._sides = opened
+        if self._after_open is not None:
+            self._after_open([side.result for side in opened])
+        self._compare_outputs()
+
+    def _compare_outputs(self) -> None:
+        """Hold the outputs of every other side against the first one's.
+
+        The same model must give the same outputs wherever it runs; another model may differ, and then says so.
+        """
+        first, *others = self._sides
+        if not others:
+            return
+        with tempfile.TemporaryDirectory(prefix="ortbench-") as folder:
+            with self._awake(first):
+                if not first.ask("save_outputs", folder=folder)["saved"]:
+                    return
+            for side in others:
+                with self._awake(side):
+                    differs = side.ask("hold_outputs", folder=folder)["differs"]
+                if differs is None:
+                    continue
+                message = f"the outputs of {side.name} are not those of {first.name}: {differs}"
+                if side.result.model["sha256"] != first.result.model["sha256"]:
+                    side.result.warn("outputs-differ", message)
+                elif self._judge is not None:
+                    raise BenchmarkFailed(message)
+                else:
+                    side.reject(message)
+
+    def _measure(self, watch: Watch) -> str | None:
+        for side in self._sides:
+            for mode in side.to_prepare():
+                self._observer.stage(f"preparing {mode} ({side.plan.target.ep})")
+                with self._awake(side):
+                    side.prepare(mode)
+            side.describe_fence()
+        self._keep()
+        lanes = {lane: self._sides[lane.side].estimates_ns(lane.mode) for lane in self._lanes()}
+        if not lanes:
+            return "no mode left to measure"
+        schedule = self._schedule(lanes)
+        with self._captured():
+            watch.look(now=True)
+            self._time_blocks(schedule, set(lanes), watch)
+            watch.look(now=True)
+        for side in self._sides:
+            side.describe_gpus(watch.readings)
+        self._observer.stage("checking outputs")
+        for side in self._sides:
+            with self._awake(side):
+                for mode in side.modes:
+                    side.finish(mode)
+        return "verdict: every contest is decided" if self._all_decided else schedule.stopped
+
+    def _look_closer(self) -> None:
+        """What only a timeline shows, once everything is measured."""
+        traced = [side for side in self._sides if side.timeline is not None]
+        if traced:
+            self._keep()
+        for side in traced:
+            with self._awake(side):
+                side.look_closer(self._observer.stage)
+
+    def _measure_copies(self) -> None:
+        """What only CUPTI shows, last of all that the workers do: it stays in their processes."""
+        for side in self._sides:
+            if side.plan.measure_copies:
+                self._keep()
+                self._observer.stage(f"measuring copies with CUPTI ({side.plan.target.ep})")
+                with self._awake(side):
+                    side.measure_copies()
+
+    @contextmanager
+    def _captured(self) -> Iterator[None]:
+        """What a profiler is to record: the blocks of an ordered session, without loading and warm-up."""
+        sides = [side for side in self._sides if side.plan.loop.in_order]
+        for side in sides:
+            side.capture(True)
+        yield
+        for side in sides:
+            side.capture(False)
+
+    def _time_blocks(self, schedule: Schedule[Lane] | InOrder[Lane], lanes: set[Lane], watch: Watch) -> None:
+        while (block := schedule.next_block()) is not None:
+            self._observer.progress(schedule.progress)
+            side = self._sides[block.lane.side]
+            with self._awake(side):
+                answer = side.block(block.lane.mode, block)
+            if answer is None:
+                for lane in lanes.difference(self._lanes()):
+                    schedule.remove(lane)
+                self._keep()
+                continue
+            schedule.add(block, answer["samples"], answer["spent_ns"])
+            if self._judge is not None:
+                self._judge.add(*block.lane, block.phase, block.round, answer["samples"])
+            watch.look()
+            if time.monotonic() - self._kept_at > _KEEP_EVERY_S:
+                self._keep()
+
+    def _lanes(self) -> list[Lane]:
+        """What can be measured; where there is a judge, the modes that all sides have."""
+        lanes = [Lane(number, mode) for number, side in enumerate(self._sides) for mode in side.modes]
+        if self._judge is None:
+            return lanes
+        return [lane for lane in lanes if all(lane.mode in side.modes for side in self._sides)]
+
+    def _schedule(self, lanes: Estimates[Lane]) -> Schedule[Lane] | InOrder[Lane]:
+        plan = self._sides[0].plan
+        if plan.loop.in_order:
+            return InOrder(lanes, plan.loop.iterations)
+        rule = StopRule(round(plan.loop.duration_s * 1e9), plan.loop.precision, plan.loop.iterations)
+        if self._judge is None:
+            return Schedule(lanes, rule, plan.inputs.seed)
+        return Schedule(lanes, rule, plan.inputs.seed, self._end_decided, _evened)
+
+    def _end_decided(self, schedule: Schedule[Lane]) -> None:
+        assert self._judge is not None
+        decided = self._judge.decided()
+        for mode in decided:
+            for number in range(len(self._sides)):
+                schedule.remove(Lane(number, mode))
+        self._all_decided = {lane.mode for lane in self._lanes()} <= set(decided)
+
+    def _keep(self) -> None:
+        for side in self._sides:
+            side.keep()
+        self._kept_at = time.monotonic()
+
+
+def _evened(lanes: Estimates[Lane]) -> Estimates[Lane]:
+    """The same estimates, and so the same block size, for a mode on all sides: those of the slowest; None if one is.
+
+    A ratio of medians of 10 samples on one side and of 11 on the other would not be even-handed.
+    """
+    slowest: dict[tuple[str, str], float | None] = {}
+    for lane, phases in lanes.items():
+        for phase, ns in phases.items():
+            other = slowest.get((lane.mode, phase), 0.0)
+            slowest[lane.mode, phase] = None if ns is None or other is None else max(ns, other)
+    return {lane: {phase: slowest[lane.mode, phase] for phase in phases} for lane, phases in lanes.items()}

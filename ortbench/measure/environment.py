@@ -1,0 +1,56 @@
+"""What a figure depends on besides the model: machine, drivers, load, source revision."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from ortbench.measure.gpus import nvidia_gpus
+
+
+def environment() -> dict[str, Any]:
+    """The machine and the state it is in; what the worker knows (ONNX Runtime, Python) is added to it."""
+    return {
+        "os": platform.platform(),
+        "machine": platform.machine(),
+        "cpu": {"model": cpu_model(), "cores": os.cpu_count(), "usable_cores": usable_cores()},
+        "gpus": nvidia_gpus(),
+        "load_average": {"start": load_average(), "end": None},
+        "git_commit": git_commit(),
+    }
+
+
+def cpu_model() -> str:
+    """The CPU's name as the system gives it."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def usable_cores() -> int | None:
+    """Cores this process may run on, which in a container can be fewer than there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def load_average() -> list[float] | None:
+    """Load averages over 1, 5 and 15 minutes, or None where the system has none."""
+    try:
+        return [round(value, 2) for value in os.getloadavg()]
+    except (OSError, AttributeError):
+        return None
+
+
+def git_commit() -> str | None:
+    """The commit of the current folder, with ``-dirty`` where tracked files differ from it; None outside a checkout."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return run.stdout.strip() or None

@@ -1,0 +1,81 @@
+"""Folders of runs, gates, sweeps and sessions: how they are called and made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from ortbench.characters import plain_name
+from ortbench.errors import BadInput
+from ortbench.files import write_atomically
+from ortbench.plan import Plan
+from ortbench.sweep_plan import CopyPlan
+
+
+def target_name(plan: Plan | CopyPlan) -> str:
+    """The EP of a plan in a word: its name, or that of its library."""
+    return Path(plan.target.library).stem if plan.target.library and plan.target.ep == "auto" else plan.target.ep
+
+
+def run_name(plans: Sequence[Plan]) -> str:
+    """Model, EPs and time: what the folder of a run is called."""
+    return _stamped(Path(plans[0].model).stem, *(target_name(plan) for plan in plans))
+
+
+def sweep_name(plan: CopyPlan) -> str:
+    """What the folder of a bandwidth sweep is called."""
+    return _stamped("bandwidth", target_name(plan))
+
+
+def _stamped(*parts: str) -> str:
+    return plain_name("-".join([*parts, datetime.now().strftime("%Y%m%d-%H%M%S")]))
+
+
+def gate_name(plan: Plan) -> str:
+    """What the folder of a live gate is called."""
+    return f"gate-{run_name([plan])}"
+
+
+def profile_name(plan: Plan) -> str:
+    """What the folder of a profiled session is called."""
+    return f"profile-{run_name([plan])}"
+
+
+def new_folder(out: Path, name: str) -> Path:
+    """Make a folder of its own for a run.
+
+    Raises:
+        BadInput: it cannot be written. Better now than after the measurement.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        path = _unused(out, name)
+        probe = path / "probe"
+        write_atomically(probe, "")
+        probe.unlink()
+    except (FileExistsError, NotADirectoryError):
+        raise BadInput(f"--out {out}: is not a folder") from None
+    except OSError as error:
+        raise BadInput(f"--out {out}: cannot be written: {error.strerror}") from None
+    return path
+
+
+def discard_if_empty(path: Path) -> None:
+    """Remove the folder of a run that came to nothing."""
+    with suppress(OSError):
+        for inner in path.iterdir():
+            inner.rmdir()
+        path.rmdir()
+
+
+def _unused(out: Path, name: str) -> Path:
+    for number in range(1, 1000):
+        path = out / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise OSError(17, "too many folders of this name")

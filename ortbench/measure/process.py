@@ -1,0 +1,225 @@
+"""The other end of the worker: starts it, asks it, and survives it."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ortbench.errors import BAD_INPUT, BadInput, BenchmarkFailed, Unsupported, one_line
+from ortbench.plan import Plan
+from ortbench.profiler import is_profiled
+from ortbench.sweep_plan import CopyPlan
+
+_LAST_WORDS = 200  # characters of a dead worker's stderr that fit a one-line message
+_FLUSH_S = 30.0  # how long a profiler may take to save what it recorded in a worker
+
+
+class WorkerLost(BenchmarkFailed):
+    """The worker ended, or was ended because it did not answer."""
+
+
+class Client:
+    """A worker process and the requests to it. Use it as a context manager: it never outlives the block.
+
+    Args:
+        timeout_s: the longest wait for one answer.
+        python: the interpreter to run it with.
+
+    Attributes:
+        started_ns: when the process was started, on the clock of `time.perf_counter_ns`.
+    """
+
+    def __init__(self, timeout_s: float, python: Sequence[str] = (sys.executable,)) -> None:
+        self.timeout_s = timeout_s
+        self.started_ns = time.perf_counter_ns()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the client
+        environment = dict(os.environ)
+        # The worker finds this very ortbench, also from a source tree or under another interpreter.
+        root = str(Path(__file__).resolve().parent.parent)
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH")]))
+        self._process = subprocess.Popen(
+            [*python, "-m", "ortbench.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            env=environment,
+            # In a session of its own, Ctrl-C reaches only this process, which then ends the worker in its own time.
+            start_new_session=True,
+        )
+        # A thread reads, because only that can be waited for with a limit on every system.
+        self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as answers:
+            for line in answers:
+                self._answers.put(line)
+        self._answers.put(b"")  # the end
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """The worker's process id."""
+        return self._process.pid
+
+    def pause(self) -> None:
+        """Stop the process until `resume`, so that nothing of it runs beside another worker's blocks.
+
+        The threads of ONNX Runtime's pool go on spinning for some 45 ms after a run. On two cores that doubled the time
+        of the other worker's runs; a stopped process takes nothing.
+        """
+        self._control("suspend")
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        self._control("resume")
+
+    def _control(self, what: str) -> None:
+        import psutil  # needed only where there are several workers
+
+        with contextlib.suppress(psutil.NoSuchProcess):
+            getattr(psutil.Process(self._process.pid), what)()
+
+    def send(self, do: str, **arguments: Any) -> None:
+        """Send a request without waiting for its answer.
+
+        Raises:
+            WorkerLost: it has ended.
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise WorkerLost(self._obituary()) from None
+
+    def ask(self, do: str, **arguments: Any) -> Any:
+        """Send a request and wait for what it gives.
+
+        Raises:
+            WorkerLost: the worker ended or did not answer in time.
+            Unsupported, BadInput, BenchmarkFailed: what the worker says.
+        """
+        self.send(do, **arguments)
+        return self.receive()
+
+    def receive(self) -> Any:
+        """The answer to the request sent last; raises as `ask` does."""
+        answer = json.loads(self._line())
+        if "ok" in answer:
+            return answer["ok"]
+        if "unsupported" in answer:
+            raise Unsupported(answer["unsupported"])
+        raise (BadInput if answer["exit_code"] == BAD_INPUT else BenchmarkFailed)(answer["error"])
+
+    def _line(self) -> bytes:
+        try:
+            line = self._answers.get(timeout=self.timeout_s)
+        except queue.Empty:
+            self._kill()
+            raise WorkerLost(
+                f"the worker gave no answer for {self.timeout_s:g} s and was stopped (--timeout){self._words()}"
+            ) from None
+        if not line:
+            raise WorkerLost(self._obituary())
+        return line
+
+    def _obituary(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=10)
+        self._kill()
+        code = self._process.returncode
+        how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+        return f"the worker {how}{self._words()}"
+
+    def _words(self) -> str:
+        words = self.last_words()
+        return f"; its last words: {words}" if words else ""
+
+    def last_words(self) -> str:
+        """The end of what the worker wrote to its stderr, on one line."""
+        size = self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, size - 4096))
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        return one_line(lines[-1], _LAST_WORDS) if lines else ""
+
+    def _kill(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """End the worker and free what it used."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):  # it died with a request unread
+                self._process.stdin.close()
+        if is_profiled():
+            self.resume()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_FLUSH_S)
+        self._kill()
+        self._reader.join(timeout=5)  # longer only if something the EP started keeps the pipe
+        self._stderr.close()
+
+
+_started_early: list[Client] = []
+
+
+def start_early() -> None:
+    """Start the worker that `open_worker` will be asked for first, before it is known what it is to open.
+
+    It loads ONNX Runtime while this process still reads its command line. One that nobody asked for ends with it.
+    """
+    client = Client(timeout_s=0.0)  # `open_worker` sets the real limit before anything is asked
+    _started_early.append(client)
+    atexit.register(client.close)
+
+
+def worker_for(plan: Plan) -> Client:
+    """A fresh worker."""
+    return Client(plan.timeout_s, (plan.python or sys.executable,))
+
+
+def open_worker(plan: Plan) -> Client:
+    """A fresh worker that has been sent what it is to open."""
+    if plan.python is None and _started_early:
+        client = _started_early.pop()
+        client.timeout_s = plan.timeout_s
+    else:
+        client = worker_for(plan)
+    client.send("open", **plan.worker_request())
+    return client
+
+
+def open_copies(plan: CopyPlan) -> Client:
+    """A fresh worker that has been sent the EP whose copies it is to time."""
+    client = Client(plan.timeout_s)
+    client.send("bandwidth_open", target=asdict(plan.target), seed=plan.seed)
+    return client
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

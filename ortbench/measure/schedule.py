@@ -1,0 +1,247 @@
+"""Which block comes next, how long it is, and when enough is known: pure, without a clock.
+
+Lanes alternate in short blocks, so that what drifts in the machine hits all alike; a lane is a mode of one worker. A
+round holds one block of every lane, and one of each of its phases where they can be timed one by one, in an order
+shuffled from a recorded seed. A phase has blocks of its own because what runs before it would show in it: caches are
+cold after a large copy.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from ortbench.modes import TOTAL
+from ortbench.stats import median_interval
+
+BLOCK_NS = 20_000_000  # short enough to alternate often, long enough that the switch between modes is a small part
+MIN_BLOCK, MAX_BLOCK = 3, 1000
+LEARNING_ROUNDS = 2  # of the shortest blocks where nothing is known beforehand; the first iterations can be far slower
+MIN_ROUNDS = 6  # fewer pairs cannot give a 95 % interval of a ratio
+MAX_SAMPLES = 200_000  # per lane: more says nothing new and makes the result file unwieldy
+
+LaneT = TypeVar("LaneT", bound=Hashable)
+Estimates = Mapping[LaneT, Mapping[str, float | None]]  # ns of one iteration by lane and phase; None where not known
+
+
+@dataclass(frozen=True)
+class Block(Generic[LaneT]):
+    """A request for one block: `drop` iterations of a phase that are not recorded, then `n` that are."""
+
+    round: int
+    lane: LaneT
+    phase: str
+    n: int
+    drop: int
+
+
+@dataclass(frozen=True)
+class StopRule:
+    """When to stop.
+
+    Either `iterations` is given: exactly that many samples of each phase. Or the run ends when the 95 % interval of
+    every lane's median total is within ± `precision` (a share of the median; None never ends it), or when `duration_ns`
+    times the number of lanes has been spent, whichever is first.
+    """
+
+    duration_ns: int
+    precision: float | None
+    iterations: int | None = None
+
+
+def dropped(n: int) -> int:
+    """How many iterations at the start of a block of n are run and not recorded: a tenth, at least one.
+
+    The first iterations after a switch of modes run with the other mode's data in the caches.
+    """
+    return max(1, n // 10)
+
+
+def block_size(sample_ns: float) -> int:
+    """Samples per block of a phase whose iteration takes about `sample_ns`."""
+    return min(MAX_BLOCK, max(MIN_BLOCK, round(BLOCK_NS / max(sample_ns, 1.0))))
+
+
+@dataclass
+class _Record:
+    """The samples of one (lane, phase) so far."""
+
+    samples: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+
+
+class Schedule(Generic[LaneT]):
+    """Hands out blocks and learns from their samples.
+
+    Args:
+        estimates_ns: for each lane the phases to time, with a first guess of one iteration in ns from the warm-up, for
+            example ``{"cpu": {"total": 2e6}}``. Where there was none (None), the first `LEARNING_ROUNDS` are of
+            `MIN_BLOCK` samples and tell.
+        rule: when to stop.
+        seed: of the shuffle.
+        after_round: called when every block of a round has been measured; it may `remove` lanes that need no more.
+        even: makes of estimates those that block sizes follow from, where lanes are to have the same.
+    """
+
+    def __init__(
+        self,
+        estimates_ns: Estimates[LaneT],
+        rule: StopRule,
+        seed: int,
+        after_round: Callable[[Schedule[LaneT]], None] | None = None,
+        even: Callable[[Estimates[LaneT]], Estimates[LaneT]] = lambda estimates: estimates,
+    ) -> None:
+        self._even = even
+        self._estimates = {lane: dict(phases) for lane, phases in estimates_ns.items()}
+        self._learning = {
+            (lane, phase) for lane, phases in estimates_ns.items() for phase, ns in phases.items() if ns is None
+        }
+        self._size = self._sizes()
+        self._rule = rule
+        self._random = random.Random(seed)
+        self._records = {key: _Record() for key in self._size}
+        self._round = 0
+        self._pending: list[tuple[LaneT, str]] = []
+        self._spent_ns = dict.fromkeys(estimates_ns, 0)
+        self._next_look = 0
+        self._after_round = after_round
+        self.stopped: str | None = None
+
+    def _sizes(self) -> dict[tuple[LaneT, str], int]:
+        return {
+            (lane, phase): MIN_BLOCK if ns is None else block_size(ns)
+            for lane, phases in self._even(self._estimates).items()
+            for phase, ns in phases.items()
+        }
+
+    def next_block(self) -> Block[LaneT] | None:
+        """The next block, or None when it is over; then `stopped` says why."""
+        while not self._pending:
+            if self._after_round is not None and self._round:
+                self._after_round(self)
+            if self.stopped is None:
+                self.stopped = self._why_stop()
+            if self.stopped is not None:
+                return None
+            if self._learning and self._round == LEARNING_ROUNDS:
+                self._learning.clear()
+                self._size = self._sizes()
+            self._pending = [key for key in self._records if self._wanted(key) > 0]
+            self._random.shuffle(self._pending)
+            self._round += 1
+        key = self._pending.pop()
+        n = self._wanted(key)
+        return Block(self._round - 1, *key, n, dropped(n))
+
+    def _wanted(self, key: tuple[LaneT, str]) -> int:
+        if self._rule.iterations is None:
+            return self._size[key]
+        return min(self._size[key], self._rule.iterations - len(self._records[key].samples))
+
+    def add(self, block: Block[LaneT], samples: Sequence[int], spent_ns: int) -> None:
+        """What a block gave: the duration of each recorded iteration, and of the whole block, in ns."""
+        record = self._records[block.lane, block.phase]
+        record.samples.extend(samples)
+        record.sizes.append(len(samples))
+        self._spent_ns[block.lane] += spent_ns
+        if (block.lane, block.phase) in self._learning:
+            # Of the whole block: where a call makes several inferences, a sample is but one of them.
+            known, ns = self._estimates[block.lane][block.phase], spent_ns / (block.n + block.drop)
+            self._estimates[block.lane][block.phase] = ns if known is None else min(known, ns)
+
+    def remove(self, lane: LaneT) -> None:
+        """Take a lane out that failed or of which enough is known; the others go on."""
+        self._spent_ns.pop(lane, None)
+        self._estimates.pop(lane, None)
+        self._records = {key: record for key, record in self._records.items() if key[0] != lane}
+        self._pending = [key for key in self._pending if key[0] != lane]
+
+    @property
+    def progress(self) -> float:
+        """The share of the budget that is spent, 0 to 1."""
+        if not self._records:
+            return 1.0
+        if self._rule.iterations is not None:
+            done = min(len(record.samples) for record in self._records.values())
+            return min(1.0, done / self._rule.iterations)
+        return min(1.0, sum(self._spent_ns.values()) / self._budget_ns())
+
+    def _budget_ns(self) -> int:
+        return max(1, self._rule.duration_ns * len(self._spent_ns))
+
+    def _why_stop(self) -> str | None:
+        if not self._records:
+            return "no mode left to measure"
+        if self._rule.iterations is not None:
+            if all(len(record.samples) >= self._rule.iterations for record in self._records.values()):
+                return f"iterations: {self._rule.iterations} per mode"
+            return None
+        if sum(self._spent_ns.values()) >= self._budget_ns():
+            return f"duration: {self._rule.duration_ns / 1e9:g} s per mode"
+        totals = [record for (_, phase), record in self._records.items() if phase == TOTAL]
+        most = max((len(record.samples) for record in totals), default=0)
+        if most >= MAX_SAMPLES:
+            return f"samples: {MAX_SAMPLES} of one mode"
+        # The intervals are looked at again when a tenth more is known: each look sorts all samples.
+        if self._round < max(MIN_ROUNDS, self._next_look):
+            return None
+        self._next_look = math.ceil(self._round * 1.1)
+        precision = self._rule.precision
+        if precision is not None and totals and all(is_precise(it.samples, it.sizes, precision) for it in totals):
+            return f"precision: ±{precision * 100:g} %"
+        return None
+
+
+class InOrder(Generic[LaneT]):
+    """One block of each phase of each lane, lane after lane: what is read as a timeline must not be shuffled.
+
+    Args:
+        estimates_ns: as for `Schedule`, lanes in the order in which they are wanted.
+        iterations: of each phase; None takes as many as fit into `IN_ORDER_NS`, 3 to 20 (3 where no estimate is known).
+    """
+
+    IN_ORDER_NS = 1_000_000_000
+    FEWEST, MOST = 3, 20
+
+    def __init__(self, estimates_ns: Estimates[LaneT], iterations: int | None) -> None:
+        self._blocks = [
+            Block(0, lane, phase, iterations or self._fitting(ns), drop=1)
+            for lane, phases in estimates_ns.items()
+            for phase, ns in sorted(phases.items(), key=lambda it: it[0] == TOTAL)  # the whole after its parts
+        ]
+        self._asked = 0
+        self.stopped = "the end of the session"
+
+    def _fitting(self, sample_ns: float | None) -> int:
+        if sample_ns is None:
+            return self.FEWEST
+        return min(self.MOST, max(self.FEWEST, round(self.IN_ORDER_NS / max(sample_ns, 1.0))))
+
+    def next_block(self) -> Block[LaneT] | None:
+        """The next block, or None when there are no more."""
+        if self._asked == len(self._blocks):
+            return None
+        self._asked += 1
+        return self._blocks[self._asked - 1]
+
+    def add(self, block: Block[LaneT], samples: Sequence[int], spent_ns: int) -> None:
+        """Nothing is learned from samples: the blocks are fixed."""
+
+    def remove(self, lane: LaneT) -> None:
+        """Leave out what is still to come of a lane that failed."""
+        rest = [block for block in self._blocks[self._asked :] if block.lane != lane]
+        self._blocks[self._asked :] = rest
+
+    @property
+    def progress(self) -> float:
+        """The share of the blocks that were asked for, 0 to 1."""
+        return self._asked / max(1, len(self._blocks))
+
+
+def is_precise(samples: Sequence[int], block_sizes: Iterable[int], precision: float) -> bool:
+    """Whether the 95 % interval of the median is within ± `precision` of the median."""
+    low, high = median_interval(samples, list(block_sizes))
+    return high - low <= precision * (high + low)

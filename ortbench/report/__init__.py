@@ -1,0 +1,1 @@
+"""How results read: one model of each report, and its forms."""

@@ -1,0 +1,256 @@
+"""The timeline of a run in the Chrome trace format, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
+
+The format is that of Google's document "Trace Event Format": complete events (``X``) on named threads of named
+processes. Here a process is a side of the run and a thread one of its tracks: stages, modes with their blocks and
+samples, close-ups, and ONNX Runtime's own events from a profiled run.
+
+All times are those of `time.perf_counter_ns`, which is one clock for all processes of a machine (Linux
+``CLOCK_MONOTONIC``, macOS ``mach_absolute_time``, Windows ``QueryPerformanceCounter``). In the trace they are
+microseconds with nanoseconds as decimals, counted from its first event; ``otherData.origin_ns`` is that event's time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Any
+
+from ortbench.modes import DEVICE, DEVICE_PINNED, PIPELINED, TOTAL
+from ortbench.result import Case, Result
+from ortbench.timeline import Span, TimedBlock, Timeline
+
+MAX_SAMPLES = 100_000  # slices of samples in a trace: some 15 MB of text, which viewers still open in seconds
+
+Event = dict[str, Any]
+
+
+def chrome_trace(results: Sequence[Result], timelines: Sequence[Timeline], most: int = MAX_SAMPLES) -> dict[str, Any]:
+    """The trace of a run, to be written as JSON.
+
+    Args:
+        results: of its sides, at least one.
+        timelines: of the same sides.
+        most: slices of samples. Of more samples whole blocks are left out, evenly; the blocks themselves are all there.
+
+    Returns:
+        ``displayTimeUnit``, ``otherData`` (what was run; ``missing``: what the trace lacks, in words) and
+        ``traceEvents``: metadata first, then events by time, an outer one before those inside it.
+    """
+    missing = [words for timeline in timelines for words in timeline.missing]
+    taken = sum(block.n for timeline in timelines for block in timeline.blocks)
+    timelines = [
+        replace(it, blocks=list(_thinned(it.blocks, most / taken))) if taken > most else it for it in timelines
+    ]
+    shown = sum(len(block.starts_ns) for timeline in timelines for block in timeline.blocks)
+    if shown < taken:
+        missing.append(f"of {taken} samples {taken - shown} are left out, whole blocks of them, to keep the file small")
+    origin = min(span.start_ns for timeline in timelines for span in timeline.stages)
+    processes = [
+        _process(number, origin, result, timeline)
+        for number, (result, timeline) in enumerate(zip(results, timelines, strict=True), 1)
+    ]
+    events = [event for process in processes for event in process.events]
+    first = results[0]
+    return {
+        "displayTimeUnit": "ms",  # with "ns" older versions of Perfetto took the times themselves for nanoseconds
+        "otherData": {
+            "tool": f"{first.tool['name']} {first.tool['version']}",
+            "created": first.created,
+            "command": " ".join(first.command),
+            "onnxruntime": first.environment["onnxruntime"],
+            "clock": "time.perf_counter_ns",
+            "origin_ns": origin,
+            "missing": missing,
+        },
+        "traceEvents": [
+            *(event for process in processes for event in process.metadata),
+            *sorted(events, key=lambda event: event["ts"]),
+        ],
+    }
+
+
+def to_json(trace: dict[str, Any]) -> str:
+    """The trace's text, one event a line."""
+    head = {key: value for key, value in trace.items() if key != "traceEvents"}
+    lines = ",\n".join(map(_compact, trace["traceEvents"]))
+    return f'{_compact(head)[:-1]},"traceEvents":[\n{lines}\n]}}\n'
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _thinned(blocks: Sequence[TimedBlock], share: float) -> Iterator[TimedBlock]:
+    """The same blocks, of which only some still have their samples: at any time at most this share of each phase's."""
+    seen: Counter[tuple[str, str]] = Counter()
+    kept: Counter[tuple[str, str]] = Counter()
+    for block in blocks:
+        lane = block.mode, block.phase
+        seen[lane] += block.n
+        if kept[lane] + block.n <= share * seen[lane]:
+            kept[lane] += block.n
+            yield block
+        else:
+            yield replace(block, starts_ns=(), samples_ns=())
+
+
+class _Process:
+    """The events of one side.
+
+    Ids of processes and threads are made up and differ all over the trace: Perfetto takes the thread that has its
+    process's id for the main one.
+    """
+
+    def __init__(self, number: int, name: str, origin: int) -> None:
+        self._pid = self._last_tid = 1000 * number
+        self._origin = origin
+        self.metadata: list[Event] = []
+        self.events: list[Event] = []
+        self._describe(self._pid, "process_name", name=name)
+        self._describe(self._pid, "process_sort_index", sort_index=number)
+
+    def _describe(self, tid: int, what: str, **args: Any) -> None:
+        self.metadata.append({"ph": "M", "name": what, "pid": self._pid, "tid": tid, "ts": 0, "args": args})
+
+    def track(self, name: str) -> int:
+        """A new track, below those that are there; returns its thread id."""
+        self._last_tid += 1
+        self._describe(self._last_tid, "thread_name", name=name)
+        self._describe(self._last_tid, "thread_sort_index", sort_index=self._last_tid)
+        return self._last_tid
+
+    def slice(self, track: int, category: str, span: Span) -> None:
+        """Something on a track."""
+        event = {"ph": "X", "name": span.name, "cat": category, "pid": self._pid, "tid": track}
+        event |= {"ts": self._us(span.start_ns), "dur": span.duration_ns / 1000}
+        self.events.append({**event, "args": span.args} if span.args else event)
+
+    def mark(self, track: int, category: str, name: str, at_ns: int, **args: Any) -> None:
+        """A point in time on a track."""
+        event = {"ph": "i", "s": "t", "name": name, "cat": category, "pid": self._pid, "tid": track}
+        self.events.append({**event, "ts": self._us(at_ns), "args": args})
+
+    def _us(self, at_ns: int) -> float:
+        return (at_ns - self._origin) / 1000
+
+
+def _process(number: int, origin: int, result: Result, timeline: Timeline) -> _Process:
+    """All tracks of a side, in the order in which they are best read."""
+    model = PurePath(result.model["path"]).name
+    process = _Process(number, f"{result.target['ep']} · {model}", origin)
+    stages = process.track("stages")
+    for span in [*timeline.stages, *_measuring(timeline)]:
+        process.slice(stages, "stage", span)
+    for case in result.cases:
+        blocks = [block for block in timeline.blocks if block.mode == case.mode]
+        failures = [failure for failure in timeline.failures if failure.mode == case.mode]
+        if blocks or failures:
+            track = process.track(f"mode {case.mode}")
+            moved = {"upload": case.bytes_in, "download": case.bytes_out, TOTAL: _sum(case)}
+            fences = _fences(case)
+            for block in blocks:
+                _add_block(process, track, block, moved.get(block.phase), fences.get(block.phase))
+            for failure in failures:
+                process.mark(track, "failure", f"{failure.mode} failed", failure.at_ns, reason=failure.reason)
+    for mode, iterations in timeline.close_ups.items():
+        track = process.track(f"close-up {mode}")
+        for index, steps in enumerate(iterations):
+            _add_close_up(process, track, index, steps)
+    _add_profile(process, timeline)
+    return process
+
+
+def _fences(case: Case) -> dict[str, str]:
+    """What ends a sample, by phase; a download waits for the device by itself, and so does what ends with one."""
+    if case.fence is None:
+        return {}
+    if case.mode in (DEVICE, DEVICE_PINNED, PIPELINED):
+        copies = {way: case.fence[way]["kind"] for way in ("upload", "download") if case.fence.get(way)}
+        found = {**copies, "inference": case.fence["kind"]}
+        # A round of a pipeline ends with copies in flight.
+        return found if case.mode == PIPELINED or "download" not in copies else {**found, TOTAL: copies["download"]}
+    return {"inference": case.fence["kind"], TOTAL: case.fence["kind"]}
+
+
+def _sum(case: Case) -> int | None:
+    """Bytes that a call of `total` copies both ways, if known."""
+    if case.bytes_in is None or case.bytes_out is None:
+        return None
+    return (case.bytes_in + case.bytes_out) * case.inferences(TOTAL)
+
+
+def _measuring(timeline: Timeline) -> list[Span]:
+    """From the first block to the last, if there are any."""
+    if not timeline.blocks:
+        return []
+    first, last = timeline.blocks[0], timeline.blocks[-1]
+    return [Span("measuring", first.start_ns, last.start_ns + last.duration_ns - first.start_ns)]
+
+
+def _add_block(process: _Process, track: int, block: TimedBlock, moved: int | None, fence: str | None) -> None:
+    """A block, in it what ran before its first sample, and its samples.
+
+    Args:
+        process, track: where.
+        block: with or without its samples.
+        moved: bytes copied in one iteration, if known.
+        fence: what ends each sample, if anything does besides the work itself.
+    """
+    args: dict[str, Any] = {"round": block.round, "n": block.n, "dropped": block.dropped}
+    if fence is not None:
+        args["fence"] = fence
+    if not block.starts_ns:
+        args["samples"] = "left out"
+    process.slice(track, "block", Span(f"{block.phase} block", block.start_ns, block.duration_ns, args))
+    if block.starts_ns:
+        before = block.starts_ns[0] - block.start_ns
+        process.slice(track, "block", Span("not recorded", block.start_ns, before, {"iterations": block.dropped}))
+    name = f"{block.mode}/{block.phase}"
+    for index, (start, duration) in enumerate(zip(block.starts_ns, block.samples_ns, strict=True), block.first):
+        sample: dict[str, Any] = {"iteration": index} if not moved else {"iteration": index, "bytes": moved}
+        process.slice(track, "sample", Span(name, start, duration, sample))
+
+
+def _add_close_up(process: _Process, track: int, index: int, steps: Sequence[Span]) -> None:
+    """One iteration of a close-up and the steps in it."""
+    start = steps[0].start_ns
+    process.slice(track, "close-up", Span("one inference", start, steps[-1].end_ns - start, {"iteration": index}))
+    for step in steps:
+        process.slice(track, "close-up", step)
+
+
+def _add_profile(process: _Process, timeline: Timeline) -> None:
+    """The profiled runs, and a track for the nodes of every EP on every thread."""
+    if not timeline.profiled_runs:
+        return
+    runs = process.track("profiled runs")
+    for span in timeline.profiled_runs:
+        process.slice(runs, "profile", span)
+    lanes: dict[tuple[str, int], list[Span]] = {}
+    for node in timeline.nodes:
+        lanes.setdefault((node.ep, node.thread), []).append(node.span)
+    threads = Counter(ep for ep, _ in lanes)
+    for (ep, thread), spans in lanes.items():
+        name = f"nodes on {ep.removesuffix('ExecutionProvider')}"
+        track = process.track(name if threads[ep] == 1 else f"{name}, thread {thread}")
+        for span in _nested(spans):
+            process.slice(track, "node", span)
+
+
+def _nested(spans: Sequence[Span]) -> Iterator[Span]:
+    """Events of one thread, each inside the one it began in.
+
+    ONNX Runtime rounds starts and durations down to microseconds, so that a node of a subgraph may seem to end after
+    the node it belongs to, and a node that took nothing to begin with the next one.
+    """
+    outer: list[Span] = []
+    for span in sorted(spans, key=lambda it: (it.start_ns, it.duration_ns > 0, -it.duration_ns)):
+        while outer and outer[-1].end_ns <= span.start_ns:
+            outer.pop()
+        if outer and span.end_ns > outer[-1].end_ns:
+            span = replace(span, duration_ns=outer[-1].end_ns - span.start_ns)
+        outer.append(span)
+        yield span

@@ -1,0 +1,155 @@
+"""What GitHub reads: the JSON of github-action-benchmark, and the summary of a job."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from ortbench.analysis.pairs import timed_phase
+from ortbench.errors import BadInput, one_line
+from ortbench.modes import TOTAL, is_rate
+from ortbench.report.exports.junit import plain_line, samples_text, told_apart
+from ortbench.report.run import SAMPLES_FOR
+from ortbench.report.table import NOTHING
+from ortbench.report.words import device_name
+from ortbench.result import OK, PHASE_NAMES, Case, Result
+from ortbench.stats import Stats
+
+ACTION_UNIT = "ms"
+
+
+_NS_PER_ACTION_UNIT = 1e6
+
+
+# GitHub's runner drops the whole summary of a step that is larger: actions/runner, `CreateStepSummaryCommand`.
+SUMMARY_LIMIT = 1024 * 1024
+
+
+SUMMARY_CUT = "Cut here: GitHub takes at most 1 MiB of summary from a step. The whole report is saved with the result."
+
+
+def action_json(results: Sequence[Result]) -> str:
+    """Every median that was measured, as github-action-benchmark reads it with ``tool: customSmallerIsBetter``.
+
+    A JSON list with one object for each phase of each mode that is ok, ``total`` first: ``name``; ``unit``, always
+    "ms"; ``value``, the median in ms; ``range``, "± x" with x in ms, as far as the farther end of its 95 % interval;
+    ``extra``, lines for the tooltip. Where inference is all there is to a mode, its total stands for both. The list is
+    empty if nothing was measured, which the action takes for an error.
+
+    A name is that of the model's file, the EP, the device, the mode and the phase: no figure, time or version, so it is
+    the same in the next run. The device is part of it because times of two machines are no history of each other. Input
+    shapes are added only where a model and EP have several results here; then a number tells apart what is still alike.
+    """
+    entries = [
+        _entry(label, result, case, phase, stats)
+        for label, result in zip(_labels(results), results, strict=True)
+        for case in result.cases
+        if case.status == OK
+        for phase in (TOTAL, *(name for name in PHASE_NAMES if name != TOTAL))
+        if (stats := case.phases[phase]) is not None and timed_phase(case.mode, phase) == phase
+    ]
+    return json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _entry(label: str, result: Result, case: Case, phase: str, stats: Stats) -> dict[str, str | float]:
+    beyond = max(abs(end - stats.median_ns) for end in stats.ci95_ns)
+    return {
+        "name": f"{label}: {case.mode} {phase}",
+        "unit": ACTION_UNIT,
+        "value": stats.median_ns / _NS_PER_ACTION_UNIT,
+        "range": f"± {_decimal(beyond)}",
+        "extra": _extra(result, case, phase, stats),
+    }
+
+
+def _decimal(ns: int) -> str:
+    """Nanoseconds in ms, to the last digit and without an exponent."""
+    return f"{ns / _NS_PER_ACTION_UNIT:.6f}".rstrip("0").rstrip(".")
+
+
+def _extra(result: Result, case: Case, phase: str, stats: Stats) -> str:
+    known = stats.n >= SAMPLES_FOR["p95"] and not is_rate(case.mode, phase)
+    p95 = f"{_decimal(stats.p95_ns)} {ACTION_UNIT}" if known else NOTHING
+    versions = [
+        f"ortbench {result.tool['version']}",
+        f"ONNX Runtime {result.environment['onnxruntime']}",
+        " ".join(filter(None, (result.target["ep"], result.target.get("ep_version")))),
+    ]
+    lines = [
+        f"median of {samples_text(case, phase, stats)}, p95 {p95}",
+        ", ".join(versions),
+        shlex.join(result.command),
+    ]
+    return "\n".join(plain_line(line) for line in lines if line)
+
+
+def _labels(results: Sequence[Result]) -> list[str]:
+    """For each result: model, EP, device, and what else tells it apart from the others."""
+    paths = [str(result.model["path"]) for result in results]
+    files = [re.split(r"[/\\]", path)[-1] for path in paths]
+    homonyms = Counter(file for _, file in set(zip(paths, files, strict=True)))
+    # model.onnx is what many models are called: then the folder is what tells them apart.
+    models = [path if homonyms[file] > 1 else file for path, file in zip(paths, files, strict=True)]
+    targets = [(model, result.target["ep"]) for model, result in zip(models, results, strict=True)]
+    several = Counter(targets)
+    labels = []
+    for (model, ep), result in zip(targets, results, strict=True):
+        shapes = _shapes(result) if several[model, ep] > 1 else ""
+        # Names stand in code spans of a Markdown table.
+        labels.append(re.sub("[`|]", "_", plain_line(f"{model}{shapes} on {ep} ({device_name(result)})")))
+    return told_apart([("", label) for label in labels])
+
+
+def _shapes(result: Result) -> str:
+    shapes = {tensor["name"]: tensor["shape"] for tensor in result.model["inputs"] if tensor["shape"] is not None}
+    listed = ", ".join(f"{name} {'x'.join(map(str, shape)) or 'scalar'}" for name, shape in shapes.items())
+    return f" ({listed})" if listed else ""
+
+
+def step_summary(markdown: str, environ: Mapping[str, str]) -> bool:
+    """Append a report to the summary of a GitHub Actions step, where there is one.
+
+    A step has `SUMMARY_LIMIT` bytes, of which earlier commands may have used some; what does not fit is left out by whole
+    lines, and a last line says so.
+
+    Args:
+        markdown: the report.
+        environ: environment variables; ``GITHUB_STEP_SUMMARY`` names the file.
+
+    Returns:
+        Whether something was written: False without the variable, or where not even the last line fits.
+
+    Raises:
+        BadInput: the file cannot be written.
+    """
+    path = environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return False
+    text = markdown.encode(errors="replace")
+    if not text.endswith(b"\n"):
+        text += b"\n"
+    try:
+        with open(path, "a+b") as file:  # bytes, because bytes are what is counted
+            size = file.seek(0, os.SEEK_END)
+            if size > 0:
+                file.seek(size - 1)
+                text = text if file.read(1) == b"\n" else b"\n" + text
+            text = _fitting(text, SUMMARY_LIMIT - size)
+            file.write(text)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or one_line(error)
+        raise BadInput(f"GITHUB_STEP_SUMMARY: cannot write {path!r}: {reason}") from None
+    return bool(text)
+
+
+def _fitting(text: bytes, room: int) -> bytes:
+    if len(text) <= room:
+        return text
+    cut = f"\n{SUMMARY_CUT}\n".encode()  # the blank line ends a table
+    if len(cut) > room:
+        return b""
+    return text[: text.rfind(b"\n", 0, room - len(cut)) + 1] + cut

@@ -1,0 +1,191 @@
+"""CI's own formats: JUnit XML, the JSON of github-action-benchmark, and GitHub's job summary. Pure but for the summary.
+
+What those who read them do with them decides much here:
+
+- GitLab shows ``classname`` as the suite, drops a test whose names another one has had, and reads what a failure, error
+  or skip says from the element's content (its documentation, "Unit test reports"); Jenkins also shows ``message``, and
+  takes what stands before the last dot of ``classname`` for a package (junit-plugin, ``CaseResult``).
+- Jenkins' xUnit plugin refuses a file that its ``junit-10.xsd`` does not allow. Its releases differ; all of them take
+  times with at most three decimals and no exponent, and none takes ``skipped`` on the outermost element.
+- github-action-benchmark tells series apart by name alone, compares a value with that of the commit before under the
+  same name, and puts names in code spans of a Markdown table (its ``src/write.ts`` and ``src/extract.ts``).
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ortbench.errors import one_line
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
+from ortbench.modes import TOTAL, is_rate
+from ortbench.result import OK, UNSUPPORTED, Case, Result
+from ortbench.stats import Stats
+from ortbench.units import duration
+
+ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.gate.contests`
+
+
+# Everything but what XML 1.0 calls a character (its production 2); that leaves out lone surrogates too.
+_NOT_IN_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One thing that passed or did not, as CI systems list it.
+
+    Attributes:
+        group: what it belongs to, for people: ``models/tiny.onnx on CPUExecutionProvider``.
+        name: what it is, within the group: ``device``, ``device total median``.
+        verdict: `PASSED`, `FAILED`, `UNCLEAR`, `ERROR` or `SKIPPED`.
+        text: what to say; any characters, any number of lines.
+        seconds: a time to show, s; 0 where there is none.
+    """
+
+    group: str
+    name: str
+    verdict: str
+    text: str
+    seconds: float
+
+
+def outcomes_of_run(result: Result) -> list[Outcome]:
+    """One outcome a mode, in the result's order: measured, unsupported (`SKIPPED`) or failed (`ERROR`).
+
+    The time of a mode that was measured is the median of its whole inferences.
+    """
+    return [_outcome_of_case(_group(result), case) for case in result.cases]
+
+
+def outcomes_of_checks(result: Result, checks: Sequence[Check]) -> list[Outcome]:
+    """One outcome a check of a gate, in their order.
+
+    The time of a check that is named after a figure (``device total median``) is that figure of the result.
+
+    Args:
+        result: what was checked, the candidate.
+        checks: what `ortbench.gate.contests` found.
+    """
+    group = _group(result)
+    return [Outcome(group, check.name, check.verdict, check.text, _seconds(result, check)) for check in checks]
+
+
+def _group(result: Result) -> str:
+    return f"{result.model['path']} on {result.target['ep']}"
+
+
+def _outcome_of_case(group: str, case: Case) -> Outcome:
+    if case.status != OK:
+        verdict = SKIPPED if case.status == UNSUPPORTED else ERROR
+        return Outcome(group, case.mode, verdict, case.reason or "no reason is known", 0.0)
+    stats = case.phases[TOTAL]
+    if stats is None:  # interrupted before its turn; green would say that it works
+        return Outcome(group, case.mode, ERROR, "nothing was measured", 0.0)
+    low, high = map(duration, stats.ci95_ns)
+    text = f"{duration(stats.median_ns)} (95 %: {low} to {high}), median of {samples_text(case, TOTAL, stats)}"
+    return Outcome(group, case.mode, PASSED, text, stats.median_ns / 1e9)
+
+
+def samples_text(case: Case, phase: str, stats: Stats) -> str:
+    """How many samples there are, and what of."""
+    if case.pipeline is not None and is_rate(case.mode, phase):
+        return f"{stats.n} rounds with {case.pipeline['depth']} items in flight, time per item"
+    if is_rate(case.mode, phase):
+        return f"{stats.n} bursts of {case.runs_per_sample} runs, time per run"
+    return f"{stats.n} runs"
+
+
+def _seconds(result: Result, check: Check) -> float:
+    parts = check.name.split(" ")
+    case = result.case(parts[0])
+    if case is None or len(parts) != 3:
+        return 0.0
+    ns: int = getattr(case.phases.get(parts[1]), f"{parts[2]}_ns", 0)
+    return ns / 1e9
+
+
+# JUnit XML
+
+
+def outcomes_of_gate(results: Sequence[Result], checks: Sequence[Check]) -> list[Outcome]:
+    """The candidate's modes, the gate's checks, and what failed of the baseline.
+
+    Args:
+        results: of the candidate and, where there is one, of the baseline.
+        checks: the gate's.
+    """
+    candidate, *baselines = results
+    broken = [outcome for it in baselines for outcome in outcomes_of_run(it) if outcome.verdict == ERROR]
+    named = [replace(outcome, name=f"baseline {outcome.name}") for outcome in broken]
+    return [*outcomes_of_run(candidate), *outcomes_of_checks(candidate, checks), *named]
+
+
+def junit(name: str, outcomes: Sequence[Outcome]) -> str:
+    """Outcomes as a JUnit XML document with one suite, in their order.
+
+    `FAILED` becomes ``<failure>``, `ERROR` and `UNCLEAR` become ``<error>`` (a verdict that is missing must not look
+    green), `SKIPPED` ``<skipped>``; what passed says its text in ``<system-out>``. ``classname`` is the suite's name, a
+    dot and the group, with every other dot replaced, so that the dots of file names make no packages. Names that have
+    occurred before get a number. Characters that XML cannot hold are replaced by U+FFFD. Times are s, to the millisecond.
+
+    Args:
+        name: of the suite.
+        outcomes: any number of them.
+    """
+    from xml.dom import minidom
+
+    from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+    elements = {FAILED: Failure, UNCLEAR: Error, ERROR: Error, SKIPPED: Skipped}
+    suite = TestSuite(plain_line(name))
+    classes = [".".join(plain_line(part).replace(".", "_") for part in (name, outcome.group)) for outcome in outcomes]
+    names = told_apart([(group, plain_line(outcome.name)) for group, outcome in zip(classes, outcomes, strict=True)])
+    cases = []
+    for group, label, outcome in zip(classes, names, outcomes, strict=True):
+        case = TestCase(label, group, round(outcome.seconds, 3))
+        text = _plain(outcome.text).strip() or outcome.verdict
+        if outcome.verdict == PASSED:
+            case.system_out = text
+        else:
+            found = elements[outcome.verdict](one_line(text), outcome.verdict)
+            found.text = text
+            case.result = [found]
+        cases.append(case)
+    suite.add_testcases(cases)
+    report = JUnitXml(plain_line(name))
+    report.add_testsuite(suite)
+    # Not update_statistics(), which would add `skipped`.
+    report.tests, report.failures, report.errors, report.time = suite.tests, suite.failures, suite.errors, suite.time
+    file = io.BytesIO()
+    report.write(file)  # its own pretty=True takes no open file before version 4
+    return minidom.parseString(file.getvalue()).toprettyxml(indent="  ", encoding="utf-8").decode()
+
+
+def _plain(text: str) -> str:
+    return _NOT_IN_XML.sub("\ufffd", text)
+
+
+def plain_line(text: str) -> str:
+    return " ".join(_plain(text).split())
+
+
+def told_apart(labels: Sequence[tuple[str, str]]) -> list[str]:
+    """The second of each pair, with a number where the pair has occurred before."""
+    taken: set[tuple[str, str]] = set()
+    found = []
+    for group, label in labels:
+        name, number = label, 1
+        while (group, name) in taken:
+            number += 1
+            name = f"{label} ({number})"
+        taken.add((group, name))
+        found.append(name)
+    return found
+
+
+# github-action-benchmark
+
+
+# GitHub's job summary

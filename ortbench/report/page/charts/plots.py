@@ -1,0 +1,40 @@
+"""The pictures of a report as SVG, by Matplotlib.
+
+Every picture is drawn in CSS pixels at two widths, for a screen and for a phone, so that its text keeps its size on both.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import matplotlib as mpl
+
+from ortbench.report.page.charts import bandwidth, samples, split, totals
+from ortbench.report.page.charts.sheet import STYLE
+from ortbench.report.page.figures import Bandwidth, Drift, Figure, Split, Spread, Totals
+
+
+def draw(figure: Figure, width: int, salt: str) -> str:
+    """One picture as an `svg` element.
+
+    Args:
+        figure: what it shows.
+        width: `ortbench.report.page.charts.sheet.WIDE` or `ortbench.report.page.charts.sheet.NARROW`, px.
+        salt: sets the picture's ids apart from those of every other one of the page.
+    """
+    with warnings.catch_warnings(), mpl.rc_context():
+        mpl.rcdefaults()  # a user's matplotlibrc is for the user's own figures
+        mpl.rcParams.update({**STYLE, "svg.hashsalt": salt})
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's own typeface may have it
+        match figure:
+            case Split():
+                sheet = split.split(figure, width)
+            case Spread():
+                sheet = samples.spread(figure, width)
+            case Drift():
+                sheet = samples.drift(figure, width)
+            case Bandwidth():
+                sheet = bandwidth.bandwidth(figure, width)
+            case Totals():
+                sheet = totals.totals(figure, width)
+        return sheet.svg()

@@ -1,0 +1,238 @@
+"""What the pictures of a report are drawn on: a sheet in CSS pixels, its colours, typeface, legend and axes.
+
+Matplotlib is the field's own library; its SVG needs no script, so a page opens in mail previews, in the artifact viewers
+of CI systems and under any content security policy, and it prints. Drawn with `Figure`, without pyplot and its state.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure as Canvas
+from matplotlib.font_manager import FontProperties
+from matplotlib.patches import Patch, Rectangle
+from matplotlib.textpath import TextToPath
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from ortbench import units
+from ortbench.report.page.charts.svg import inline
+from ortbench.report.page.figures import COPIES, DOWNLOAD, INFERENCE, PER_RUN, UPLOAD, WHOLE
+from ortbench.report.table import DERIVED
+
+# Colours in light and dark mode, from Okabe and Ito's palette, which the colour-blind can tell apart too; hatching,
+# shape or a label says the same again. The light ones double as placeholders in the SVG, so no two may be the same.
+PALETTE = {
+    "ink": ("#1a1f24", "#e8ebee"),
+    "muted": ("#57606a", "#a0a9b2"),
+    "rule": ("#d8dee4", "#30363d"),
+    "paper": ("#ffffff", "#14181c"),
+    "upload": ("#0072b2", "#56b4e9"),
+    "inference": ("#7a8794", "#7d8a97"),
+    "download": ("#d55e00", "#e69f00"),
+    "copies": ("#a64d8a", "#cc79a7"),
+    "accent": ("#00795f", "#3cc2a0"),
+}
+INK, MUTED, RULE, PAPER, ACCENT = (PALETTE[name][0] for name in ("ink", "muted", "rule", "paper", "accent"))
+COLOURS = {name: PALETTE[name][0] for name in (UPLOAD, INFERENCE, DOWNLOAD, COPIES)}
+COLOURS |= dict.fromkeys((PER_RUN, WHOLE), PALETTE["inference"][0])
+
+WIDE, NARROW = 820, 350  # px
+_TEXT, SMALL = 13.0, 12.0  # px
+_MEASURE = TextToPath()
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",  # text stays text: it can be selected, searched and read aloud
+    "text.parse_math": False,  # a $ in a name is a $
+    "path.simplify": False,
+    "font.size": SMALL,
+    "text.color": INK,
+    "hatch.linewidth": 1.0,
+    "axes.linewidth": 1.0,
+    "axes.edgecolor": RULE,
+    "axes.facecolor": "none",
+    "axes.spines.left": False,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.axisbelow": True,
+    "grid.color": RULE,
+    "grid.linewidth": 1.0,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.major.size": 0.0,
+    "ytick.major.size": 0.0,
+    "xtick.minor.size": 0.0,
+    "ytick.minor.size": 0.0,
+}
+
+
+class Sheet:
+    """A picture in the making. Places are in px from its top left corner."""
+
+    def __init__(self, width: int, height: float) -> None:
+        self.width, self.height = width, height
+        self.canvas = Canvas(figsize=(width / 72, height / 72), dpi=72, facecolor="none")
+        self._tips: dict[str, str] = {}
+        self._page = self.axes(0, 0, width, height)
+        self._page.set(xlim=(0, width), ylim=(height, 0))
+        self._page.set_axis_off()
+        self._page.set_zorder(1)  # names and figures above the lines of other axes
+
+    def axes(self, left: float, top: float, width: float, height: float) -> Axes:
+        """Axes at a place of the sheet."""
+        whole = (self.width, self.height)
+        box = (left / whole[0], 1 - (top + height) / whole[1], width / whole[0], height / whole[1])
+        return self.canvas.add_axes(box, label=f"{left} {top}")
+
+    def text(self, x: float, y: float, text: str, **style: Any) -> None:
+        """A line of text that stands on y."""
+        self._page.text(x, y, text, **{"fontsize": _TEXT, "va": "baseline", **style})
+
+    def add(self, patch: Patch) -> None:
+        """A shape in px."""
+        self._page.add_patch(patch)
+
+    def line(self, x: Sequence[float], y: Sequence[float], **style: Any) -> None:
+        """A line in px, or a mark where it is a point and has a marker."""
+        self._page.plot(x, y, **style)
+
+    def tip(self, artist: Artist, text: str) -> None:
+        """What a pointer over a mark shows."""
+        name = f"tip-{len(self._tips)}"
+        artist.set_gid(name)
+        self._tips[name] = text
+
+    def svg(self) -> str:
+        """The picture."""
+        FigureCanvasSVG(self.canvas)
+        written = io.StringIO()
+        self.canvas.savefig(written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        return inline(written.getvalue(), {light: name for name, (light, _) in PALETTE.items()}, self._tips)
+
+
+def is_narrow(width: int) -> bool:
+    """Whether a picture of this width, px, is for a phone."""
+    return width < (WIDE + NARROW) / 2
+
+
+def text_width(text: str, size: float = _TEXT, weight: str = "normal") -> float:
+    """How wide a text is, px; in Matplotlib's own typeface, which is wider than most."""
+    found: float = _MEASURE.get_text_width_height_descent(text, FontProperties(size=size, weight=weight), False)[0]
+    return found
+
+
+def shortened(text: str, width: float) -> str:
+    """A text that fits a width, its middle left out if need be."""
+    if text_width(text) <= width:
+        return text
+    for kept in range(len(text) - 1, 2, -1):
+        short = f"{text[: (kept + 1) // 2]}…{text[len(text) - kept // 2 :]}"
+        if text_width(short) <= width:
+            return short
+    return "…"
+
+
+# Legends
+
+
+Sample = Callable[[Sheet, float, float], None]  # draws what is explained: from x on, 22 px wide, y is its middle
+
+
+def patch_mark(**style: Any) -> Sample:
+    """A filled rectangle."""
+    return lambda sheet, x, y: sheet.add(Rectangle((x, y - 6), 22, 12, **style))
+
+
+def upright_mark(**style: Any) -> Sample:
+    """A short upright line."""
+    return lambda sheet, x, y: sheet.line([x + 11] * 2, [y - 8, y + 8], **{"color": INK, **style})
+
+
+def level_mark(**style: Any) -> Sample:
+    """A level line."""
+    return lambda sheet, x, y: sheet.line([x, x + 22], [y, y], **{"color": INK, "linewidth": 1, **style})
+
+
+def point_mark(**style: Any) -> Sample:
+    """A single marker."""
+    return lambda sheet, x, y: sheet.line([x + 11], [y], **{"linestyle": "none", **style})
+
+
+class Legend:
+    """What the marks of a picture mean, above it, in as many lines as it takes.
+
+    Args:
+        entries: what each is called, and how it looks.
+        width: of the picture, px.
+
+    Attributes:
+        height: where the next thing may begin, px.
+    """
+
+    def __init__(self, entries: Sequence[tuple[str, Sample]], width: float) -> None:
+        self._placed: list[tuple[float, float, str, Sample]] = []
+        x, y = 0.0, 8.0
+        for name, sample in entries:
+            needed = 28 + text_width(name, SMALL)
+            if x and x + needed > width:
+                x, y = 0.0, y + 20
+            self._placed.append((x, y, name, sample))
+            x += needed + 20
+        self.height = y + 16
+
+    def draw(self, sheet: Sheet) -> None:
+        """Put it on a sheet."""
+        for x, y, name, sample in self._placed:
+            sample(sheet, x, y)
+            sheet.text(x + 28, y + 4, name, color=MUTED, fontsize=SMALL)
+
+
+def kind_name(kind: str, derived: bool) -> str:
+    """What a part of an inference is called in a legend."""
+    name = "copies, both directions" if kind == COPIES else kind
+    return f"{DERIVED} {name} (derived)" if derived else name
+
+
+# Axes
+
+
+_LOG_FROM = 20  # from which ratio of the longest to the shortest time on a logarithmic scale is used
+
+
+def time_axis(axes: Axes, longest: float, narrow: bool) -> None:
+    """Ticks along the bottom in the unit that suits, with lines through the picture, and no other axis."""
+    axes.xaxis.set_major_locator(MaxNLocator(4 if narrow else 7, steps=[1, 2, 2.5, 5, 10]))
+    axes.xaxis.set_major_formatter(times_to(longest))
+    axes.xaxis.grid(True)
+    axes.yaxis.set_major_locator(NullLocator())
+
+
+def times_to(longest: float, ns_each: float = 1.0) -> FuncFormatter:
+    """Ticks in the unit that suits the longest time, ns; values are in units of `ns_each` ns."""
+    unit, scale = units.time_unit(longest)
+    return FuncFormatter(lambda value, _: f"{value * ns_each / scale:g} {unit}" if value else "0")
+
+
+def duration_axis(axes: Axes, low: float, high: float, narrow: bool) -> None:
+    """From the shortest to the longest, logarithmic where that is far."""
+    if high > _LOG_FROM * low > 0:
+        axes.set_xscale("log")
+        axes.set_xlim(low / 1.1, high * 1.1)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if narrow or high > 500 * low else (1.0, 2.0, 5.0)))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda ns, _: plain(units.duration(ns))))
+        axes.xaxis.grid(True)
+        axes.yaxis.set_major_locator(NullLocator())
+        return
+    room = max(high - low, high / 50, 1) / 40
+    axes.set_xlim(low - room, high + room)
+    time_axis(axes, high, narrow)
+
+
+def plain(text: str) -> str:
+    """A figure with its unit, without noughts that say nothing: 10 ms for 10.0 ms."""
+    number, unit = text.split(" ")
+    return f"{float(number):g} {unit}" if number[0].isdigit() else text

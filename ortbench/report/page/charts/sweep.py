@@ -1,0 +1,103 @@
+"""The picture of a bandwidth sweep, as an SVG file of its own, by Matplotlib.
+
+Text stays text, and every colour of the palette has a second value for dark mode. Drawn with `Figure`, without pyplot and
+its state.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from ortbench import units
+from ortbench.analysis.sweep import DIRECTIONS, DOWNLOAD, MEMORIES, ORDINARY, TITLES, UPLOAD, Sweep
+from ortbench.report.page.charts.sheet import INK, MUTED, PALETTE, PAPER, RULE, plain
+from ortbench.report.words import ep_line
+
+_MARKERS = {UPLOAD: "^", DOWNLOAD: "v"}
+# Its font cache and configuration folder are no business of a benchmark's user.
+logging.getLogger("matplotlib").setLevel(logging.ERROR)
+
+
+_SWEEP_SIZE = (820, 440)  # px
+_SWEEP_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",  # text stays text: it can be selected, searched and read aloud
+    "svg.hashsalt": "ortbench",  # the same sweep gives the same bytes
+    "text.parse_math": False,
+    "font.family": "sans-serif",
+    "font.size": 12.0,
+    "text.color": INK,
+    "axes.facecolor": "none",
+    "axes.labelcolor": MUTED,
+    "axes.edgecolor": RULE,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "grid.color": RULE,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+}
+
+
+def sweep_svg(sweep: Sweep) -> str:
+    """A sweep as an SVG file: rate against size on logarithmic scales, a line a direction and kind of host memory.
+
+    Args:
+        sweep: with at least one measured point.
+    """
+    with mpl.rc_context():
+        mpl.rcdefaults()  # a user's matplotlibrc is for the user's own figures
+        mpl.rcParams.update(_SWEEP_STYLE)
+        size = (_SWEEP_SIZE[0] / 72, _SWEEP_SIZE[1] / 72)
+        canvas = Canvas(figsize=size, dpi=72, facecolor=PAPER, layout="constrained")
+        axes = canvas.add_subplot()
+        axes.set_title(f"Copies of {ep_line(sweep)}", loc="left", fontsize=13)
+        axes.set(xscale="log", yscale="log", xlabel="bytes of one copy", ylabel="median rate")
+        _rates(axes, sweep)
+        axes.legend(frameon=False, loc="lower right")
+        FigureCanvasSVG(canvas)
+        written = io.StringIO()
+        canvas.savefig(written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+        return _themed(written.getvalue())
+
+
+def _rates(axes: Axes, sweep: Sweep) -> None:
+    for memory in MEMORIES:
+        for direction in DIRECTIONS:
+            points = sweep.measured(direction, memory)
+            colour = PALETTE[direction][0]
+            if points:
+                axes.plot(
+                    [point.bytes for point in points],
+                    [point.gbps * 1e9 for point in points],
+                    linestyle="-" if memory == ORDINARY else "--",
+                    marker=_MARKERS[direction],
+                    color=colour,
+                    markerfacecolor=colour if memory == ORDINARY else PAPER,
+                    label=f"{direction}, {TITLES[memory]}",
+                )
+    sizes = sorted({point.bytes for point in sweep.measured()})
+    axes.set_xticks(sizes, [plain(units.size(size)) for size in sizes])
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda rate, _: f"{plain(units.size(rate))}/s"))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(NullLocator())
+    axes.grid(True)
+
+
+def _themed(svg: str) -> str:
+    """The picture with a second set of colours for dark mode; a style sheet outweighs Matplotlib's own styles."""
+    rules = "".join(
+        f'[style*="{paint}: {light}"]{{{paint}:{dark}!important}}'
+        for light, dark in PALETTE.values()
+        for paint in ("fill", "stroke")
+    )
+    head, defs, rest = svg.partition("<defs>")
+    head = head.replace('pt"', '"')  # px, as text on a screen has it
+    return f"{head}<style>@media (prefers-color-scheme: dark){{{rules}}}</style>\n {defs}{rest}"

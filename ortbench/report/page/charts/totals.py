@@ -1,0 +1,71 @@
+"""The picture of several results: the median of every mode of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ortbench import units
+from ortbench.modes import CPU, CPU_PINNED, DEVICE, DEVICE_PINNED, HOST_ACCESSIBLE, RESIDENT
+from ortbench.report.page.charts.sheet import (
+    ACCENT,
+    COLOURS,
+    INK,
+    MUTED,
+    PAPER,
+    RULE,
+    Legend,
+    Sheet,
+    duration_axis,
+    is_narrow,
+    point_mark,
+    shortened,
+    text_width,
+)
+from ortbench.report.page.figures import DOWNLOAD, UPLOAD, Totals
+
+_SHAPES = {
+    CPU: ("o", INK),
+    DEVICE: ("s", COLOURS[UPLOAD]),
+    RESIDENT: ("^", ACCENT),
+    HOST_ACCESSIBLE: ("D", COLOURS[DOWNLOAD]),
+    CPU_PINNED: ("v", INK),
+    DEVICE_PINNED: ("P", COLOURS[UPLOAD]),
+}
+_LANE = 11  # px, so that modes which take equally long do not hide each other
+
+
+def totals(figure: Totals, width: int) -> Sheet:
+    """A row for each result with a mark for each mode."""
+    narrow = is_narrow(width)
+    modes = list(dict.fromkeys(mode for _, found in figure.rows for mode, _ in found))
+    legend = Legend([(mode, point_mark(**_shape(mode))) for mode in modes], width)
+    top, row = legend.height, _LANE * len(modes) + (38 if narrow else 18)
+    room = width - 10 if narrow else width * 0.32
+    names = [shortened(" ".join(name.split()), room) for name, _ in figure.rows]
+    left = 8 if narrow else max(map(text_width, names)) + 20
+    height = row * len(names)
+    sheet = Sheet(width, top + height + 26)
+    legend.draw(sheet)
+    axes = sheet.axes(left, top, width - left - 22, height)
+    axes.set(ylim=(height, 0))
+    medians = [max(stats.median_ns, 1) for _, found in figure.rows for _, stats in found]
+    duration_axis(axes, min(medians), max(medians), narrow)
+    if axes.get_xscale() == "linear":
+        axes.set_xlim(left=0)
+    for number, (name, (_, found)) in enumerate(zip(names, figure.rows, strict=True)):
+        first = row * number + (32 if narrow else 14)
+        if narrow:
+            sheet.text(1, top + first - 14, name)
+        else:
+            sheet.text(left - 20, top + row * (number + 0.5) + 5, name, ha="right")
+        axes.axhline(row * (number + 1), color=RULE, linewidth=1)
+        for mode, stats in found:
+            y = first + _LANE * modes.index(mode)
+            (point,) = axes.plot(max(stats.median_ns, 1), y, linestyle="none", **_shape(mode))
+            sheet.tip(point, f"{mode}: {units.duration(stats.median_ns)}")
+    return sheet
+
+
+def _shape(mode: str) -> dict[str, Any]:
+    marker, colour = _SHAPES.get(mode, ("o", MUTED))
+    return {"marker": marker, "color": colour, "markeredgecolor": PAPER, "markersize": 10, "clip_on": False}

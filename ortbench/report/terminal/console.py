@@ -1,0 +1,165 @@
+"""The terminal's width, colours and characters. Everything that commands print for people goes through a `Screen`.
+
+On a terminal lines are as long as it is wide, or as ``COLUMNS`` says; into a pipe or a file they are as long as they
+come, unless ``COLUMNS`` is set. Colour and emphasis are for terminals, and for none with ``NO_COLOR`` or ``TERM=dumb``;
+``FORCE_COLOR`` gives them to a pipe too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import IO
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.console import Console, RenderableType
+from rich.text import Text
+from rich.theme import Theme
+
+from ortbench import characters
+
+_ENDLESS = 10_000  # columns: a pipe or a file has no edge to wrap at
+_NARROWEST = 20
+_BREAK = re.compile(r"(?<!\d) | (?!(?:%|[nµum]?s|[kMG]?B)(?:\W|$))")  # a space, but not between a number and its unit
+# Of the eight standard colours those that stand out on black and on white. Nothing is said by colour alone.
+_THEME = Theme(
+    {
+        "good": "green",
+        "bad": "red",
+        "unclear": "magenta",
+        "copy": "magenta",
+        "inference": "green",
+        "heading": "bold",
+        "bar.complete": "green",
+        "bar.finished": "green",
+        "bar.back": "bright_black",
+        "progress.elapsed": "none",
+        "progress.percentage": "none",
+    }
+)
+
+
+class _Console(Console):
+    """Rich's console, which would end the program when the reader of a pipe has gone."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        characters.forget_reader()
+
+
+def console(stream: IO[str], width: int | None = None) -> Console:
+    """Rich's console for a stream, in our colours."""
+    plain = os.environ.get("NO_COLOR", "") != ""
+    return _Console(
+        file=stream,
+        width=width,
+        color_system=None if plain else "auto",
+        no_color=plain,
+        theme=_THEME,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+
+
+class Screen:
+    """Standard output.
+
+    Attributes:
+        width: the longest line, in cells.
+        endless: whether it has no edge.
+    """
+
+    def __init__(self) -> None:
+        fallback = 80 if sys.stdout.isatty() else _ENDLESS
+        self.width = max(_NARROWEST, shutil.get_terminal_size((fallback, 24)).columns)
+        self.endless = self.width >= _ENDLESS
+        self._console = console(sys.stdout, self.width)
+
+    def text(
+        self,
+        text: str,
+        style: str = "",
+        label: str = "",
+        label_style: str = "",
+        signs: Mapping[str, str] | None = None,
+    ) -> None:
+        """Print a paragraph, with a hanging indent where it is longer than a line.
+
+        Args:
+            text: of the paragraph.
+            style: of the text.
+            label: before it, with the space between the two; the other lines are indented by as much.
+            label_style: of the label.
+            signs: styles of signs in the text that stand by themselves.
+        """
+        label, text = shown(label), shown(text)
+        indent = cell_len(label)
+        if indent > self.width // 2:  # no room beside it
+            self.text(label.rstrip(), label_style)
+            label, indent = "  ", 2
+        for number, line in enumerate(wrapped(text, self.width - indent)):
+            whole = Text.assemble((" " * indent if number else label, label_style), (line, style))
+            for sign, its_style in (signs or {}).items():
+                whole.highlight_regex(rf"(?<!\S){re.escape(shown(sign))}(?!\S)", its_style)
+            self._line(whole)
+
+    def blank(self) -> None:
+        """Print an empty line."""
+        self._line(Text())
+
+    def show(self, rendered: RenderableType) -> None:
+        """Print what Rich can render, without the spaces that it puts at the end of lines."""
+        for segments in self._console.render_lines(rendered, pad=False):
+            self._line(Text.assemble(*((segment.text, segment.style or "") for segment in segments)))
+
+    def _line(self, line: Text) -> None:
+        line.rstrip()
+        self._console.print(line, soft_wrap=True)
+
+
+def shown(text: str) -> str:
+    """A text as standard output will show it, so that it can be laid out as it will look."""
+    return characters.shown(text, sys.stdout)
+
+
+def padded(text: str, width: int) -> str:
+    """A text with spaces after it, where it has fewer than `width` cells."""
+    return set_cell_size(text, max(width, cell_len(text)))
+
+
+def shortened(text: str, width: int) -> str:
+    """A text of at most `width` cells: of one that is longer, beginning and end."""
+    if cell_len(text) <= width:
+        return text
+    gap = "..."
+    half = max(0, width - len(gap)) // 2
+    ends = [chop_cells(part, half)[:1] if half else [] for part in (text, text[::-1])]
+    return "".join(ends[0]) + gap + "".join(ends[1])[::-1]
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """A text in lines of at most `width` cells.
+
+    Lines end at spaces, but not between a number and its unit; a word that is longer than a line goes on in the next
+    one, if possible after a ``/``, ``-``, ``_`` or ``.`` of it.
+    """
+    lines = [""]
+    for word in _BREAK.split(text):
+        space = " " if lines[-1] else ""
+        for piece in [word] if cell_len(word) <= width else _pieces(word, width):
+            if cell_len(lines[-1] + space + piece) <= width:
+                lines[-1] += space + piece
+            else:
+                lines.append(piece)
+            space = ""
+    return lines
+
+
+def _pieces(word: str, width: int) -> list[str]:
+    """Where a long word may be broken: pieces of at most `width` cells."""
+    pieces = re.findall(r"[^/\\_.-]*[/\\_.-]+|[^/\\_.-]+", word)
+    return [part for piece in pieces for part in chop_cells(piece, width)]

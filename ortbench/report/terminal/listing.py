@@ -1,0 +1,108 @@
+"""The lists that `ortbench devices` and `ortbench inspect` print."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ortbench import units
+from ortbench.analysis import node_advice
+from ortbench.report import nodes as report_nodes
+from ortbench.report.terminal.console import Screen, padded
+from ortbench.report.terminal.grid import longest_name, print_section
+
+_WIDEST = 24  # of what is flush in a list; longer ones are not waited for
+
+
+def print_devices(found: dict[str, Any]) -> None:
+    """Print what `ortbench.worker.looks.devices.list_devices` found, an EP a paragraph."""
+    screen = Screen()
+    runtime = found["runtime"]
+    screen.text(f"ONNX Runtime {runtime['onnxruntime']}, Python {runtime['python']}")
+    for ep in found["eps"]:
+        screen.blank()
+        package = f" from {ep['package']}" if ep["package"] else ""
+        screen.text(f"{ep['name']} {ep['version'] or ''}{package}".rstrip(), style="heading")
+        if ep["library"]:
+            screen.text(ep["library"], label="  library  ")
+        if ep["problem"]:
+            screen.text(ep["problem"], label="  does not load: ", label_style="bad")
+        elif not ep["devices"]:
+            screen.text("finds no device it can use on this machine", label="  ", style="unclear")
+        for index, device in enumerate(ep["devices"]):
+            _print_device(screen, index, device)
+
+
+def _print_device(screen: Screen, index: int, device: dict[str, Any]) -> None:
+    hardware, memory, streams = device["hardware"], device["memory"], device["streams"]
+    vendor = hardware["vendor"] or "vendor"
+    ids = f"{vendor} 0x{hardware['vendor_id']:04x}, device 0x{hardware['device_id']:04x}"
+    details = "".join(f", {key}={value}" for key, value in hardware["metadata"].items())
+    screen.text(f"{hardware['type']} {ids}{details}", label=f"  device {index}  ")
+    default, shared = memory["default"] or "no DEFAULT", memory["host_accessible"] or "no HOST_ACCESSIBLE"
+    screen.text(default if memory["kind"] == "host" else f"{default}; {shared}", label="    memory   ")
+    screen.text("yes" if streams["offered"] else f"no: {streams['why']}", label="    streams  ")
+    can = [mode for mode, why in device["modes"].items() if why is None]
+    reasons = dict.fromkeys(why for why in device["modes"].values() if why is not None)
+    cannot = [f"{', '.join(mode for mode, why in device['modes'].items() if why == one)}: {one}" for one in reasons]
+    screen.text(", ".join(can) + (f" (not {'; '.join(cannot)})" if cannot else ""), label="    modes    ")
+
+
+def print_model(found: dict[str, Any]) -> None:
+    """Print what `ortbench.worker.looks.model.inspect_model` found."""
+    screen = Screen()
+    screen.text(found["path"], style="heading")
+    tensors = [*found["inputs"], *found["outputs"]]
+    widths = [min(_WIDEST, max((len(tensor[key]) for tensor in tensors), default=0)) for key in ("name", "type")]
+    for kind in ("inputs", "outputs"):
+        for number, tensor in enumerate(found[kind]):
+            screen.text(_tensor(tensor, *widths), label=f"  {kind[:-1] if number == 0 else '':8}")
+    sizes = ["unknown" if size is None else units.size(size) for size in (found["bytes_in"], found["bytes_out"])]
+    screen.text(f"{sizes[0]} in, {sizes[1]} out per inference", label="  bytes   ")
+    if found["not_run"] is not None:
+        why = f"not possible, so what only a run tells is not known: {found['not_run']}"
+        screen.text(why, label="  run     ", style="unclear")
+    if found["guessed_dims"]:
+        guessed = ", ".join(found["guessed_dims"])
+        screen.text(f"with {guessed} set to 1 (--dim, --shape)", label=" " * 10, style="unclear")
+    if found["operators"] is not None:
+        count = sum(found["operators"].values())
+        screen.text(f"{count}: {_counted(found['operators'])}", label="  nodes   ")
+        opsets = ", ".join(f"{domain} {version}" for domain, version in found["opsets"].items())
+        screen.text(opsets, label="  opset   ")
+        screen.text(units.size(found["parameters_bytes"]), label="  weights ")
+    if "placement" in found:
+        _print_placement(screen, found)
+
+
+def _print_placement(screen: Screen, found: dict[str, Any]) -> None:
+    where = found["placement"]
+    screen.blank()
+    screen.text(f"on {found['ep']}, after graph optimisation", style="heading")
+    if where["nodes"] is None:
+        screen.text("placement is not known: this ONNX Runtime or model format does not report it", label="  ")
+        return
+    for name, count in where["nodes"].items():
+        screen.text(f"node(s) on {name}", label=f"  {count:5} ")
+    if where["cpu_operators"]:
+        screen.text(_counted(where["cpu_operators"]), label="        on the CPU: ", label_style="unclear")
+    memcpy = where["memcpy_nodes"]
+    screen.text("Memcpy node(s) between them", label=f"  {'?' if memcpy is None else memcpy:>5} ")
+    for section in report_nodes.outline(found["copies"], longest_name(screen)):
+        print_section(screen, section)
+    for sentence in node_advice.outlook(found["copies"]):
+        screen.blank()
+        screen.text(sentence)
+
+
+def _tensor(tensor: dict[str, Any], name_width: int, type_width: int) -> str:
+    dims = ["?" if dim is None else str(dim) for dim in tensor["model_shape"]]
+    fixed = all(dim.isdigit() for dim in dims)
+    model = ("x".join(dims) if fixed else f"[{', '.join(dims)}]") or "scalar"
+    shape = None if tensor["shape"] is None else "x".join(map(str, tensor["shape"])) or "scalar"
+    with_sizes = f" as {shape}" if shape is not None and shape != model else ""
+    size = f", {units.size(tensor['bytes'])}" if tensor["bytes"] is not None else ""
+    return f"{padded(tensor['name'], name_width)}  {padded(tensor['type'], type_width)}  {model}{with_sizes}{size}"
+
+
+def _counted(operators: dict[str, int]) -> str:
+    return ", ".join(name if count == 1 else f"{name} ({count})" for name, count in operators.items())

@@ -1,0 +1,62 @@
+"""What every report says in the same words: what ran where, on which device, with which fence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ortbench import units
+from ortbench.result import Result
+
+if TYPE_CHECKING:
+    from ortbench.analysis.sweep import Sweep
+
+
+def heading(result: Result) -> list[str]:
+    """The lines above the table: model, EP, device, versions, fence."""
+    target = result.target
+    shapes = ", ".join(f"{tensor['name']} {_shape(tensor)}" for tensor in result.model["inputs"])
+    lines = [f"{result.model['path']} ({shapes})", ep_line(result)]
+    if target["fence"] is not None:
+        cost = f", {units.duration(target['fence']['cost_ns'])} of every run" if target["fence"]["cost_ns"] else ""
+        lines.append(f"fence: {_FENCES.get(target['fence']['kind'], target['fence']['kind'])}{cost}")
+    lines[-1] += f"; memory: {memory_name(target['memory'])}"
+    if result.stopped is not None:
+        lines[-1] += f"; stopped by {result.stopped}"
+    return lines
+
+
+def _shape(tensor: dict[str, Any]) -> str:
+    if tensor["shape"] is None:
+        return str(tensor["type"])
+    return "x".join(map(str, tensor["shape"])) or "scalar"
+
+
+_FENCES = {"run": "the run itself waits", "readback": "reading a value back"}
+
+
+def ep_line(result: Result | Sweep) -> str:
+    """EP, device and versions."""
+    ep = f"{result.target['ep']} {result.target['ep_version'] or ''}".strip()
+    chosen = f" (chosen by {result.target['policy']})" if result.target.get("policy") else ""
+    return f"{ep} on {device_name(result)}{chosen}, ONNX Runtime {result.environment['onnxruntime']}"
+
+
+def memory_name(memory: dict[str, Any]) -> str:
+    """An EP's memory in a few words."""
+    kinds = {"ep-device": "EP device ", "named-device": "device by name ", "host": "", "none": "no device memory"}
+    shared = f" and {memory['host_accessible']}" if memory["host_accessible"] else ""
+    return f"{kinds.get(memory['kind'], '')}{memory['default'] or ''}{shared}"
+
+
+def device_name(result: Result | Sweep) -> str:
+    """The device in a few words."""
+    device = result.target["device"]
+    if device["type"] == "CPU":
+        return str(result.environment["cpu"]["model"])
+    gpus = [gpu["name"] for gpu in result.environment["gpus"] if "name" in gpu]
+    if device.get("vendor_id") == 0x10DE and len(gpus) == 1:
+        return f"{device['type']} {gpus[0]}"
+    if "vendor_id" not in device:
+        return f"{device['type']} {device['name']}:{device['index']}"
+    vendor = f"{device['vendor']} " if device["vendor"] else ""
+    return f"{device['type']} {vendor}{device['vendor_id']:04x}:{device['device_id']:04x}"

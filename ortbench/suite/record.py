@@ -1,0 +1,102 @@
+"""What a suite came to: a record for each case, the summary's table, Markdown and CSV, and the exit code. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from ortbench.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
+from ortbench.modes import CPU, TOTAL, is_rate
+from ortbench.result import Result
+from ortbench.units import duration, ratio
+
+SKIPPED, MISSING = "skipped", "missing"
+BROKEN, INCOMPARABLE = "benchmark failed", "not comparable"
+CONCLUDED = (PASSED, FAILED, UNCLEAR)  # the benchmark did what it was asked to, and the gate has spoken
+# From the worst to the best: what a whole suite ends with if one of its cases does.
+_BY_WEIGHT = (BENCHMARK_FAILED, REGRESSION, NOT_COMPARABLE, CANNOT_TELL, DONE)
+
+
+@dataclass(frozen=True)
+class Record:
+    """What became of one case; `case.json` holds it.
+
+    Attributes:
+        id: of the case.
+        model, ep, shape: its parts, as the suite calls them.
+        fingerprint: of everything that its figures depend on; empty where nothing was run.
+        outcome: ``passed``, ``failed``, ``cannot tell``, ``not comparable``, ``benchmark failed``, ``skipped`` or
+            ``missing``.
+        exit_code: what `ortbench gate` ends with in such a case.
+        reason: why it did not pass, or None.
+        seconds: it took.
+        checks: of its gate, see `ortbench.gate.limits.Check`.
+        cpu_ns: median of mode `cpu`, ns, or None.
+        fastest: mode with the shortest median, or None.
+        fastest_ns: that median, ns, or None.
+        vs_cpu: how many times as fast as `cpu` it is, or None.
+    """
+
+    id: str
+    model: str
+    ep: str
+    shape: str
+    fingerprint: str
+    outcome: str
+    exit_code: int = DONE
+    reason: str | None = None
+    seconds: float = 0.0
+    checks: list[dict[str, Any]] = field(default_factory=list)
+    cpu_ns: int | None = None
+    fastest: str | None = None
+    fastest_ns: int | None = None
+    vs_cpu: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+    def gate_checks(self) -> list[Check]:
+        """The checks of its gate."""
+        return [Check(**check) for check in self.checks]
+
+    def line(self, was_done: bool) -> str:
+        """The case in a line, as it is told when it ends or turns out to be done."""
+        parts = [self.outcome]
+        if self.fastest is not None:
+            speed = "" if self.vs_cpu is None or self.fastest == CPU else f" {ratio(self.vs_cpu)}× cpu"
+            parts.append(f"{self.fastest}{speed}")
+        if was_done or self.seconds:
+            parts.append("done before" if was_done else duration(self.seconds * 1e9))
+        return f"{self.id}: {', '.join(parts)}" + (f": {self.reason}" if self.reason else "")
+
+
+def record_from(data: dict[str, Any]) -> Record:
+    """The inverse of `Record.to_dict`; keys that are not known are ignored.
+
+    Raises:
+        TypeError, ValueError: one that is needed is missing, or is not as it should be.
+    """
+    record = Record(**{item.name: data[item.name] for item in fields(Record) if item.name in data})
+    if record.exit_code not in _BY_WEIGHT:
+        raise ValueError(f"exit code {record.exit_code}")
+    return record
+
+
+def figures(result: Result) -> dict[str, Any]:
+    """The figures of a `Record`, by its attributes' names."""
+    timed = [case for case in result.cases if result.case(case.mode) and not is_rate(case.mode, TOTAL)]
+    medians = {case.mode: median for case in timed if (median := case.median(TOTAL))}
+    if not medians:
+        return {}
+    fastest = min(medians, key=lambda mode: medians[mode])
+    found = result.case(fastest)
+    vs_cpu = found.vs_cpu["ratio"] if found is not None and found.vs_cpu else None
+    return {"cpu_ns": medians.get(CPU), "fastest": fastest, "fastest_ns": medians[fastest], "vs_cpu": vs_cpu}
+
+
+def exit_code(records: Sequence[Record]) -> int:
+    """The worst of the cases: failed before regression before not comparable before cannot tell before done."""
+    return min((record.exit_code for record in records), key=_BY_WEIGHT.index, default=DONE)

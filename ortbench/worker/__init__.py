@@ -1,0 +1,1 @@
+"""The process that owns a session: the only code that imports onnxruntime."""

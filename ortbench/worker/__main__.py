@@ -1,0 +1,49 @@
+"""The worker's process: answers requests, a line of JSON each, until there are no more. Started as ``python -m ortbench.worker``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import suppress
+from typing import IO
+
+from ortbench.profiler import is_profiled
+from ortbench.worker.worker import Worker
+
+
+def serve(requests: IO[str], answers: IO[str]) -> None:
+    """Answer requests until there are no more."""
+    worker = Worker()
+    for line in requests:
+        answers.write(json.dumps(worker.answer(json.loads(line))) + "\n")
+        answers.flush()
+
+
+def _end_with_parent() -> None:
+    """Have Linux kill this process when `ortbench` dies: a paused worker would not notice that its input ended."""
+    if sys.platform == "linux":
+        import ctypes
+        import signal
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
+
+
+def main() -> None:
+    """The process: keeps the answers' channel to itself."""
+    _end_with_parent()
+    channel = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    with os.fdopen(channel, "w", encoding="utf-8") as answers:
+        with suppress(Exception):  # it is said when it is asked for; loading it need not wait for the first request
+            from ortbench.worker.modes import bound  # noqa: F401
+        serve(sys.stdin, answers)
+        answers.flush()
+        # Some EPs abort while they unload, so only what needs an orderly exit gets one: a profiler takes its data then.
+        if not is_profiled():
+            os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What a worker finds out besides figures: devices, models, nodes, copies."""

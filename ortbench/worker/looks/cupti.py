@@ -1,0 +1,137 @@
+"""The pass behind `ortbench run --measure-copies`: NVIDIA's CUPTI records what the GPU does in some runs.
+
+By the package ``cupti-python`` (13.4), whose module ``cupti.cupti`` has the C API's functions under other names. Never
+run on a GPU: what is known of the API is its documentation, its samples, and what it does without a driver.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ortbench.analysis.gpu_activity import DOWNLOAD, GAP_NS, KERNEL, UPLOAD, Activity, Moment, measured
+from ortbench.errors import BenchmarkFailed, OrtbenchError, one_line
+from ortbench.modes import TOTAL
+from ortbench.worker.modes.bound import Mode
+
+_BUFFER_BYTES = 8 << 20  # as in NVIDIA's samples; more are asked for as they fill
+_FORCED = 1  # CUPTI_ACTIVITY_FLAG_FLUSH_FORCED: also buffers that are not full
+_READINGS = 10  # of both clocks; the one that took the least time is the best
+
+
+def measure_copies(modes: Sequence[Mode], runs: int) -> dict[str, dict[str, Any]]:
+    """Record what the GPU does in some runs of modes that are set up.
+
+    Args:
+        modes: whose runs copy.
+        runs: of each.
+
+    Returns:
+        By mode what `ortbench.analysis.gpu_activity.measured` gives.
+
+    Raises:
+        BenchmarkFailed: there is no CUPTI here, it refuses, or what it recorded makes no sense.
+    """
+    cupti = _load()
+    try:
+        recorder = Recorder(cupti)
+        return {mode.name: _measure(recorder, mode, runs) for mode in modes}
+    except OrtbenchError:
+        raise
+    except Exception as error:  # cuptiError, or NotSupportedError where there is no driver
+        raise BenchmarkFailed(f"CUPTI refuses: {one_line(error)}") from None
+
+
+def _load() -> Any:
+    try:
+        from cupti import cupti
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] == "cupti":
+            raise BenchmarkFailed("the package cupti-python is not installed; pip install 'ortbench[cupti]'") from None
+        raise BenchmarkFailed(f"the package cupti-python does not load: {one_line(error)}") from None
+    except Exception as error:
+        raise BenchmarkFailed(f"the package cupti-python does not load: {one_line(error)}") from None
+    return cupti
+
+
+class Recorder:
+    """CUPTI's activity records of copies and kernels. One a process: its callbacks are registered for good.
+
+    Args:
+        cupti: the module ``cupti.cupti``.
+
+    Raises:
+        Exception: whatever CUPTI says.
+    """
+
+    def __init__(self, cupti: Any) -> None:
+        self._cupti = cupti
+        self._seen: list[Activity] = []
+        kinds, copies = cupti.ActivityKind, cupti.ActivityMemcpyKind
+        # The concurrent kind: CUPTI's KERNEL would have kernels run one after the other.
+        self._kinds = (kinds.MEMCPY, kinds.CONCURRENT_KERNEL)
+        self._directions = {copies.HTOD: UPLOAD, copies.HTOA: UPLOAD, copies.DTOH: DOWNLOAD, copies.ATOH: DOWNLOAD}
+        cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), self._completed)
+
+    def _completed(self, records: Sequence[Any]) -> None:
+        """Keep what a full buffer holds; the records themselves end with it."""
+        for record in records:
+            activity = self._activity(record)
+            if activity is not None and activity.end_ns:  # CUPTI gives 0 where it could not collect a time
+                self._seen.append(activity)
+
+    def _activity(self, record: Any) -> Activity | None:
+        memcpy, kernel = self._kinds
+        if record.kind == kernel:
+            return Activity(KERNEL, record.start, record.end)
+        direction = self._directions.get(record.copy_kind) if record.kind == memcpy else None
+        if direction is None:
+            return None
+        host = record.src_kind if direction == UPLOAD else record.dst_kind
+        memory = self._cupti.ActivityMemoryKind(host).name.lower()
+        return Activity(direction, record.start, record.end, record.bytes, memory)
+
+    @contextmanager
+    def recording(self) -> Iterator[list[Activity]]:
+        """Record what happens in the block; the list is filled when it ends."""
+        found: list[Activity] = []
+        enabled = []
+        try:
+            for kind in self._kinds:
+                self._cupti.activity_enable(kind)
+                enabled.append(kind)
+            self._seen.clear()
+            yield found
+            self._cupti.activity_flush_all(_FORCED)
+            found += self._seen
+        finally:
+            for kind in enabled:
+                self._cupti.activity_disable(kind)
+
+    def moment(self) -> Moment:
+        """This moment on both clocks."""
+        readings = []
+        for _ in range(_READINGS):
+            start = time.perf_counter_ns()
+            theirs = self._cupti.get_timestamp()
+            end = time.perf_counter_ns()
+            readings.append((end - start, Moment(theirs, (start + end) // 2)))
+        return min(readings, key=lambda reading: reading[0])[1]
+
+
+def _measure(recorder: Recorder, mode: Mode, runs: int) -> dict[str, Any]:
+    call, a, b = mode.phases()[TOTAL]
+    with recorder.recording() as found:
+        call(a, b)  # the first with CUPTI pays for its buffers
+        before, spans = recorder.moment(), []
+        for _ in range(runs):
+            time.sleep(GAP_NS / 1e9)
+            start = time.perf_counter_ns()
+            kept = call(a, b)
+            spans.append((start, time.perf_counter_ns()))
+            del kept
+        time.sleep(GAP_NS / 1e9)
+        after = recorder.moment()
+    return measured(spans, found, before, after)

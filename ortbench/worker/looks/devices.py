@@ -1,0 +1,102 @@
+"""Every EP that is installed, what hardware it finds, and which modes it can do there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnxruntime as ort
+
+from ortbench.errors import BenchmarkFailed, one_line
+from ortbench.modes import MODES
+from ortbench.plan import CPU_EP
+from ortbench.worker.modes.bound import unsupported_reason
+from ortbench.worker.session.memory import describe
+from ortbench.worker.session.providers import (
+    Plugin,
+    Provider,
+    bundled_library,
+    ep_devices,
+    plugins,
+    register,
+    register_library,
+)
+from ortbench.worker.session.session import hardware
+
+# Not hardware: an EP that sends a model to a service, listed by every onnxruntime wheel.
+_NOT_LOCAL = {"AzureExecutionProvider"}
+
+
+def list_devices(library: str | None = None) -> list[dict[str, Any]]:
+    """One entry an EP, of those installed and of a plugin EP's `library`: ``name``, ``library``, ``version``, ``package``, ``problem`` (why it does not load, or None) and
+    ``devices`` with ``hardware``, ``memory``, ``streams`` and ``modes`` (mode → None, or why it cannot be done)."""
+    entries = [_entry(CPU_EP, None, ort.__version__, "onnxruntime", None)]
+    seen = {CPU_EP}
+    if library is not None:
+        for name in register_library(library):
+            seen.add(name)
+            entries.append(_entry(name, library, None, None, None))
+    for plugin in plugins():
+        for name in plugin.ep_names or (plugin.module,):
+            if name not in seen:
+                seen.add(name)
+                entries.append(_plugin_entry(name, plugin))
+    for name in ort.get_available_providers():
+        if name not in seen | _NOT_LOCAL:
+            seen.add(name)
+            entries.append(_built_in_entry(name))
+    for name in dict.fromkeys(device.ep_name for device in ort.get_ep_devices()):
+        if name not in seen:
+            entries.append(_entry(name, None, None, None, None))
+    return entries
+
+
+def _plugin_entry(name: str, plugin: Plugin) -> dict[str, Any]:
+    problem = plugin.problem or _problem(name, plugin.library)
+    return _entry(name, plugin.library or None, plugin.version, plugin.distribution, problem)
+
+
+def _built_in_entry(name: str) -> dict[str, Any]:
+    library = bundled_library(name)
+    problem = None if library is None else _problem(name, library)
+    return _entry(name, library, ort.__version__, "onnxruntime", problem)
+
+
+def _problem(name: str, library: str) -> str | None:
+    try:
+        register(name, library)
+    except BenchmarkFailed as error:
+        return str(error).removeprefix(f"{name} does not load: ")
+    return None
+
+
+def _entry(
+    name: str, library: str | None, version: str | None, package: str | None, problem: str | None
+) -> dict[str, Any]:
+    found = ep_devices(name)
+    version = next((device.ep_metadata["version"] for device in found if "version" in device.ep_metadata), version)
+    return {
+        "name": name,
+        "library": library,
+        "version": version,
+        "package": package,
+        "problem": problem,
+        "devices": [] if problem else [_device(name, device) for device in found],
+    }
+
+
+def _device(name: str, device: Any) -> dict[str, Any]:
+    provider = Provider(name, None if name == CPU_EP else device)
+    return {
+        "hardware": hardware(device.device),
+        "memory": describe(provider),
+        "streams": _streams(device),
+        "modes": {mode: unsupported_reason(mode, provider) for mode in MODES},
+    }
+
+
+def _streams(device: Any) -> dict[str, Any]:
+    try:
+        device.create_sync_stream()
+    except Exception as error:
+        return {"offered": False, "why": one_line(error)}
+    return {"offered": True, "why": None}

@@ -1,0 +1,197 @@
+"""The graph that ONNX Runtime runs, node by node with its tensors and the Memcpy nodes that it put in."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ortbench.analysis.islands import Node, with_copies
+from ortbench.analysis.node_times import Timed, as_run, named_copies
+from ortbench.errors import BenchmarkFailed, OrtbenchError
+from ortbench.plan import CPU_EP, Target
+from ortbench.worker.session import session
+from ortbench.worker.session.providers import Provider
+
+Placed = Sequence[tuple[str, str, str]]  # EP, name and operator of each node
+
+
+def with_names(path: str) -> bytes | None:
+    """A model whose every node has a name of its own, so that placement, profile and graph can be told to be of one node.
+
+    Returns:
+        None where the file will do as it is, or cannot be changed: it is in ORT's own format or too large for protobuf.
+    """
+    if Path(path).suffix == ".ort":
+        return None
+    import onnx
+
+    try:
+        model = onnx.load(path, load_external_data=False)
+        content: bytes = model.SerializeToString() if _name_nodes(model.graph, "", set()) else b""
+    except Exception:  # protobuf and onnx raise many kinds; if it is no model, the session says so
+        return None
+    return content or None
+
+
+def _name_nodes(graph: Any, prefix: str, taken: set[str]) -> bool:
+    """Name the nodes of a graph as ONNX Runtime's profile does, operator_number; returns whether any was changed."""
+    taken.update(node.name for node in graph.node)
+    changed, seen, number = False, set[str](), 0
+    for node in graph.node:
+        if not node.name or node.name in seen:
+            name = f"{prefix}{node.op_type}_{number}"
+            while name in taken:
+                name += "_"
+            node.name = name
+            changed = True
+        taken.add(node.name)
+        seen.add(node.name)
+        number += node.op_type != "Constant"  # ONNX Runtime makes weights of them and does not count them
+        for label, inner in _inner_graphs(node):
+            changed |= _name_nodes(inner, f"{node.name}/{label}/", taken)
+    return changed
+
+
+def _inner_graphs(node: Any) -> list[tuple[str, Any]]:
+    """The branches or the body of a node, with the names that it has for them."""
+    return [(attribute.name, attribute.g) for attribute in node.attribute if attribute.HasField("g")]
+
+
+def nodes_of(model: Any, placed: Placed) -> tuple[list[Node], list[str]]:
+    """The nodes of an onnx ModelProto, a node before those inside it, and the names of its inputs.
+
+    Args:
+        model: the ModelProto.
+        placed: where nodes are; one whose name and operator do not decide it has no EP.
+    """
+    eps: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for ep, name, op in placed:
+        eps[name, op].add(ep)
+    certain = {key: next(iter(found)) for key, found in eps.items() if len(found) == 1}
+    nodes: list[Node] = []
+    _flatten(model.graph, "", {}, None, "", certain, nodes)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    return nodes, [value.name for value in model.graph.input if value.name not in weights]
+
+
+def _flatten(
+    graph: Any,
+    prefix: str,
+    outer: Mapping[str, str],
+    inside: int | None,
+    branch: str,
+    eps: Mapping[tuple[str, str], str],
+    nodes: list[Node],
+) -> tuple[list[str], list[str]]:
+    """Add the nodes of a graph and of those inside it.
+
+    Args:
+        prefix: what makes names of the graph's own tensors unique in the model.
+        outer: the unique name of every tensor that can be seen from outside.
+        inside, branch: of its nodes; see `Node`.
+        eps: by name and operator.
+        nodes: what they are added to.
+
+    Returns:
+        The unique names of the graph's inputs and of its outputs.
+    """
+    seen = dict(outer)
+
+    def own(name: str) -> str:
+        seen[name] = prefix + name
+        return seen[name]
+
+    for tensor in graph.initializer:
+        own(tensor.name)
+    given = [own(value.name) for value in graph.input]
+    for node in graph.node:
+        index = len(nodes)
+        inputs = [seen.get(name, name) for name in node.input if name]
+        nodes.append(Node(node.name, node.op_type, eps.get((node.name, node.op_type)), (), (), inside, branch))
+        fed: list[str] = []
+        for label, inner in _inner_graphs(node):
+            takes, gives = _flatten(inner, f"{node.name}/{label}/", seen, index, label, eps, nodes)
+            fed += takes
+            inputs += gives
+        outputs = [own(name) for name in node.output if name]
+        nodes[index] = replace(nodes[index], inputs=tuple(inputs), outputs=(*outputs, *fed))
+    return given, [seen.get(value.name, value.name) for value in graph.output]
+
+
+class NotKnown(Exception):
+    """Why the graph cannot be had, in words."""
+
+
+def find(
+    path: str, target: Target, provider: Provider, content: bytes | None, placed: Placed | None, timed: Sequence[Timed]
+) -> list[Node]:
+    """The graph that ran, or that would run, with its Memcpy nodes.
+
+    ONNX Runtime writes it out for EPs whose nodes have kernels. Where an EP compiled parts of it, the graph before that
+    is taken, which ONNX Runtime writes out for the CPU EP, and the Memcpy nodes are worked out from the placement; the
+    profile must agree.
+
+    Args:
+        path, target, provider: the model and where it runs.
+        content: the model from `with_names`.
+        placed: of the session that ran.
+        timed: what ran; empty where nothing did.
+
+    Raises:
+        NotKnown: it cannot be had.
+    """
+    if Path(path).suffix == ".ort":
+        raise NotKnown("the model is in ORT format, whose graph is not read")
+    if not any(node.is_compiled for node in timed):
+        try:
+            graph, _ = nodes_of(_written(path, target, provider, content), placed or ())
+            return as_run(graph, timed) if timed else graph
+        except OrtbenchError as error:
+            if "compiled nodes" not in str(error):
+                raise NotKnown(f"ONNX Runtime does not write its graph out: {error}") from None
+    return _predicted(path, target, content, placed, timed)
+
+
+def _written(path: str, target: Target, provider: Provider, content: bytes | None) -> Any:
+    """The graph as ONNX Runtime will run it, as an onnx ModelProto.
+
+    Raises:
+        BadInput, BenchmarkFailed: it is refused.
+    """
+    import onnx
+
+    with tempfile.TemporaryDirectory(prefix="ortbench-") as folder:
+        graph_path = str(Path(folder) / "graph.onnx")
+        session.open_model(path, target, provider, graph_path=graph_path, content=content)
+        try:
+            return onnx.load(graph_path, load_external_data=False)
+        except Exception as error:  # protobuf and onnx raise many kinds
+            raise BenchmarkFailed(f"the graph cannot be read: {error}") from None
+
+
+def _predicted(
+    path: str, target: Target, content: bytes | None, placed: Placed | None, timed: Sequence[Timed]
+) -> list[Node]:
+    if placed is None:
+        raise NotKnown("ONNX Runtime does not say where it placed the nodes")
+    level = "disable" if target.opt_level == "disable" else "basic"  # what it does before it asks the EPs
+    plain = Target(ep="cpu", session_config=target.session_config, opt_level=level)
+    try:
+        graph, inputs = nodes_of(_written(path, plain, Provider(CPU_EP), content), placed)
+    except OrtbenchError as error:
+        raise NotKnown(f"ONNX Runtime does not write the graph out: {error}") from None
+    if Counter((node.name, node.op) for node in graph) != Counter((name, op) for _, name, op in placed):
+        raise NotKnown("the EP was given another graph than the one that ONNX Runtime writes out")
+    if any(node.ep is None for node in graph):
+        raise NotKnown("nodes of one name are on several EPs")
+    copied = with_copies(graph, inputs)
+    if not timed:
+        return copied
+    named = named_copies(copied, timed)
+    if named is None:
+        raise NotKnown("other Memcpy nodes ran than the placement lets expect")
+    return named

@@ -1,0 +1,153 @@
+"""What a model takes, gives and consists of, and where an EP would place it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from ortbench.errors import BadInput, OrtbenchError, Unsupported, one_line
+from ortbench.plan import Inputs, Target
+from ortbench.worker.looks import graph as looks_graph
+from ortbench.worker.looks import nodes, ort_profile
+from ortbench.worker.session import providers, session
+from ortbench.worker.session.inputs import resolve_shapes
+from ortbench.worker.session.tensors import Array, TensorSpec
+
+_WAYS_OUT = "--shape and --dim change their shapes; ortbench run --nodes takes real ones"
+
+
+def inspect_model(path: str, target: Target | None, request: Inputs) -> dict[str, Any]:
+    """Describe a model.
+
+    Args:
+        path: of the model.
+        target: an EP to place it on, or None to stay with the CPU EP, which every model can be opened on.
+        request: shapes and dims for symbolic dimensions, from which bytes follow.
+
+    Returns:
+        ``inputs`` and ``outputs`` (name, type, model_shape, shape, bytes; null where they depend on the data),
+        ``bytes_in``, ``bytes_out`` per inference, ``guessed_dims``, ``operators`` (name → count), ``opsets``,
+        ``parameters_bytes``, ``not_run`` (why the model could not be run where that would have told more, else null) and,
+        with a target, ``ep``, ``device``, ``placement`` as in a result and ``copies``: the ``memcpy``, ``islands`` and
+        ``problem`` of a result's ``nodes``, without times, or null where the placement is not known.
+
+    Raises:
+        BadInput: not a model, or shapes that do not fit.
+        BenchmarkFailed: the EP does not load.
+    """
+    if target is None:
+        plain = Target(ep="cpu", opt_level="disable")
+        return _describe(path, session.open_model(path, plain, providers.find(plain)), request, needs_run=False)[0]
+    provider = providers.find(target)
+    content = looks_graph.with_names(path)
+    with ort_profile.recording(path, target, provider, content) as recorder:
+        where = session.placement(recorder.model)
+        several = where["memcpy_nodes"] is None and where["nodes"] is not None
+        found, arrays = _describe(path, recorder.model, request, needs_run=several)
+        profile = _profile(recorder, arrays) if several and arrays is not None else None
+    copies = nodes.outline(path, target, recorder.model, content, profile) if where["nodes"] is not None else None
+    if copies is not None and (copies["problem"] is None or profile is not None):
+        where["memcpy_nodes"] = len(copies["memcpy"])
+    device = session.describe_device(recorder.model)
+    return {**found, "ep": provider.name, "device": device, "placement": where, "copies": copies}
+
+
+def _profile(recorder: ort_profile.Recorder, arrays: dict[str, Array]) -> ort_profile.Profile | None:
+    try:
+        return recorder.take(arrays, 1, warmup=0)
+    except OrtbenchError:  # what the placement says is said without it
+        return None
+
+
+def _describe(
+    path: str, model: session.Model, request: Inputs, needs_run: bool
+) -> tuple[dict[str, Any], dict[str, Array] | None]:
+    """What there is to say of an open model, and the inputs of its run, if it was run."""
+    shapes, guessed = resolve_shapes(model.inputs, request.shapes, request.dims)
+    data, why = None, None
+    if needs_run or not all(map(_is_static, model.outputs)):
+        try:
+            data = session.make_data(path, model, request, _WAYS_OUT)
+        except OrtbenchError as error:  # made-up inputs need not be valid: then some things stay unknown
+            why = str(error)
+    inputs = [_tensor(spec, shapes[spec.name]) for spec in model.inputs]
+    outputs = [_tensor(spec, _shape(spec, index, data)) for index, spec in enumerate(model.outputs)]
+    found = {
+        "path": path,
+        "inputs": inputs,
+        "outputs": outputs,
+        "bytes_in": _sum(inputs),
+        "bytes_out": _sum(outputs),
+        "guessed_dims": guessed,
+        "not_run": why,
+        **_graph(path),
+    }
+    return found, None if data is None else data.arrays
+
+
+def _is_static(spec: TensorSpec) -> bool:
+    """Whether the model states the whole shape."""
+    # ORT gives scalars and tensors of unknown rank the same empty shape, so that only a run tells them apart.
+    return bool(spec.shape) and all(isinstance(dim, int) for dim in spec.shape)
+
+
+def _shape(spec: TensorSpec, index: int, data: session.Data | None) -> tuple[int, ...] | None:
+    """The shape of an output: that of a run, or else what the model states."""
+    if data is not None:
+        return data.reference[index].shape
+    return tuple(dim for dim in spec.shape if isinstance(dim, int)) if _is_static(spec) else None
+
+
+def _tensor(spec: TensorSpec, shape: tuple[int, ...] | None) -> dict[str, Any]:
+    try:
+        size = None if shape is None or spec.is_string else math.prod(shape) * spec.dtype.itemsize
+    except Unsupported:
+        size, shape = None, None
+    return {
+        "name": spec.name,
+        "type": spec.type,
+        "model_shape": list(spec.shape),
+        "shape": None if shape is None else list(shape),
+        "bytes": size,
+    }
+
+
+def _sum(tensors: list[dict[str, Any]]) -> int | None:
+    sizes = [tensor["bytes"] for tensor in tensors]
+    return None if None in sizes else sum(sizes)
+
+
+def _graph(path: str) -> dict[str, Any]:
+    """Operators, opsets and weights, as the file has them; None for ORT's own format, which onnx does not read."""
+    if Path(path).suffix == ".ort":
+        return {"operators": None, "opsets": None, "parameters_bytes": None}
+    import onnx
+
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except Exception as error:
+        raise BadInput(f"{path} is not an ONNX model: {one_line(error)}") from None
+    operators: Counter[str] = Counter()
+    weights = 0
+    graphs = [model.graph]
+    while graphs:
+        graph = graphs.pop()
+        weights += sum(_weight_bytes(onnx, tensor) for tensor in graph.initializer)
+        for node in graph.node:
+            prefix = f"{node.domain}:" if node.domain not in ("", "ai.onnx") else ""
+            operators[prefix + node.op_type] += 1
+            for attribute in node.attribute:  # branches and loop bodies hold nodes too
+                graphs += [attribute.g] if attribute.HasField("g") else []
+                graphs += attribute.graphs
+    opsets = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
+    return {"operators": dict(operators.most_common()), "opsets": opsets, "parameters_bytes": weights}
+
+
+def _weight_bytes(onnx: Any, tensor: Any) -> int:
+    try:
+        item = int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+    except (KeyError, ValueError):
+        return 0
+    return item * int(math.prod(tensor.dims))

@@ -1,0 +1,1 @@
+"""The I/O modes, as they bind tensors and run."""

@@ -1,0 +1,171 @@
+"""Inputs in memory of another library (numpy, torch, cupy), handed over by DLPack and bound without a copy."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import onnxruntime as ort
+from onnxruntime.capi import _pybind_state as ort_native
+
+from ortbench.errors import BadInput, BenchmarkFailed, Unsupported, ort_text
+from ortbench.worker.session.providers import NVIDIA_EPS, Provider
+from ortbench.worker.session.tensors import Array, TensorSpec
+
+
+class Library(Protocol):
+    """A library whose tensors can be bound.
+
+    Attributes:
+        name: of it.
+        place: where its tensors are, in its own words.
+    """
+
+    name: str
+    place: str
+
+    def tensor(self, array: Array) -> Any:
+        """A contiguous tensor with a copy of an array, which must be of a dtype that the library has."""
+
+    def write(self, tensor: Any, array: Array) -> None:
+        """Overwrite a tensor in place; it is there when this returns."""
+
+    def pointer(self, tensor: Any) -> int:
+        """The address of its first element."""
+
+
+class Numpy:
+    """numpy: ordinary host memory."""
+
+    name, place = "numpy", "host memory"
+
+    def __init__(self, provider: Provider) -> None:
+        if not provider.computes_on_host:
+            raise Unsupported(f"numpy's arrays are in host memory, and {provider.name} computes on a device")
+
+    def tensor(self, array: Array) -> Any:
+        return np.array(array, order="C")
+
+    def write(self, tensor: Any, array: Array) -> None:
+        np.copyto(tensor, array.view(tensor.dtype))
+
+    def pointer(self, tensor: Any) -> int:
+        return int(tensor.ctypes.data)
+
+
+class Torch:
+    """PyTorch: host memory for an EP that computes there, else CUDA's."""
+
+    name = "torch"
+
+    def __init__(self, provider: Provider) -> None:
+        self._torch = importlib.import_module("torch")
+        self.place = "cpu" if provider.computes_on_host else f"cuda:{_cuda_index(self.name, provider)}"
+
+    def tensor(self, array: Array) -> Any:
+        return self._torch.from_numpy(np.array(array, order="C")).to(self.place)
+
+    def write(self, tensor: Any, array: Array) -> None:
+        tensor.copy_(self._torch.from_numpy(np.array(array, order="C")))
+        if self.place != "cpu":
+            self._torch.cuda.synchronize(self.place)
+
+    def pointer(self, tensor: Any) -> int:
+        return int(tensor.data_ptr())
+
+
+class Cupy:
+    """CuPy: CUDA memory."""
+
+    name = "cupy"
+
+    def __init__(self, provider: Provider) -> None:
+        self._cupy = importlib.import_module("cupy")
+        self._index = _cuda_index(self.name, provider)
+        self.place = f"cuda:{self._index}"
+
+    def tensor(self, array: Array) -> Any:
+        with self._cupy.cuda.Device(self._index):
+            return self._cupy.asarray(array, order="C")
+
+    def write(self, tensor: Any, array: Array) -> None:
+        with self._cupy.cuda.Device(self._index):
+            tensor.set(np.ascontiguousarray(array))
+            self._cupy.cuda.Device(self._index).synchronize()
+
+    def pointer(self, tensor: Any) -> int:
+        return int(tensor.data.ptr)
+
+
+_LIBRARIES: dict[str, Callable[[Provider], Library]] = {"numpy": Numpy, "torch": Torch, "cupy": Cupy}
+
+
+def check(name: str) -> None:
+    """Load a library, so that a missing one is said before anything is measured.
+
+    Raises:
+        BadInput: it is not installed, or does not load.
+    """
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        raise BadInput(f"--external {name}: it cannot be imported here: {ort_text(error)}") from None
+
+
+def _cuda_index(name: str, provider: Provider) -> int:
+    if provider.computes_on_host or provider.name not in NVIDIA_EPS:
+        raise Unsupported(f"{name} has no memory of the device that {provider.name} computes on")
+    if provider.ep_device is None:
+        return provider.device_index
+    # https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html: device_id is CUDA's own number.
+    return int(provider.ep_device.ep_options.get("device_id", 0))
+
+
+class ExternalInputs:
+    """The inputs of one mode that lie in a library's memory.
+
+    Args:
+        name: of the library.
+        provider: the EP that is to read them.
+
+    Raises:
+        Unsupported: the library has no memory that the EP computes in.
+    """
+
+    def __init__(self, name: str, provider: Provider) -> None:
+        self._library = _LIBRARIES[name](provider)
+        self._held: dict[str, tuple[Any, Any]] = {}  # the tensor and the value over it, by input
+
+    def wrap(self, spec: TensorSpec, array: Array) -> Any:
+        """An OrtValue over a new tensor with a copy of an array.
+
+        Raises:
+            Unsupported: DLPack has no such dtype.
+            BenchmarkFailed: ORT does not take the tensor.
+        """
+        if not spec.native:
+            raise Unsupported(f"{spec.name!r} is {spec.type}, which numpy cannot hand over by DLPack")
+        is_bool = array.dtype == np.bool_
+        tensor = self._library.tensor(array.view(np.uint8) if is_bool else array)
+        try:  # ORT 1.31 does not know DLPack's own bool, only bytes that are said to be bools
+            value = ort.OrtValue(ort_native.OrtValue.from_dlpack(tensor.__dlpack__(), is_bool))
+        except Exception as error:
+            raise BenchmarkFailed(f"{spec.name!r} could not be handed over by DLPack: {ort_text(error)}") from None
+        self._held[spec.name] = tensor, value
+        return value
+
+    def write(self, arrays: dict[str, Array]) -> None:
+        """Overwrite the tensors through the library."""
+        for name, (tensor, _) in self._held.items():
+            array = np.ascontiguousarray(arrays[name])
+            self._library.write(tensor, array.view(np.uint8) if array.dtype == np.bool_ else array)
+
+    def same_addresses(self) -> bool:
+        """Whether all values are at the addresses of the library's tensors."""
+        return all(value.data_ptr() == self._library.pointer(tensor) for tensor, value in self._held.values())
+
+    def describe(self) -> dict[str, Any]:
+        """``library`` and ``place``."""
+        return {"library": self._library.name, "place": self._library.place}

@@ -1,0 +1,1 @@
+"""What a figure rests on: finished runs, right outputs, memory that is used in place."""

@@ -1,0 +1,83 @@
+"""Whether two modes computed the same: a comparison with a tolerance by dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ortbench.worker.session.tensors import Array
+
+# (rtol, atol): an element may differ by atol + rtol × |reference|, as in numpy.allclose. Kernels sum in another order
+# and in other widths (TF32, fused multiply-add), which costs about half the digits of a dtype; integers are exact.
+TOLERANCES = {
+    "float64": (1e-7, 1e-9),
+    "float32": (1e-3, 1e-5),
+    "float16": (1e-2, 1e-3),
+    "bfloat16": (5e-2, 1e-2),
+}
+_FLOAT8 = (0.25, 0.1)
+
+_CHUNK = 1 << 22  # elements compared at a time, so that a large output needs no large temporary
+
+
+def difference(
+    name: str, got: Array, reference: Array, rtol: float | None = None, atol: float | None = None
+) -> str | None:
+    """What differs, in words; None if nothing does. NaN equals NaN.
+
+    Args:
+        name: the output's, for the message.
+        got, reference: arrays of any shape.
+        rtol, atol: instead of the dtype's own tolerance.
+    """
+    if got.shape != reference.shape:
+        return f"output {name} has shape {list(got.shape)} instead of {list(reference.shape)}"
+    if got.dtype != reference.dtype:
+        return f"output {name} is {got.dtype} instead of {reference.dtype}"
+    if got.dtype.kind in "Oiub":
+        return _exact(name, got, reference)
+    limits = TOLERANCES.get(got.dtype.name, _FLOAT8)
+    return _close(name, got, reference, limits[0] if rtol is None else rtol, limits[1] if atol is None else atol)
+
+
+def _exact(name: str, got: Array, reference: Array) -> str | None:
+    wrong = np.asarray(got != reference)
+    if not wrong.any():
+        return None
+    at = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+    return _message(name, int(wrong.sum()), got.size, at, got[at], reference[at])
+
+
+def _close(name: str, got: Array, reference: Array, rtol: float, atol: float) -> str | None:
+    a, b = got.reshape(-1), reference.reshape(-1)
+    count, first = 0, -1
+    wide = np.float64 if got.dtype == np.float64 else np.float32
+    for start in range(0, a.size, _CHUNK):
+        x, y = a[start : start + _CHUNK].astype(wide), b[start : start + _CHUNK].astype(wide)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows here is not close, and found so
+            wrong = ~np.isclose(x, y, rtol=rtol, atol=atol, equal_nan=True)
+        found = int(wrong.sum())
+        if found and first < 0:
+            first = start + int(np.argmax(wrong))
+        count += found
+    if not count:
+        return None
+    at = np.unravel_index(first, got.shape)
+    return _message(name, count, got.size, at, got[at], reference[at])
+
+
+def _message(name: str, count: int, size: int, at: Sequence[Any], got: Any, wanted: Any) -> str:
+    place = "[" + ", ".join(str(int(index)) for index in at) + "]"
+    return f"output {name}: {count} of {size} values differ, first at {place}: {got} instead of {wanted}"
+
+
+def poison(reference: Array) -> Array:
+    """An array of the same form that differs from `reference` in every element, to prove that outputs were written."""
+    if reference.dtype.kind == "O":
+        return np.full_like(reference, "\0ortbench")
+    if reference.dtype.kind == "b":
+        return np.logical_not(reference, out=np.empty_like(reference))
+    flipped: Array = np.invert(np.ascontiguousarray(reference).reshape(-1).view(np.uint8))
+    return flipped.view(reference.dtype).reshape(reference.shape)

@@ -1,0 +1,114 @@
+"""Streams of an EP's device: copies that return at once, and how the host learns that they have arrived.
+
+What ONNX Runtime's Python API offers was tried with 1.31.1:
+
+- ``OrtEpDevice.create_sync_stream()`` makes a stream; ``copy_tensors`` with it returns at once where the EP can do that.
+  Nothing in the API waits for a stream, and a run cannot be ordered behind one. A copy without a stream and
+  ``synchronize_inputs`` wait for the whole device, the inference that the copy is to run beside included (and on CUDA a
+  copy without a stream waits for no stream at all). So the host waits for an `Arrival`.
+- ``run_with_iobinding`` lets other Python threads run; ``copy_tensors``, ``synchronize_inputs`` and
+  ``synchronize_outputs`` keep the interpreter locked until they return. Threads with blocking copies would stop each
+  other, so one thread hands out all the work.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from onnxruntime.capi import _pybind_state as ort_native
+
+from ortbench.errors import BenchmarkFailed, one_line
+from ortbench.worker.session.memory import EpDeviceMemory
+from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.tensors import TensorSpec, host_value, host_view
+
+# Lets others have the core; asleep the host would come back some 70 µs late. Windows yields in sleep(0).
+_let_others_run: Callable[[], object] = getattr(os, "sched_yield", None) or partial(time.sleep, 0)
+
+_WORD = TensorSpec("word", "tensor(float)", (1,))
+
+
+def problem(provider: Provider) -> str | None:
+    """Why an EP offers no streams on its device; None if it does."""
+    if provider.ep_device is None:
+        return "it has no EP device here"
+    try:
+        provider.ep_device.create_sync_stream()
+    except Exception as error:
+        return one_line(error)
+    return None
+
+
+class Stream:
+    """A stream of an EP's device.
+
+    Args:
+        provider: of the device; `problem` has nothing to say against it.
+        memory: the device's.
+        host: host memory that the device can copy to while the host goes on (HOST_ACCESSIBLE), or None for ordinary one.
+    """
+
+    def __init__(self, provider: Provider, memory: EpDeviceMemory, host: EpDeviceMemory | None) -> None:
+        self._stream = provider.ep_device.create_sync_stream()
+        self._host = host
+        self._one = memory.allocate(_WORD, (1,))
+        memory.upload([_WORD], [np.ones(1, np.float32)], [self._one])()
+
+    def copy(self, sources: Sequence[Any], targets: Sequence[Any]) -> None:
+        """Copy native OrtValues, at least one pair. They must live until the copies have arrived."""
+        ort_native.copy_tensors(sources, targets, self._stream)
+
+    def arrival(self) -> Arrival:
+        """A way to wait for copies on this stream."""
+        host = self._host
+        word = host_value(_WORD, np.ones(1, np.float32)) if host is None else host.allocate(_WORD, (1,))
+        return Arrival(self, self._one, word)
+
+
+class Arrival:
+    """Tells when copies have arrived: a word in host memory that the stream writes behind them.
+
+    A stream keeps order, so whoever sees the word knows that everything before it on the stream is done. It costs a copy
+    of 4 bytes, which is part of whatever is timed with it.
+    """
+
+    def __init__(self, stream: Stream, one: Any, word: Any) -> None:
+        self._stream = stream
+        self._values = one, word  # the natives do not keep them alive
+        self._one, self._target = [one._get_c_value()], [word._get_c_value()]
+        self._seen = host_view(_WORD, word)
+        self._seen[0] = 1  # nothing to wait for yet
+
+    def copy(self, sources: Sequence[Any], targets: Sequence[Any]) -> None:
+        """Copy native OrtValues, if there are any, and have the word follow them."""
+        if sources:
+            self._stream.copy(sources, targets)
+            self.follow()
+
+    def follow(self) -> None:
+        """Have the word follow what is on the stream now."""
+        self._seen[0] = 0
+        self._stream.copy(self._one, self._target)
+
+    def wait(self) -> None:
+        """Return when the word is there."""
+        seen = self._seen
+        while not seen[0]:
+            _let_others_run()
+
+    def wait_for(self, seconds: float) -> None:
+        """Return when the word is there.
+
+        Raises:
+            BenchmarkFailed: it is not there after so long.
+        """
+        end = time.monotonic() + seconds
+        while not self._seen[0]:
+            if time.monotonic() > end:
+                raise BenchmarkFailed(f"a copy on a stream did not arrive within {seconds:g} s")
+            _let_others_run()

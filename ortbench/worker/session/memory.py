@@ -1,0 +1,201 @@
+"""Where a mode's tensors live and how they are copied: one class a kind of memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import onnxruntime as ort
+from onnxruntime.capi import _pybind_state as ort_native
+
+from ortbench.errors import BenchmarkFailed
+from ortbench.worker.session.providers import NAMED_DEVICES, Provider
+from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
+
+Copy = Callable[[], object]
+
+
+class Memory(Protocol):
+    """Memory that values can be allocated in and copied to and from.
+
+    Attributes:
+        kind: ``ep-device`` (an EP device's memory info), ``named-device`` (by ORT's name for the device) or ``host``.
+        label: for the report.
+    """
+
+    kind: str
+    label: str
+
+    def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
+        """An uninitialised OrtValue."""
+
+    def ort_device(self) -> Any:
+        """The native OrtDevice, for outputs that are bound without a shape."""
+
+    def upload(self, specs: Sequence[TensorSpec], sources: Sequence[Array], targets: Sequence[Any]) -> Copy:
+        """A call that copies arrays into values."""
+
+    def download(self, specs: Sequence[TensorSpec], sources: Sequence[Any], targets: Sequence[Array]) -> Copy:
+        """A call that copies values into arrays."""
+
+
+class EpDeviceMemory:
+    """Memory of an EP device, through its memory info: CopyTensors moves data."""
+
+    kind = "ep-device"
+
+    def __init__(self, memory_info: Any, device_type: str = "GPU") -> None:
+        self._info = memory_info
+        self._device_type = device_type
+        self.label = f"{memory_info.name} ({memory_info.device_mem_type.name})"
+
+    def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
+        value = ort.OrtValue.ortvalue_from_shape_and_type(list(shape), spec.element_type, memory_info=self._info)
+        size = math.prod(shape) * spec.dtype.itemsize
+        # ORT takes a null pointer from an EP's allocator for memory; the first use would crash the worker.
+        if size and value.data_ptr() == 0:
+            raise BenchmarkFailed(f"{self.label} could not allocate {size} bytes for {spec.name!r}")
+        return value
+
+    def ort_device(self) -> Any:
+        kind = getattr(ort_native.OrtDevice, self._device_type.lower())()
+        return ort_native.OrtDevice(
+            kind, int(self._info.device_mem_type), self._info.device_vendor_id, self._info.device_id
+        )
+
+    def upload(self, specs: Sequence[TensorSpec], sources: Sequence[Array], targets: Sequence[Any]) -> Copy:
+        values = [host_value(spec, array) for spec, array in zip(specs, sources, strict=True)]
+        return copy_tensors(values, list(targets))
+
+    def download(self, specs: Sequence[TensorSpec], sources: Sequence[Any], targets: Sequence[Array]) -> Copy:
+        values = [host_value(spec, array) for spec, array in zip(specs, targets, strict=True)]
+        return copy_tensors(list(sources), values)
+
+
+def copy_tensors(sources: list[Any], targets: list[Any]) -> Copy:
+    """One CopyTensors call for all pairs, without a stream; the call itself is ORT's, without its Python checks."""
+    if not sources:
+        return _nothing
+    natives = [value._get_c_value() for value in sources], [value._get_c_value() for value in targets]
+    # The natives do not keep the arrays under them alive; the Python values do.
+    return _keeping(partial(ort_native.copy_tensors, *natives, None), sources, targets)
+
+
+def _keeping(call: partial[object], *owners: Any) -> Copy:
+    call.owners = owners  # type: ignore[attr-defined]
+    return call
+
+
+def _nothing() -> None:
+    """The copy of a mode that has nothing to copy."""
+
+
+class NamedDeviceMemory:
+    """Memory of a device that ORT knows by name alone (DirectML, older builds): values copy themselves."""
+
+    kind = "named-device"
+
+    def __init__(self, device: str, index: int) -> None:
+        self._device, self._index = device, index
+        self.label = f"{device}:{index}"
+
+    def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
+        return ort.OrtValue.ortvalue_from_shape_and_type(list(shape), spec.element_type, self._device, self._index)
+
+    def ort_device(self) -> Any:
+        return ort.OrtDevice.make(self._device, self._index)._get_c_device()
+
+    def upload(self, specs: Sequence[TensorSpec], sources: Sequence[Array], targets: Sequence[Any]) -> Copy:
+        pairs = list(zip(targets, sources, strict=True))
+
+        def copy() -> None:
+            for value, array in pairs:
+                value.update_inplace(array)
+
+        return copy
+
+    def download(self, specs: Sequence[TensorSpec], sources: Sequence[Any], targets: Sequence[Array]) -> Copy:
+        pairs = list(zip(targets, sources, strict=True))
+
+        def copy() -> None:
+            for array, value in pairs:
+                array[...] = value.numpy()  # the only readback by name: ORT makes an array, which costs a copy more
+
+        return copy
+
+
+class HostMemory:
+    """Ordinary host memory, for EPs that compute there: a copy is numpy's, since CopyTensors refuses CPU to CPU."""
+
+    kind = "host"
+    label = "host memory"
+
+    def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
+        # zeros, then a write: the first touch of a page must not fall into a timed copy.
+        array: Array = np.zeros(shape, dtype=spec.dtype)
+        array.fill(array.dtype.type(0))
+        return host_value(spec, array)
+
+    def ort_device(self) -> Any:
+        return ort.OrtDevice.make("cpu", 0)._get_c_device()
+
+    def upload(self, specs: Sequence[TensorSpec], sources: Sequence[Array], targets: Sequence[Any]) -> Copy:
+        views = [host_view(spec, value) for spec, value in zip(specs, targets, strict=True)]
+        return _copy_arrays(list(sources), views)
+
+    def download(self, specs: Sequence[TensorSpec], sources: Sequence[Any], targets: Sequence[Array]) -> Copy:
+        views = [host_view(spec, value) for spec, value in zip(specs, sources, strict=True)]
+        return _copy_arrays(views, list(targets))
+
+
+def _copy_arrays(sources: list[Array], targets: list[Array]) -> Copy:
+    pairs = list(zip(targets, sources, strict=True))
+
+    def copy() -> None:
+        for target, source in pairs:
+            np.copyto(target, source)
+
+    return copy
+
+
+def device_memory(provider: Provider) -> Memory | None:
+    """The memory an EP computes in; None where it computes on a device and ONNX Runtime offers no memory of it."""
+    if provider.computes_on_host:
+        return HostMemory()
+    if provider.ep_device is not None:
+        info = provider.ep_device.memory_info(ort.OrtDeviceMemoryType.DEFAULT)
+        return None if info is None else EpDeviceMemory(info, provider.ep_device.device.type.name)
+    if provider.name in NAMED_DEVICES:
+        return NamedDeviceMemory(NAMED_DEVICES[provider.name], provider.device_index)
+    return None
+
+
+def token(memory: Memory) -> Copy | None:
+    """A readback of one small value of a memory; None in host memory, where there is nothing to wait for."""
+    if memory.kind == "host":
+        return None
+    spec = TensorSpec("token", "tensor(float)", (1,))
+    value = memory.allocate(spec, (1,))
+    memory.upload([spec], [np.zeros(1, np.float32)], [value])()
+    return memory.download([spec], [value], [np.zeros(1, np.float32)])
+
+
+def describe(provider: Provider) -> dict[str, str | None]:
+    """An EP's memory for the result: ``kind`` (``none`` where there is none to bind), ``default``, ``host_accessible``."""
+    memory, shared = device_memory(provider), host_accessible_memory(provider)
+    return {
+        "kind": "none" if memory is None else memory.kind,
+        "default": None if memory is None else memory.label,
+        "host_accessible": None if shared is None else shared.label,
+    }
+
+
+def host_accessible_memory(provider: Provider) -> EpDeviceMemory | None:
+    """The EP's HOST_ACCESSIBLE memory, or None where it offers none."""
+    if provider.ep_device is None:
+        return None
+    info = provider.ep_device.memory_info(ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
+    return None if info is None else EpDeviceMemory(info)

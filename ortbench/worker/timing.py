@@ -1,0 +1,183 @@
+"""Timing one block: the loop every figure comes from, inside NVTX ranges for Nsight Systems.
+
+The ranges are in the domain ``ortbench``, pushed and popped around the very calls that take the time:
+
+=====================  ====================  ========  =============================================
+range                  name                  category  payload
+=====================  ====================  ========  =============================================
+one a block            ``<mode>``            phase     bytes copied by each call of the phase, int64
+in it one a sample     ``<mode>/<phase>``    phase     its number in the block, from 0, int64
+=====================  ====================  ========  =============================================
+
+In the modes `pipelined` and `device-resident-async` a sample of ``total`` is a round or burst: its range spans all its runs.
+Each phase has its colour. Payloads are plain integers because every tool shows and exports these (Nsight Systems: the
+column ``int64Value`` of its SQLite files); payloads with a schema did not reach the SQLite files of Nsight Systems 2024.2.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from ortbench.profiler import CAPTURE, DOMAIN
+from ortbench.result import PHASE_NAMES
+from ortbench.worker.modes.bound import TimedCall
+
+# ARGB; four of Okabe and Ito's, which people who cannot tell red from green can tell apart.
+COLORS = {"upload": 0xFFE69F00, "inference": 0xFF009E73, "download": 0xFFCC79A7, "total": 0xFF0072B2}
+
+
+class Timed(Protocol):
+    """What blocks are timed of: a mode, or copies alone.
+
+    Attributes:
+        name: in ranges.
+        bytes_in, bytes_out: copied to and from the device per run.
+        per_call: how many runs one call of ``total`` makes.
+    """
+
+    name: str
+    bytes_in: int
+    bytes_out: int
+    per_call: int
+
+    def phases(self) -> dict[str, TimedCall]:
+        """What can be timed, each fenced at its end."""
+
+
+class Ranges:
+    """NVTX ranges of one mode. Where nothing listens they cost and do nothing.
+
+    Attributes:
+        listening: whether a tool is attached that takes the ranges of this domain.
+        push: begins a range with attributes.
+        pop: ends the one begun last.
+        sample: attributes of the range around a sample, by phase; its payload is set before each.
+    """
+
+    def __init__(self, mode: Timed) -> None:
+        domain = _domain()
+        self.listening = domain is not None
+        self.push: Callable[[Any], object] = _nothing
+        self.pop: Callable[[], object] = _nothing
+        self.sample: dict[str, Any] = dict.fromkeys(PHASE_NAMES)
+        self._block: dict[str, Any] = dict.fromkeys(PHASE_NAMES)
+        if domain is None:
+            return
+        self.push, self.pop = domain.push_range, domain.pop_range
+        both = (mode.bytes_in + mode.bytes_out) * mode.per_call
+        moved = {"upload": mode.bytes_in, "download": mode.bytes_out, "total": both}
+        for phase in PHASE_NAMES:
+            look = {"color": COLORS[phase], "category": phase}
+            self._block[phase] = domain.get_event_attributes(message=mode.name, payload=moved.get(phase, 0), **look)
+            self.sample[phase] = domain.get_event_attributes(message=f"{mode.name}/{phase}", payload=0, **look)
+
+    @contextmanager
+    def block(self, phase: str) -> Iterator[None]:
+        """The range around a block of one phase."""
+        self.push(self._block[phase])
+        try:
+            yield
+        finally:
+            self.pop()
+
+
+def _domain() -> Any:
+    """The NVTX domain, or None: without the nvtx package (it has no macOS build), with NVTX_DISABLE, with no tool."""
+    try:
+        import nvtx
+    except ImportError:
+        return None
+    domain = nvtx.get_domain(DOMAIN)  # of another class where no tool listens to it
+    return domain if nvtx.enabled() and isinstance(domain, nvtx.Domain) else None
+
+
+class Capture:
+    """The range that tells a profiler what to record: ``capture``, a process range, so that no other nests in it.
+
+    Attributes:
+        listening: whether a tool is attached that takes the ranges of this domain.
+    """
+
+    def __init__(self) -> None:
+        self._domain = _domain()
+        self.listening = self._domain is not None
+        self._end: Callable[[], object] = _nothing
+
+    def begin(self) -> None:
+        """From here on."""
+        if self.listening:
+            started = self._domain.start_range(self._domain.get_event_attributes(message=CAPTURE))
+            self._end = lambda: self._domain.end_range(started)
+
+    def end(self) -> None:
+        """Up to here."""
+        self._end()
+
+
+def _nothing(*_: Any) -> None:
+    """No NVTX."""
+
+
+def time_block(
+    mode: Timed,
+    ranges: Ranges,
+    phase: str,
+    n: int,
+    drop: int,
+    clock: Callable[[], int] = time.perf_counter_ns,
+    starts: list[int] | None = None,
+) -> list[int]:
+    """Time n iterations of one phase of a mode, after `drop` that are not recorded.
+
+    Args:
+        mode: set up.
+        ranges: its NVTX ranges.
+        phase: ``total`` for whole inferences, or one of the mode's other phases.
+        n: samples to take.
+        drop: iterations before them.
+        clock: monotonic, ns.
+        starts: for a timeline: when each sample began is added to it.
+
+    Returns:
+        Durations in ns, in order.
+    """
+    call, a, b = mode.phases()[phase]
+    listening, push, pop, attributes = ranges.listening, ranges.push, ranges.pop, ranges.sample[phase]
+    samples: list[int] = []
+    add = samples.append
+    with _no_garbage_collection():
+        for _ in range(drop):
+            call(a, b)
+        with ranges.block(phase):
+            for number in range(n):
+                if listening:
+                    attributes.payload = number
+                    push(attributes)
+                try:
+                    start = clock()
+                    kept = call(a, b)
+                    end = clock()
+                finally:
+                    if listening:
+                        pop()
+                add(end - start)
+                if starts is not None:
+                    starts.append(start)
+                del kept  # what a run returned is freed outside the clock: it ends with the outputs readable
+    return samples
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """A collection inside a sample would be Python's time, not the runtime's (timeit does the same)."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
