@@ -150,7 +150,7 @@ def test_ci_runs_the_two_lines_of_the_readme() -> None:
 
 def test_ci_runs_the_checks_of_the_pages() -> None:
     assert {"ruff check .", "ruff format --check .", "mypy", "pytest", "pytest -m timing"} == set(CHECKS)
-    commands = [command.strip() for line in (*CI.splitlines(), *SET_UP) for command in line.split("&&")]
+    commands = [command.strip() for line in (*CI.splitlines(), *SET_UP) for command in re.split(r"&&|[;()]", line)]
     assert set(CHECKS) <= set(commands)
 
 
