@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from ortbench.modes import TOTAL
+from ortbench.profiler import DOMAIN
 from ortbench.result import PHASE_NAMES
 from ortbench.worker.modes.bound import OneAtATime, Step, TimedCall
 from ortbench.worker.proofs.fence import RUN, Fence
 from ortbench.worker.session.tensors import Array
-from ortbench.worker.timing import COLORS, DOMAIN, Ranges, time_block
+from ortbench.worker.timing import COLORS, Ranges, time_block
 
 INFERENCE_NS, RANGE_NS = 10_000, 7
 TIMES_NS = {"total": INFERENCE_NS, "upload": 100, "inference": INFERENCE_NS, "download": 1_000}

@@ -18,8 +18,9 @@ from ortbench.errors import BenchmarkFailed
 from ortbench.measure.process import Client
 from ortbench.modes import PIPELINED, USUAL_MODES
 from ortbench.plan import Plan, Target
+from ortbench.profiler import DOMAIN
 from ortbench.result import OK, Case, Result, load
-from ortbench.worker.timing import COLORS, DOMAIN
+from ortbench.worker.timing import COLORS
 from tests.compiling import BuildError
 from tests.conftest import ROOT, ortbench
 from tests.nvtx import Range, Record, build, environ

@@ -18,15 +18,12 @@ import onnxruntime as ort
 from ortbench.errors import BenchmarkFailed, Unsupported, ort_text
 from ortbench.modes import (
     ASYNC,
-    CAPTURED_MODES,
     CPU,
     CPU_PINNED,
     DEVICE,
     DEVICE_PINNED,
-    DYNAMIC_MODES,
-    EXTERNAL_MODES,
     HOST_ACCESSIBLE,
-    PINNED_MODES,
+    MODES,
     PIPELINED,
     RESIDENT,
     TOTAL,
@@ -205,11 +202,11 @@ class BoundMode(OneAtATime):
         in_host = model.on_host(model.session.get_input_memory_infos())
         out_host = model.on_host(model.session.get_output_memory_infos())
         sources = [data.arrays[spec.name] for spec in model.inputs]
-        library = model.target.external if self.name in EXTERNAL_MODES else None
+        library = model.target.external if MODES[self.name].external_inputs else None
         self.external = None if library is None else ExternalInputs(library, model.provider)
         self._ins = [self._in_slot(*item) for item in zip(model.inputs, sources, in_host, strict=True)]
         blank = [np.empty_like(array) for array in data.reference]
-        dynamic = model.target.dynamic_outputs and self.name in DYNAMIC_MODES
+        dynamic = model.target.dynamic_outputs and MODES[self.name].dynamic_outputs
         self._outs = [
             self._slot(*item, allocate=not dynamic) for item in zip(model.outputs, blank, out_host, strict=True)
         ]
@@ -220,7 +217,7 @@ class BoundMode(OneAtATime):
         self._upload = _upload(memory, self._ins)
         self._run: Callable[[Any, Any], object] = model.native.run_with_iobinding
         self._native_binding = self._binding._iobinding
-        self.graph_id = next(model.graph_ids) if model.target.cuda_graph and self.name in CAPTURED_MODES else None
+        self.graph_id = next(model.graph_ids) if model.target.cuda_graph and MODES[self.name].captured else None
         self._options = model.plain_options if self.graph_id is None else graph_options(self.graph_id)
         self._dynamic: DynamicOutputs | None = None
         if dynamic:
@@ -565,7 +562,7 @@ def unsupported_reason(name: str, provider: Provider) -> str | None:
     """What an EP lacks for a mode, whatever the model; None if it can do it."""
     if name == PIPELINED:
         return _no_pipeline(provider)
-    if name in PINNED_MODES and (provider.computes_on_host or host_accessible_memory(provider) is None):
+    if MODES[name].pinned and (provider.computes_on_host or host_accessible_memory(provider) is None):
         return "no HOST_ACCESSIBLE (pinned) memory"
     if name == ASYNC and provider.computes_on_host:
         return "no runs that return before they are done"
