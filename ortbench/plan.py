@@ -26,6 +26,7 @@ POLICIES = {
 }
 STREAMS = ("ort", "cuda-python")
 EXTERNAL_LIBRARIES = ("numpy", "torch", "cupy")
+SAME = "2%"  # up to which difference two results are called the same, unless told otherwise
 OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
 
 

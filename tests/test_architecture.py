@@ -1,4 +1,4 @@
-"""What each layer may import, and what quick commands never load."""
+"""Which room may know which, and what quick commands never load."""
 
 from __future__ import annotations
 
@@ -12,79 +12,56 @@ import pytest
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "ortbench"
-# From the lowest layer up: a module may import from its own layer and those before it.
-LAYERS = [
-    ["errors", "units", "bars", "streams", "stats"],
-    ["plan", "copyplan", "schedule", "result", "sequential"],
-    ["pairs", "overlap"],
-    ["islands", "nodetimes", "trace", "activity", "engines"],
-    ["advice", "compare", "nodes", "bandwidth", "link"],
-    ["gate"],
-    ["table", "livegate"],
-    ["verdict", "exports", "summary", "profile", "figures", "svg", "rates"],
-    ["sheet"],
-    ["copyplot", "sampleplot", "splitplot", "sweepplot", "totalplot"],
-    ["plots"],
-    ["runtime"],
-    ["gpus"],
-    ["worker", "client", "environment"],
-    ["side"],
-    ["bench", "sweep"],
-    ["console"],
-    ["grid"],
-    ["reports", "terminal", "listing", "suitefile", "nsight"],
-    ["page"],
-    ["launch", "suite"],
-    ["gating"],
-    ["suiterun"],
-    ["cli"],
-    ["__main__"],
-]
-PURE = {name for layer in LAYERS[: LAYERS.index(["runtime"])] for name in layer}
+# Each room knows those before it, but the worker and the parent's side of a measurement know facts and conclusions alone.
+ROOMS = ("root", "analysis", "worker", "measure", "gate", "suite", "report", "jobs", "cli")
+KNOWS = {room: set(ROOMS[: number + 1]) - {"worker", "measure"} for number, room in enumerate(ROOMS)}
+KNOWS["worker"], KNOWS["measure"] = {"root", "analysis", "worker"}, {"root", "analysis", "measure"}
+KNOWS["jobs"] |= {"measure"}
+# The worker is started before the command line is loaded.
+EXCEPTIONS = {("__main__.py", "ortbench.measure.process"), ("__main__.py", "ortbench")}
+# The only rooms that load a library, whenever they do.
 HOME = {
-    "typer": {"cli"},
-    "rich": {"console", "grid", "terminal"},
-    "pandas": {"table"},
-    "scipy": {"sequential"},
-    "junitparser": {"exports"},
-    "matplotlib": {"copyplot", "plots", "sampleplot", "sheet", "splitplot", "sweepplot", "totalplot"},
-    "jinja2": {"page"},
-    "onnxruntime": set[str](),
+    "onnxruntime": "worker",
+    "typer": "cli",
+    "rich": "report/terminal",
+    "pandas": "report",
+    "junitparser": "report/exports",
+    "matplotlib": "report/page",
+    "jinja2": "report/page",
+    "scipy": "analysis",
 }
 
 
-def layer_of(module: str) -> int:
-    return next(number for number, names in enumerate(LAYERS) if module in names)
+def room_of(parts: tuple[str, ...]) -> str:
+    return parts[0] if parts and parts[0] in ROOMS else "root"
 
 
-def imports(path: Path) -> set[str]:
+def imports(path: Path) -> set[tuple[str, str]]:
+    """Module and name of everything that a file imports, wherever in it."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            found |= {(alias.name, "") for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {(node.module, alias.name) for alias in node.names}
     return found
 
 
-def module_of(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_rooms_know_only_what_is_below_them(path: Path) -> None:
+    place = path.relative_to(PACKAGE)
+    room = room_of(place.parts[:-1])
+    for module, name in imports(path):
+        library, *inner = module.split(".")
+        if library == "ortbench" and (str(place), module) not in EXCEPTIONS:
+            known = room_of((*inner, name))
+            assert known in KNOWS[room], f"{place} imports {module}.{name}"
+        if library in HOME and room != "worker":
+            assert str(place).startswith(HOME[library]), f"{place} imports {module}"
 
 
-SOURCES = [path for path in sorted(PACKAGE.rglob("*.py")) if module_of(path) != "__init__"]
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_run_one_way(path: Path) -> None:
-    module = module_of(path)
-    for name in imports(path):
-        parts = name.split(".")
-        if parts[0] == "ortbench" and len(parts) > 1 and not parts[1].startswith("__"):
-            assert layer_of(parts[1]) <= layer_of(module), f"{module} imports {name}"
-        if module in PURE:
-            assert parts[0] not in ("onnxruntime", "rich", "typer"), f"{module} is pure and imports {name}"
-        if parts[0] in HOME and module not in ("runtime", "worker"):
-            assert module in HOME[parts[0]], f"{module} imports {name}"
+def test_every_folder_is_a_room() -> None:
+    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == set(ROOMS) - {"root"}
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,11 @@ from ortbench.analysis.engines import TENSORRT, TENSORRT_RTX, File, is_warm
 from ortbench.cli.cases import jobs_of
 from ortbench.cli.options import Baseline
 from ortbench.errors import BadInput, BenchmarkFailed
-from ortbench.jobs.suite import Job, fingerprint
+from ortbench.jobs.fingerprint import fingerprint
 from ortbench.measure.side import Side
 from ortbench.plan import CPU_EP, Inputs, Plan, Target
 from ortbench.suite import cases
+from ortbench.suite.job import Job
 from ortbench.worker.session import engine_cache, session
 from ortbench.worker.session import providers as session_providers
 from ortbench.worker.session.providers import Provider

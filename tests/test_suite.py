@@ -9,10 +9,11 @@ import pytest
 from ortbench.cli.cases import jobs_of
 from ortbench.errors import BadInput
 from ortbench.gate.limits import Metric
-from ortbench.jobs.suite import Job, fingerprint
+from ortbench.jobs.fingerprint import fingerprint
 from ortbench.modes import USUAL_MODES
 from ortbench.report.suite import build, csv, headline, markdown
 from ortbench.suite.cases import Suite, SuiteCase, parse_shard, read, shard
+from ortbench.suite.job import Job
 from ortbench.suite.record import Record, exit_code
 
 BENCH = '[[bench]]\nmodel = "a.onnx"\n'
@@ -434,11 +435,11 @@ def mark(folder: Path, text: str) -> str:
 
 
 def test_a_fingerprint_goes_by_what_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ortbench.jobs import suite as jobs_suite
+    from ortbench.jobs import fingerprint as marks
 
     def now(text: str = BENCH + "ep = 'cpu'") -> str:
-        jobs_suite._content.cache_clear()
-        jobs_suite._packages.cache_clear()
+        marks._content.cache_clear()
+        marks._packages.cache_clear()
         return mark(tmp_path, text)
 
     first = now()
@@ -453,7 +454,7 @@ def test_a_fingerprint_goes_by_what_counts(tmp_path: Path, monkeypatch: pytest.M
     assert now() not in (first, with_weights)
     (tmp_path / "a.onnx.data").unlink()
     assert now() == first
-    monkeypatch.setattr(jobs_suite, "__version__", "99")
+    monkeypatch.setattr(marks, "__version__", "99")
     assert now() != first
 
 

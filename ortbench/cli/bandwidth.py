@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ortbench.cli.options import REPORTS, Device, Ep, EpLibrary, JsonOut, Out, Quiet, Timeout, command_line, target_of
-from ortbench.cli.writing import summarise_job, write
-from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.sweep_plan import CopyPlan, check, parse_size
-
-if TYPE_CHECKING:
-    from ortbench.analysis.sweep import Sweep
 
 
 def bandwidth(
@@ -50,32 +44,6 @@ def bandwidth(
         command=command_line(),
     )
     check(plan)
-    from ortbench.jobs.sweep import launch_sweep
+    from ortbench.jobs import sweep as job
 
-    sweep, folder, interrupted = launch_sweep(plan, out, quiet)
-    _show(sweep, str(folder), json_out, quiet)
-    raise SystemExit(INTERRUPTED if interrupted else _exit_code(sweep))
-
-
-def _show(sweep: Sweep, folder: str, json_out: str | None, quiet: bool) -> None:
-    from ortbench.analysis.sweep import to_json
-    from ortbench.report.sweep import markdown
-
-    summarise_job(markdown(sweep))
-    if json_out is not None:
-        write(json_out, to_json(sweep), "--json")
-    if json_out == "-" or quiet:
-        return
-    from ortbench.report.terminal.print import print_sweep
-
-    print_sweep(sweep, folder)
-
-
-def _exit_code(sweep: Sweep) -> int:
-    """1 as soon as a copy failed; each reason once on standard error."""
-    from ortbench.report.sweep import notes
-
-    failures = notes(sweep)
-    for failure in failures:
-        print(f"ortbench: {failure}", file=sys.stderr)
-    return BENCHMARK_FAILED if failures else DONE
+    raise SystemExit(job.sweep(plan, out, json_out, quiet))

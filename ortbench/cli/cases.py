@@ -25,9 +25,9 @@ from ortbench.cli.options import (
 from ortbench.errors import BadInput
 from ortbench.gate.contests import regression_contests
 from ortbench.gate.limits import Limits
-from ortbench.jobs.suite import Job
 from ortbench.plan import Inputs, Loop, Plan, Target, check, parse_share
 from ortbench.suite.cases import Suite, SuiteCase
+from ortbench.suite.job import Job
 from ortbench.suite.toml_file import Where
 
 _DEFAULTS = ("defaults",)

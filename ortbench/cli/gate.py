@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
-from ortbench.cli.compare import result_file
 from ortbench.cli.options import (
     LIVE_DURATION_S,
     REPORTS,
@@ -54,12 +52,8 @@ from ortbench.cli.options import (
     modes_of,
     target_of,
 )
-from ortbench.cli.writing import summarise_job, write
-from ortbench.errors import INTERRUPTED, BadInput
+from ortbench.errors import BadInput
 from ortbench.plan import Plan, check
-
-if TYPE_CHECKING:
-    from ortbench.gate.verdict import Verdict
 
 
 def gate(
@@ -174,15 +168,14 @@ def gate(
     )
     if not limits.any:
         raise BadInput("nothing to check: give --baseline, a live baseline, or a limit such as --max-cpu-nodes 0")
+    from ortbench.jobs import gate as job
+
+    wanted = job.Wanted(json_out, junit, quiet)
     if result is not None:
         if model is not None or other.given:
             raise BadInput("a result file and a live gate (--model, --baseline-…) exclude each other")
         _refuse_live_options(context)
-        from ortbench.jobs.gate import gate_stored
-        from ortbench.result import load
-
-        stored = None if baseline is None else load(result_file(baseline))
-        _conclude(gate_stored(load(result_file(result)), stored, limits, force), json_out, junit, quiet)
+        raise SystemExit(job.check_stored_result(result, baseline, limits, force, wanted))
     if model is None:
         raise BadInput("name a result file, or for a live gate a --model")
     if baseline is not None:
@@ -204,18 +197,7 @@ def gate(
     plans = [plan, other.of(plan)] if other.given else [plan]
     for it in plans:
         check(it)
-    from ortbench.jobs.gate import gate_live
-
-    def folder() -> Path:
-        from ortbench.measure.folder import gate_name, new_folder
-
-        return new_folder(out, gate_name(plan))
-
-    verdict = gate_live(plans, limits, force, folder, quiet)
-    if verdict is None:
-        print("ortbench: interrupted before the gate was decided", file=sys.stderr)
-        raise SystemExit(INTERRUPTED)
-    _conclude(verdict, json_out, junit, quiet)
+    raise SystemExit(job.measure_until_decided(plans, limits, force, out, wanted))
 
 
 _LIVE_ONLY = (
@@ -236,27 +218,3 @@ def _refuse_live_options(context: typer.Context) -> None:
         if source is not None and source.name == "COMMANDLINE":
             option = "--" + name.strip("_").replace("_", "-")
             raise BadInput(f"{option} says how to measure: it is for a live gate (--model), not for a result file")
-
-
-def _conclude(verdict: Verdict, json_out: str | None, junit: str | None, quiet: bool) -> NoReturn:
-    """Print and write a gate's verdict, and exit with its code."""
-    from ortbench.gate.verdict import to_json
-    from ortbench.report.exports import junit as exports_junit
-    from ortbench.report.gate import markdown
-
-    summarise_job(markdown(verdict))
-    if json_out is not None:
-        write(json_out, to_json(verdict), "--json")
-    if junit is not None:
-        write(
-            junit,
-            exports_junit.junit("ortbench gate", exports_junit.outcomes_of_gate(verdict.results, verdict.checks)),
-            "--junit",
-        )
-    if json_out != "-" and not quiet:
-        from ortbench.report.terminal.print import print_verdict
-
-        print_verdict(verdict)
-    for line in verdict.failed:
-        print(f"ortbench: {line}", file=sys.stderr)
-    raise SystemExit(verdict.code)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,8 +19,7 @@ from ortbench.cli.options import (
     Shape,
     target_of,
 )
-from ortbench.cli.writing import write_json
-from ortbench.errors import BadInput, BenchmarkFailed, Unsupported
+from ortbench.errors import BadInput
 from ortbench.plan import Inputs, Plan, Target, check, check_library, parse_dims, parse_shapes
 
 
@@ -30,12 +29,9 @@ def devices(ep_library: EpLibrary = None, json_out: JsonOut = None) -> None:
     Of each its memory, its streams and the modes it can do, or why it does not load.
     """
     check_library(ep_library)
-    found = _ask_worker("devices", 120.0, library=ep_library)
-    if write_json(found, json_out):
-        return
-    from ortbench.report.terminal.listing import print_devices
+    from ortbench.jobs import look
 
-    print_devices(found)
+    look.devices(ep_library, json_out)
 
 
 def inspect(
@@ -55,8 +51,6 @@ def inspect(
 
     With --ep also where its nodes would run.
     """
-    from dataclasses import asdict
-
     placed = ep is not None or ep_library is not None
     if not placed and (ep_option or session_config or device is not None or engine_cache is not None):
         options = "--ep-option, --session-config, --device and --engine-cache"
@@ -67,19 +61,6 @@ def inspect(
     )  # fmt: skip
     inputs = Inputs(shapes=parse_shapes(shape), dims=parse_dims(dim))
     check(Plan(model=model, target=target, inputs=inputs))
-    found = _ask_worker("inspect", 600.0, model=model, target=asdict(target) if placed else None, inputs=asdict(inputs))
-    if write_json(found, json_out):
-        return
-    from ortbench.report.terminal.listing import print_model
+    from ortbench.jobs import look
 
-    print_model(found)
-
-
-def _ask_worker(do: str, timeout_s: float, **arguments: Any) -> Any:
-    from ortbench.measure.process import Client
-
-    with Client(timeout_s) as client:
-        try:
-            return client.ask(do, **arguments)
-        except Unsupported as error:
-            raise BenchmarkFailed(str(error)) from None
+    look.inspect(model, target if placed else None, inputs, json_out)

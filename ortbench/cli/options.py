@@ -172,7 +172,6 @@ Force = Annotated[bool, typer.Option("--force", help="Compare what is not compar
 
 REPORTS = Path("reports")
 LIVE_DURATION_S = 60.0  # what a live gate gives a mode, both sides together
-SAME = "2%"  # what `run` with several EPs and `compare` call the same, unless told otherwise
 _LIBRARY_SUFFIXES = (".so", ".dll", ".dylib")
 
 

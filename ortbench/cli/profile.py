@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -47,13 +46,7 @@ from ortbench.cli.options import (
     modes_of,
     target_of,
 )
-from ortbench.cli.writing import say_failures, write
-from ortbench.errors import INTERRUPTED
-from ortbench.jobs.profile import SESSION, recorded, remarks_of, session_alone
 from ortbench.plan import Loop, Plan, check
-
-if TYPE_CHECKING:
-    from ortbench.analysis.nsight import Profile
 
 
 def profile(
@@ -113,32 +106,6 @@ def profile(
         command=command_line(),
     )
     check(plan)
+    from ortbench.jobs import profile as job
 
-    from ortbench.measure import nsys as measure_nsys
-
-    nsys = None if attach_only else measure_nsys.find()
-    remarks: list[str] = []
-    if nsys is None:
-        made, folder, interrupted = session_alone(plan, out, quiet)
-        remarks = remarks_of(made.session, attach_only)
-    else:
-        made, folder, interrupted = *recorded(plan, nsys, out, quiet, remarks), False
-    _save(made, folder, json_out)
-    if not quiet and json_out != "-":
-        from ortbench.report.terminal.print import print_profile
-
-        print_profile(made, str(folder), remarks)
-    raise SystemExit(INTERRUPTED if interrupted else say_failures(made.session))
-
-
-def _save(made: Profile, folder: Path, json_out: str | None) -> None:
-    from ortbench.analysis.nsight import to_json
-    from ortbench.files import write_atomically
-    from ortbench.report.profile import markdown
-    from ortbench.report.words import heading
-
-    text = to_json(made)
-    write_atomically(folder / SESSION, text)
-    write_atomically(folder / "table.md", markdown(made, heading(made.session)))
-    if json_out is not None:
-        write(json_out, text, "--json")
+    raise SystemExit(job.profile(plan, attach_only, out, json_out, quiet))

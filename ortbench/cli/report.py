@@ -7,9 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ortbench.cli.compare import result_file
-from ortbench.cli.writing import check_place, write_page
-
 
 def report(
     results: Annotated[
@@ -25,12 +22,6 @@ def report(
     ] = None,
 ) -> None:
     """Make one page of one or many results: verdict, plots, tables, and how they came about. It opens anywhere, offline."""
-    from ortbench.analysis.compare import names
-    from ortbench.result import load
+    from ortbench.jobs import compare as job
 
-    paths = [result_file(path) for path in results]
-    place = html or str(paths[0].with_name("report.html") if len(paths) == 1 else "report.html")
-    check_place(place, "--html")
-    write_page(place, [load(path) for path in paths], names(paths))
-    if place != "-":
-        print(f"Saved in {place}")
+    job.report(results, html)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ortbench.analysis.compare import changes, comparability
+from ortbench.errors import INTERRUPTED
 from ortbench.files import write_atomically
 from ortbench.gate.checks import check_alone, check_stored
 from ortbench.gate.limits import Limits
 from ortbench.gate.live import LiveGate
 from ortbench.gate.verdict import SIDES, Verdict, to_json
-from ortbench.jobs.run import launch
+from ortbench.jobs.compare import result_file
+from ortbench.jobs.launch import launch
+from ortbench.jobs.writing import summarise_job, write
 from ortbench.plan import Plan
 from ortbench.report.gate import markdown
-from ortbench.result import Result
+from ortbench.result import Result, load
 
 
 def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: bool) -> Verdict:
@@ -59,3 +64,60 @@ def gate_live(
     write_atomically(place / "gate.json", to_json(verdict))
     write_atomically(place / "gate.md", markdown(verdict))
     return verdict
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be written and shown of a verdict; a path of ``-`` is standard output, None is not wanted."""
+
+    json: str | None = None
+    junit: str | None = None
+    quiet: bool = False
+
+
+def check_stored_result(result: Path, baseline: Path | None, limits: Limits, force: bool, wanted: Wanted) -> int:
+    """Hold a result file against its limits and that of an earlier run, show the verdict; the exit code.
+
+    Raises:
+        NotComparable, BadInput: see `gate_stored`; a file that is no result.
+    """
+    stored = None if baseline is None else load(result_file(baseline))
+    return _conclude(gate_stored(load(result_file(result)), stored, limits, force), wanted)
+
+
+def measure_until_decided(plans: Sequence[Plan], limits: Limits, force: bool, out: Path, wanted: Wanted) -> int:
+    """Hold a live gate in a folder of its own and show its verdict; the exit code.
+
+    Raises:
+        BadInput, BenchmarkFailed, NotComparable: see `gate_live`.
+    """
+
+    def folder() -> Path:
+        from ortbench.measure.folder import gate_name, new_folder
+
+        return new_folder(out, gate_name(plans[0]))
+
+    verdict = gate_live(plans, limits, force, folder, wanted.quiet)
+    if verdict is None:
+        print("ortbench: interrupted before the gate was decided", file=sys.stderr)
+        return INTERRUPTED
+    return _conclude(verdict, wanted)
+
+
+def _conclude(verdict: Verdict, wanted: Wanted) -> int:
+    """Write and print a gate's verdict; its exit code."""
+    from ortbench.report.exports import junit
+
+    summarise_job(markdown(verdict))
+    if wanted.json is not None:
+        write(wanted.json, to_json(verdict), "--json")
+    if wanted.junit is not None:
+        outcomes = junit.outcomes_of_gate(verdict.results, verdict.checks)
+        write(wanted.junit, junit.junit("ortbench gate", outcomes), "--junit")
+    if wanted.json != "-" and not wanted.quiet:
+        from ortbench.report.terminal.print import print_verdict
+
+        print_verdict(verdict)
+    for line in verdict.failed:
+        print(f"ortbench: {line}", file=sys.stderr)
+    return verdict.code

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench.errors import BenchmarkFailed
+from ortbench.errors import INTERRUPTED, BenchmarkFailed
+from ortbench.jobs.writing import say_failures, write
 from ortbench.plan import Plan
 
 if TYPE_CHECKING:
@@ -16,17 +17,48 @@ if TYPE_CHECKING:
     from ortbench.result import Result
 
 SESSION = "profile.json"
-
-
 TOO_OLD = (
     "the profiler that is attached takes no ranges from the nvtx package, so nothing was recorded; Nsight Systems may be "
     "older than what the package needs"
 )
 
 
-def session_alone(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
+def profile(plan: Plan, attach_only: bool, out: Path, json_out: str | None, quiet: bool) -> int:
+    """Run a session, under Nsight Systems where it is installed, save and show what came of it.
+
+    Args:
+        plan: checked; its loop is in order.
+        attach_only: do not start nsys.
+        out: where the session's own folder is made.
+        json_out: a file for the session as JSON; ``-`` is standard output, None for none.
+        quiet: print nothing but errors.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        BadInput, BenchmarkFailed: before anything could be measured.
+    """
+    from ortbench.measure import nsys
+
+    found = None if attach_only else nsys.find()
+    remarks: list[str] = []
+    if found is None:
+        made, folder, interrupted = _session(plan, out, quiet)
+        remarks = _remarks(made.session, attach_only)
+    else:
+        made, folder, interrupted = *_recorded(plan, found, out, quiet, remarks), False
+    _save(made, folder, json_out)
+    if not quiet and json_out != "-":
+        from ortbench.report.terminal.print import print_profile
+
+        print_profile(made, str(folder), remarks)
+    return INTERRUPTED if interrupted else say_failures(made.session)
+
+
+def _session(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
     """The session by itself; its folder holds no result, because a result is what other commands compare."""
-    from ortbench.jobs.run import launch
+    from ortbench.jobs.launch import launch
 
     def folder() -> Path:
         from ortbench.measure.folder import new_folder, profile_name
@@ -43,7 +75,7 @@ def session_alone(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bo
     return Profile(session, None), path, launched.interrupted
 
 
-def recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str]) -> tuple[Profile, Path]:
+def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str]) -> tuple[Profile, Path]:
     """The same command again under Nsight Systems, which records its session, and what both found."""
     from ortbench.analysis.nsight import Profile
     from ortbench.measure import nsys as measure_nsys
@@ -89,7 +121,7 @@ def _load_session(path: Path) -> Result:
     return from_dict(json.loads(path.read_text(encoding="utf-8"))["session"])
 
 
-def remarks_of(session: Result, attach_only: bool) -> list[str]:
+def _remarks(session: Result, attach_only: bool) -> list[str]:
     """What a user who wanted a timeline should know."""
     from ortbench.measure.nsys import RECORD, WHERE_TO_GET_IT
     from ortbench.profiler import is_profiled
@@ -104,3 +136,16 @@ def remarks_of(session: Result, attach_only: bool) -> list[str]:
     if is_profiled():
         return [TOO_OLD]
     return [f"no profiler is attached; start it as: nsys profile {' '.join(RECORD)} {' '.join(session.command)}"]
+
+
+def _save(made: Profile, folder: Path, json_out: str | None) -> None:
+    from ortbench.analysis.nsight import to_json
+    from ortbench.files import write_atomically
+    from ortbench.report.profile import markdown
+    from ortbench.report.words import heading
+
+    text = to_json(made)
+    write_atomically(folder / SESSION, text)
+    write_atomically(folder / "table.md", markdown(made, heading(made.session)))
+    if json_out is not None:
+        write(json_out, text, "--json")

@@ -1,119 +1,186 @@
-"""From plans to saved results: folder, workers, progress, bench. What every command that measures goes through.
-
-Heavy imports wait until the first worker has been started: it has more to import, and can do so meanwhile.
-"""
+"""What `ortbench run` does: measure a model on one EP or several side by side, write what came of it, and show it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench.errors import OrtbenchError
-from ortbench.measure.process import open_worker
+from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
+from ortbench.jobs.launch import Launched, launch
+from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_compressible, write_page
+from ortbench.plan import SAME, Plan, parse_share
 
 if TYPE_CHECKING:
-    from ortbench.measure.bench import Judge
-    from ortbench.plan import Plan
     from ortbench.result import Result
-    from ortbench.timeline import Timeline
 
 
 @dataclass(frozen=True)
-class Launched:
-    """What came of a run.
+class Wanted:
+    """What is to be written and shown of a run; a path of ``-`` is standard output, None is not wanted.
 
     Attributes:
-        results: of the sides that opened.
-        folders: where each was saved.
-        interrupted: by Ctrl-C.
-        not_opened: name and error of each side that did not open.
-        timelines: of the results, where they were asked for.
+        out: where the run's own folder is made.
+        bandwidth: a sweep to hold the copies against; None for the newest in `out` that fits.
+        json, junit, action_json, trace, html: files besides those of the folder.
+        quiet: print nothing but errors.
     """
 
-    results: list[Result]
-    folders: list[Path]
-    interrupted: bool
-    not_opened: list[tuple[str, OrtbenchError]]
-    timelines: list[Timeline]
+    out: Path
+    bandwidth: Path | None = None
+    json: str | None = None
+    junit: str | None = None
+    action_json: str | None = None
+    trace: str | None = None
+    html: str | None = None
+    quiet: bool = False
 
 
-def launch(
-    plans: Sequence[Plan],
-    folder: Callable[[], Path],
-    names: Sequence[str] | None = None,
-    judge: Judge | None = None,
-    after_open: Callable[[Sequence[Result]], None] | None = None,
-    quiet: bool = False,
-    traced: bool = False,
-) -> Launched:
-    """Measure plans side by side and save what comes of them, also after Ctrl-C.
-
-    Args:
-        plans: checked, at least one; with several their blocks alternate.
-        folder: makes the run's folder; several sides have a folder each in it.
-        names: of the sides, in messages and as folders; needed for several.
-        judge, after_open: see `ortbench.measure.bench.Bench`.
-        quiet: show no progress.
-        traced: keep a timeline of every side.
+def check_wanted(wanted: Wanted) -> None:
+    """Refuse what cannot be written or read, before anything is measured.
 
     Raises:
-        BadInput, BenchmarkFailed, NotComparable: before anything could be measured.
+        BadInput: with the reason.
     """
-    with ExitStack() as stack:
-        client = stack.enter_context(open_worker(plans[0]))
-
-        from ortbench.measure.bench import Bench
-        from ortbench.measure.folder import discard_if_empty
-        from ortbench.measure.side import Side
-        from ortbench.report.folder import write_run
-        from ortbench.result import save
-        from ortbench.timeline import Timeline
-
-        parent = folder()
-        try:
-            places = [parent] if len(plans) == 1 else [parent / name for name in names or ()]
-            for place in places:
-                place.mkdir(exist_ok=True)
-            sides = [
-                Side(
-                    plan,
-                    client if number == 0 else None,
-                    partial(save, path=places[number] / "result.json"),
-                    names[number] if names else None,
-                    Timeline() if traced else None,
-                )
-                for number, plan in enumerate(plans)
-            ]
-            progress, while_loading = None, _import_terminal
-            if not quiet and sys.stderr.isatty():
-                from ortbench.report.terminal.print import LiveProgress
-
-                progress = stack.enter_context(LiveProgress())
-            bench = Bench(sides, progress, while_loading, judge, after_open)
-            bench.run()
-        except BaseException:
-            discard_if_empty(parent)
-            raise
-    left_out = [side for side, _ in bench.not_opened]  # one can be open all the same, with nodes where none may be
-    kept = [(side, place) for side, place in zip(sides, places, strict=True) if side not in left_out]
-    for side, place in kept:
-        write_run(side.result, place)
-    for side in left_out:
-        (parent / side.name).rmdir()
-    return Launched(
-        [side.result for side, _ in kept],
-        [place for _, place in kept],
-        bench.interrupted,
-        [(side.name, error) for side, error in bench.not_opened],
-        [side.timeline for side, _ in kept if side.timeline is not None],
-    )
+    if wanted.json == "-" and wanted.html == "-":
+        raise BadInput("--json and --html cannot both go to standard output")
+    check_place(wanted.html, "--html")
+    if wanted.trace == "-":
+        raise BadInput("--trace -: name a file")
+    check_place(wanted.trace, "--trace")
+    if wanted.bandwidth is not None and not wanted.bandwidth.exists():
+        raise BadInput(f"--bandwidth: no such file or folder: {wanted.bandwidth}")
 
 
-def _import_terminal() -> None:
-    """Load what only the report needs while the worker loads the model, so that nobody waits for it."""
-    import ortbench.report.terminal.print  # noqa: F401
+def run(plans: Sequence[Plan], wanted: Wanted) -> int:
+    """Measure plans side by side, write and show what came of them.
+
+    Args:
+        plans: checked, one an EP.
+        wanted: checked.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        BadInput, BenchmarkFailed: before anything could be measured.
+    """
+    launched = _measure(plans, wanted)
+    _write_exports(launched.results, wanted)
+    if len(plans) == 1:
+        _show(launched, wanted.json, wanted.quiet or wanted.html == "-")
+    else:
+        _show_side_by_side(launched, wanted.quiet or wanted.html == "-")
+    if wanted.html is not None:
+        errors = [f"{name}: {error}" for name, error in launched.not_opened]
+        write_page(wanted.html, launched.results, [folder.name for folder in launched.folders], errors)
+    if wanted.trace is not None:
+        _write_trace(launched, wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
+    return _exit_code(launched)
+
+
+def _measure(plans: Sequence[Plan], wanted: Wanted) -> Launched:
+    def folder() -> Path:
+        from ortbench.measure.folder import new_folder, run_name
+
+        return new_folder(wanted.out, run_name(plans))
+
+    def find_link(results: Sequence[Result]) -> None:
+        from ortbench.analysis.link import attach
+
+        attach(results, wanted.out, wanted.bandwidth)
+
+    traced = wanted.trace is not None
+    return launch(plans, folder, _names(plans), after_open=find_link, quiet=wanted.quiet, traced=traced)
+
+
+def _names(plans: Sequence[Plan]) -> list[str] | None:
+    """What to call several sides: their EPs, each name once."""
+    if len(plans) == 1:
+        return None
+    from ortbench.characters import plain_name
+    from ortbench.measure.folder import target_name
+
+    names: list[str] = []
+    for plan in plans:
+        name = plain_name(target_name(plan))
+        names.append(name if name not in names else f"{name}-{len(names) + 1}")
+    return names
+
+
+def _show(launched: Launched, json_out: str | None, quiet: bool) -> None:
+    from ortbench.report.run import markdown
+    from ortbench.result import to_json
+
+    (result,), (folder,) = launched.results, launched.folders
+    summarise_job(markdown(result))
+    if json_out is not None:
+        write(json_out, to_json(result), "--json")
+    if json_out == "-" or quiet:
+        return
+    from ortbench.report.terminal.print import print_result
+
+    print_result(result, str(folder))
+
+
+def _show_side_by_side(launched: Launched, quiet: bool) -> None:
+    from ortbench.files import write_atomically
+    from ortbench.report.comparison import comparison_markdown
+    from ortbench.report.run import markdown
+
+    results = launched.results
+    names = [folder.name for folder in launched.folders]
+    parent = launched.folders[0].parent
+    same = parse_share(SAME, "--same")
+    text = comparison_markdown(results, names, same, in_order=False) if len(results) > 1 else ""
+    if text:
+        write_atomically(parent / "comparison.md", text)
+    summarise_job("\n".join([text, *map(markdown, results)]))
+    if quiet:
+        return
+    from ortbench.report.terminal.print import print_comparison, print_result
+
+    for result, folder in zip(results, launched.folders, strict=True):
+        print_result(result, str(folder))
+        print()
+    if len(results) > 1:
+        print_comparison(results, names, same, in_order=False)
+
+
+def _write_exports(results: Sequence[Result], wanted: Wanted) -> None:
+    """The forms that CI systems read."""
+    if wanted.junit is None and wanted.action_json is None:
+        return
+    from ortbench.report.exports import github
+    from ortbench.report.exports import junit as exports_junit
+
+    if wanted.junit is not None:
+        outcomes = [outcome for result in results for outcome in exports_junit.outcomes_of_run(result)]
+        write(wanted.junit, exports_junit.junit("ortbench run", outcomes), "--junit")
+    if wanted.action_json is not None:
+        write(wanted.action_json, github.action_json(results), "--action-json")
+
+
+def _write_trace(launched: Launched, path: str, quiet: bool) -> None:
+    """The timeline; what it lacks is said in a line each."""
+    from ortbench.report.exports.chrome_trace import chrome_trace, to_json
+
+    trace = chrome_trace(launched.results, launched.timelines)
+    write_compressible(path, to_json(trace), "--trace")
+    for words in trace["otherData"]["missing"]:
+        print(f"ortbench: --trace lacks: {words}", file=sys.stderr)
+    if not quiet:
+        print(f"Timeline in {path}; open it at ui.perfetto.dev or in chrome://tracing")
+
+
+def _exit_code(launched: Launched) -> int:
+    """What the contract says: 1 as soon as a case failed or nothing could be measured."""
+    if launched.interrupted:
+        return INTERRUPTED
+    several = len(launched.results) > 1
+    codes = [say_failures(result, f"{result.target['ep']}: " if several else "") for result in launched.results]
+    for name, error in launched.not_opened:
+        print(f"ortbench: {name}: {error}", file=sys.stderr)
+    return BENCHMARK_FAILED if launched.not_opened or BENCHMARK_FAILED in codes else DONE

@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
+from ortbench.jobs.writing import summarise_job, write
 from ortbench.measure.process import open_copies
 
 if TYPE_CHECKING:
@@ -14,7 +16,18 @@ if TYPE_CHECKING:
     from ortbench.sweep_plan import CopyPlan
 
 
-def launch_sweep(plan: CopyPlan, out: Path, quiet: bool = False) -> tuple[Sweep, Path, bool]:
+def sweep(plan: CopyPlan, out: Path, json_out: str | None, quiet: bool) -> int:
+    """Measure a sweep of copies, save and show it; the exit code.
+
+    Raises:
+        BadInput, BenchmarkFailed, Unsupported: before anything could be measured.
+    """
+    measured, folder, interrupted = _measure(plan, out, quiet)
+    _show(measured, str(folder), json_out, quiet)
+    return INTERRUPTED if interrupted else _exit_code(measured)
+
+
+def _measure(plan: CopyPlan, out: Path, quiet: bool) -> tuple[Sweep, Path, bool]:
     """Measure a bandwidth sweep and save it in a folder of its own, also after Ctrl-C.
 
     Args:
@@ -50,3 +63,27 @@ def launch_sweep(plan: CopyPlan, out: Path, quiet: bool = False) -> tuple[Sweep,
             raise
     write_sweep(bench.sweep, folder)
     return bench.sweep, folder, bench.interrupted
+
+
+def _show(sweep: Sweep, folder: str, json_out: str | None, quiet: bool) -> None:
+    from ortbench.analysis.sweep import to_json
+    from ortbench.report.sweep import markdown
+
+    summarise_job(markdown(sweep))
+    if json_out is not None:
+        write(json_out, to_json(sweep), "--json")
+    if json_out == "-" or quiet:
+        return
+    from ortbench.report.terminal.print import print_sweep
+
+    print_sweep(sweep, folder)
+
+
+def _exit_code(sweep: Sweep) -> int:
+    """1 as soon as a copy failed; each reason once on standard error."""
+    from ortbench.report.sweep import notes
+
+    failures = notes(sweep)
+    for failure in failures:
+        print(f"ortbench: {failure}", file=sys.stderr)
+    return BENCHMARK_FAILED if failures else DONE

@@ -1,0 +1,118 @@
+"""Carries the cases of a suite out, one after the other, each into a folder of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ortbench.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
+from ortbench.gate.limits import PASSED, UNCLEAR, Check
+from ortbench.gate.verdict import Verdict
+from ortbench.jobs.fingerprint import fingerprint
+from ortbench.jobs.gate import gate_live, gate_stored
+from ortbench.jobs.launch import launch
+from ortbench.jobs.suite_folder import done, emptied, keep, saved_result
+from ortbench.result import OK
+from ortbench.suite.job import Job
+from ortbench.suite.record import BROKEN, INCOMPARABLE, SKIPPED, Record, figures
+
+
+def run(
+    jobs: Sequence[Job], out: Path, fresh: bool, quiet: bool, tell: Callable[[Record, bool], None]
+) -> tuple[list[Record], bool]:
+    """Carry jobs out, except what is done already; whatever one comes to, the others go on.
+
+    Args:
+        jobs: in their order.
+        out: the suite's folder, which is there.
+        fresh: do again what is done.
+        quiet: show no progress inside a case.
+        tell: called with the record of each case as it ends, and whether it was done before.
+
+    Returns:
+        The records, and whether Ctrl-C ended it.
+
+    Raises:
+        BadInput: the folder cannot be written.
+    """
+    records: list[Record] = []
+    try:
+        for job in jobs:
+            record, was_done = _carry_out(job, out / job.case.id, fresh, quiet)
+            if record is None:
+                return records, True
+            records.append(record)
+            tell(record, was_done)
+    except KeyboardInterrupt:
+        return records, True
+    return records, False
+
+
+def _carry_out(job: Job, folder: Path, fresh: bool, quiet: bool) -> tuple[Record | None, bool]:
+    """The record of a job, None if it was interrupted, and whether it was done before."""
+    case, began = job.case, time.monotonic()
+    record = Record(case.id, case.model_name, case.ep, case.shape, "", SKIPPED, reason=case.skip)
+    try:
+        if job.plans:
+            record = replace(record, fingerprint=fingerprint(job))
+            earlier = None if fresh else done(folder, record.fingerprint)
+            if earlier is not None:
+                return earlier, True
+        emptied(folder)
+        if job.plans:
+            verdict = _measured(job, folder, quiet)
+            if verdict is None:
+                return None, False
+            record = replace(record, **_judged(verdict))
+    except Exception as error:  # whatever one case comes to must not cost the others
+        record = replace(record, **_failed(error))
+    if job.plans:
+        record = replace(record, seconds=round(time.monotonic() - began, 3))
+    keep(record, folder)
+    return record, False
+
+
+def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
+    """Measure, and judge what comes of it; None if it was interrupted."""
+
+    def place() -> Path:
+        return folder
+
+    if len(job.plans) > 1:
+        return gate_live(job.plans, job.limits, job.force, place, quiet)
+    launched = launch(job.plans, place, quiet=quiet)
+    if launched.interrupted:
+        return None
+    stored = None if job.baseline is None else saved_result(job.baseline)
+    verdict = gate_stored(launched.results[0], stored, job.limits, job.force)
+    if job.baseline is not None and stored is None:
+        # Green would say that there was no regression.
+        unknown = Check("baseline", UNCLEAR, f"the baseline has no result of this case: {job.baseline}")
+        verdict = replace(verdict, checks=[*verdict.checks, unknown])
+    return verdict
+
+
+def _judged(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as a `Record` has it."""
+    found: dict[str, Any] = {"outcome": verdict.word, "exit_code": verdict.code, "reason": None}
+    found["checks"] = [check.to_dict() for check in verdict.checks]
+    reasons = verdict.failed or [check.text for check in verdict.checks if check.verdict != PASSED]
+    if len(verdict.results) == 1:
+        reasons = [line.removeprefix(f"{verdict.names[0]}: ") for line in reasons]
+    if reasons:
+        found["reason"] = "; ".join(reasons)
+    if not any(case.status == OK for case in verdict.results[0].cases) and not verdict.failed:
+        reason = "nothing was measured: no mode that was asked for is supported"
+        found.update(outcome=BROKEN, exit_code=BENCHMARK_FAILED, reason=reason)
+    return {**found, **figures(verdict.results[0])}
+
+
+def _failed(error: Exception) -> dict[str, Any]:
+    """An error as a `Record` has it."""
+    if isinstance(error, NotComparable):
+        return {"outcome": INCOMPARABLE, "exit_code": NOT_COMPARABLE, "reason": str(error)}
+    text = str(error) if isinstance(error, OrtbenchError) else one_line(f"{type(error).__name__}: {error}")
+    return {"outcome": BROKEN, "exit_code": BENCHMARK_FAILED, "reason": text}

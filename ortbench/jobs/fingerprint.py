@@ -1,0 +1,65 @@
+"""What the outcome of a suite's case depends on, as one number: a case with the same one need not be run again."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import json
+from dataclasses import asdict, replace
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from ortbench import __version__
+from ortbench.files import sha256
+from ortbench.jobs.suite_folder import results_in
+from ortbench.plan import Plan
+from ortbench.suite.job import Job
+
+
+def fingerprint(job: Job) -> str:
+    """SHA-256 over everything that a case's outcome depends on, as far as it is known before.
+
+    That is its plans and limits, the content of the files they name (not where those lie), and the versions of ortbench,
+    ONNX Runtime and its EP packages; not those of another interpreter that a baseline runs in.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    eps = {f"{plan.target.ep} " for plan in job.plans}  # an EP can go by the name of its package
+    data = {
+        "ortbench": __version__,
+        "packages": [package for package in _packages() if package.startswith(("onnxruntime", *eps))],
+        "plans": [_essence(plan) for plan in job.plans],
+        "limits": asdict(job.limits),
+        "force": job.force,
+        "baseline": job.baseline and [_content(str(path)) for path in results_in(job.baseline)],
+    }
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+@cache
+def _packages() -> list[str]:
+    """Name and version of every installed package."""
+    return sorted(f"{package.metadata['Name']} {package.version}" for package in metadata.distributions())
+
+
+def _essence(plan: Plan) -> dict[str, Any]:
+    """A plan with the content of files instead of their paths; where engines are kept enters no figure of a mode."""
+    target = replace(plan.target, library=_content(plan.target.library), engine_cache=None)
+    inputs = replace(plan.inputs, path=_content(plan.inputs.path), expect=_content(plan.inputs.expect))
+    return asdict(replace(plan, model=_content(plan.model) or "", target=target, inputs=inputs, command=()))
+
+
+@cache
+def _content(path: str | None) -> str | None:
+    """Names and hashes of a folder's files, or of a file and those beside it that go on from its name.
+
+    A model's external weights are usually called so: ``model.onnx.data``, ``model.onnx_data``.
+    """
+    if path is None:
+        return None
+    place = Path(path)
+    found = place.rglob("*") if place.is_dir() else place.parent.glob(glob.escape(place.name) + "*")
+    return " ".join(f"{file.name} {sha256(file)}" for file in sorted(found) if file.is_file())

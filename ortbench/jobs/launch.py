@@ -1,0 +1,119 @@
+"""From plans to saved results: folder, workers, progress, bench. What every command that measures goes through.
+
+Heavy imports wait until the first worker has been started: it has more to import, and can do so meanwhile.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ortbench.errors import OrtbenchError
+from ortbench.measure.process import open_worker
+
+if TYPE_CHECKING:
+    from ortbench.measure.bench import Judge
+    from ortbench.plan import Plan
+    from ortbench.result import Result
+    from ortbench.timeline import Timeline
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What came of a run.
+
+    Attributes:
+        results: of the sides that opened.
+        folders: where each was saved.
+        interrupted: by Ctrl-C.
+        not_opened: name and error of each side that did not open.
+        timelines: of the results, where they were asked for.
+    """
+
+    results: list[Result]
+    folders: list[Path]
+    interrupted: bool
+    not_opened: list[tuple[str, OrtbenchError]]
+    timelines: list[Timeline]
+
+
+def launch(
+    plans: Sequence[Plan],
+    folder: Callable[[], Path],
+    names: Sequence[str] | None = None,
+    judge: Judge | None = None,
+    after_open: Callable[[Sequence[Result]], None] | None = None,
+    quiet: bool = False,
+    traced: bool = False,
+) -> Launched:
+    """Measure plans side by side and save what comes of them, also after Ctrl-C.
+
+    Args:
+        plans: checked, at least one; with several their blocks alternate.
+        folder: makes the run's folder; several sides have a folder each in it.
+        names: of the sides, in messages and as folders; needed for several.
+        judge, after_open: see `ortbench.measure.bench.Bench`.
+        quiet: show no progress.
+        traced: keep a timeline of every side.
+
+    Raises:
+        BadInput, BenchmarkFailed, NotComparable: before anything could be measured.
+    """
+    with ExitStack() as stack:
+        client = stack.enter_context(open_worker(plans[0]))
+
+        from ortbench.measure.bench import Bench
+        from ortbench.measure.folder import discard_if_empty
+        from ortbench.measure.side import Side
+        from ortbench.report.folder import write_run
+        from ortbench.result import save
+        from ortbench.timeline import Timeline
+
+        parent = folder()
+        try:
+            places = [parent] if len(plans) == 1 else [parent / name for name in names or ()]
+            for place in places:
+                place.mkdir(exist_ok=True)
+            sides = [
+                Side(
+                    plan,
+                    client if number == 0 else None,
+                    partial(save, path=places[number] / "result.json"),
+                    names[number] if names else None,
+                    Timeline() if traced else None,
+                )
+                for number, plan in enumerate(plans)
+            ]
+            progress, while_loading = None, _import_terminal
+            if not quiet and sys.stderr.isatty():
+                from ortbench.report.terminal.print import LiveProgress
+
+                progress = stack.enter_context(LiveProgress())
+            bench = Bench(sides, progress, while_loading, judge, after_open)
+            bench.run()
+        except BaseException:
+            discard_if_empty(parent)
+            raise
+    left_out = [side for side, _ in bench.not_opened]  # one can be open all the same, with nodes where none may be
+    kept = [(side, place) for side, place in zip(sides, places, strict=True) if side not in left_out]
+    for side, place in kept:
+        write_run(side.result, place)
+    for side in left_out:
+        (parent / side.name).rmdir()
+    return Launched(
+        [side.result for side, _ in kept],
+        [place for _, place in kept],
+        bench.interrupted,
+        [(side.name, error) for side, error in bench.not_opened],
+        [side.timeline for side, _ in kept if side.timeline is not None],
+    )
+
+
+def _import_terminal() -> None:
+    """Load what only the report needs while the worker loads the model, so that nobody waits for it."""
+    import ortbench.report.terminal.print  # noqa: F401

@@ -1,0 +1,200 @@
+"""A suite's folder: which suite it is, what its cases came to, and how the folders of shards are put together.
+
+It holds ``suite.json`` (which suite, and the ids of all its cases), ``summary.md``, ``summary.csv``, and for each case a
+folder named by its id: what the run or the live gate leaves, and ``case.json``, which is written last. A case whose
+``case.json`` has the fingerprint that it would have now is done.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ortbench.characters import plain_name
+from ortbench.errors import BENCHMARK_FAILED, BadInput
+from ortbench.files import write_atomically
+from ortbench.report.suite import csv, markdown
+from ortbench.result import Result, load, read_json
+from ortbench.suite.record import MISSING, Record, record_from
+
+CASE_FILE, SUITE_FILE = "case.json", "suite.json"
+_RESULTS = ("result.json", "candidate/result.json")  # of a run, of a live gate with a baseline
+
+
+@contextmanager
+def writable(place: Path) -> Iterator[None]:
+    """What cannot be written inside the block is bad input.
+
+    Raises:
+        BadInput: with the reason.
+    """
+    try:
+        yield
+    except (FileExistsError, NotADirectoryError):
+        raise BadInput(f"--out {place}: is not a folder") from None
+    except OSError as error:
+        raise BadInput(f"--out {place}: cannot be written: {error.strerror}") from None
+
+
+def claim(out: Path, name: str, file_sha256: str, ids: Sequence[str]) -> None:
+    """Make a suite's folder, or take up the one that is there.
+
+    Cases are folders in it that are emptied when they are run again, so nothing else's folder will do.
+
+    Raises:
+        BadInput: it is something else's, or cannot be written.
+    """
+    with writable(out):
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            there = _suite(out)["name"]
+            if there != name:
+                raise BadInput(f"--out {out}: holds suite {there!r}, not {name!r}; name another folder")
+        data = {"name": name, "file_sha256": file_sha256, "cases": list(ids)}
+        write_atomically(out / SUITE_FILE, _json(data))
+
+
+def _suite(folder: Path) -> dict[str, Any]:
+    """What a suite's folder says of its suite.
+
+    Raises:
+        BadInput: it is not the folder of a suite.
+    """
+    with suppress(BadInput, KeyError, TypeError, AttributeError):
+        data = read_json(folder / SUITE_FILE, "suite")
+        # Cases are folders that are emptied: nothing may name one outside.
+        plain = all(plain_name(name) == name.lstrip(".") for name in data["cases"])
+        if plain and {"name", "file_sha256"} <= data.keys():
+            return dict(data)
+    raise BadInput(f"{folder} is not the folder of a suite: it has no {SUITE_FILE}")
+
+
+def write_summary(out: Path, name: str, records: Sequence[Record]) -> None:
+    """Write the summary's files.
+
+    Raises:
+        BadInput: the folder cannot be written.
+    """
+    with writable(out):
+        write_atomically(out / "summary.md", markdown(name, records))
+        write_atomically(out / "summary.csv", csv(records))
+
+
+# One case
+
+
+def done(folder: Path, fingerprint: str) -> Record | None:
+    """The record that a case's folder holds, if it is of the same thing and the benchmark did not fail."""
+    found = record_in(folder)
+    if found is None or found.exit_code == BENCHMARK_FAILED or found.fingerprint != fingerprint:
+        return None
+    return found
+
+
+def record_in(folder: Path) -> Record | None:
+    """What a case's folder says of it, or None where it says nothing that can be read."""
+    with suppress(BadInput, ValueError, TypeError):
+        return record_from(read_json(folder / CASE_FILE, "case"))
+    return None
+
+
+def emptied(folder: Path) -> Path:
+    """The folder of a case, made anew."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir()
+    return folder
+
+
+def keep(record: Record, folder: Path) -> None:
+    """Write what a case came to; its folder is then done.
+
+    Raises:
+        BadInput: the folder cannot be written.
+    """
+    with writable(folder):
+        folder.mkdir(exist_ok=True)  # a run that came to nothing has taken its folder along
+        write_atomically(folder / CASE_FILE, _json(record.to_dict()))
+
+
+def results_in(folder: Path) -> list[Path]:
+    """The result files in a case's folder, the candidate's where there are two."""
+    return [folder / name for name in _RESULTS if (folder / name).exists()]
+
+
+def saved_result(folder: Path) -> Result | None:
+    """The result in a case's folder, of the candidate where there are two; None without one.
+
+    Raises:
+        BadInput, NotComparable: it cannot be read.
+    """
+    found = results_in(folder)
+    return load(found[0]) if found else None
+
+
+# Shards
+
+
+def join(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], list[str]]:
+    """Put the shards of one suite together in a folder.
+
+    Args:
+        folders: of the shards; a case may be in any of them.
+        out: the folder to make.
+
+    Returns:
+        The suite's name, a record for each of its cases (`MISSING` where no shard has it), and remarks.
+
+    Raises:
+        BadInput: they are not of one suite, a case was measured differently in two of them, or a folder cannot be written.
+    """
+    suites = [_suite(folder) for folder in folders]
+    for folder, suite in zip(folders, suites, strict=True):
+        for key, what in (("name", "suite"), ("file_sha256", "version of the suite's file"), ("cases", "set of cases")):
+            if suite[key] != suites[0][key]:
+                raise BadInput(f"{folders[0]} and {folder} do not belong together: each is of another {what}")
+        if out.resolve() == folder.resolve():
+            raise BadInput(f"--out {out}: is one of the folders that are merged")
+    places, remarks = _places(folders, suites[0]["cases"])
+    claim(out, suites[0]["name"], suites[0]["file_sha256"], suites[0]["cases"])
+    records = []
+    for name in suites[0]["cases"]:
+        if name not in places:
+            records.append(Record(name, "", "", "", "", MISSING, BENCHMARK_FAILED, "no folder has it"))
+            continue
+        folder, record = places[name]
+        with writable(out):
+            shutil.copytree(folder, emptied(out / name), dirs_exist_ok=True)
+        records.append(record)
+    return suites[0]["name"], records, remarks
+
+
+def _places(folders: Sequence[Path], ids: Sequence[str]) -> tuple[dict[str, tuple[Path, Record]], list[str]]:
+    """For each case its folder and record, and a remark for each one that several folders have.
+
+    Raises:
+        BadInput: two folders have it, and not of the same.
+    """
+    places: dict[str, tuple[Path, Record]] = {}
+    remarks = []
+    for name in ids:
+        for folder in folders:
+            record = record_in(folder / name)
+            if record is None:
+                continue
+            if name not in places:
+                places[name] = folder / name, record
+                continue
+            first, other = places[name]
+            if other.fingerprint != record.fingerprint:
+                raise BadInput(f"{first} and {folder / name} were not measured on the same thing; merge one of them")
+            remarks.append(f"{name} is in several folders: {first} counts, {folder / name} does not")
+    return places, remarks
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
