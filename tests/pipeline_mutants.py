@@ -14,7 +14,7 @@ from ortbench.errors import BenchmarkFailed
 from ortbench.plan import Inputs, Target
 from ortbench.worker.modes import bound, pipelined
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Fence
-from ortbench.worker.session import memory, providers, session
+from ortbench.worker.session import first_run, memory, providers, session
 
 DEPTH = 3
 FENCES = {"sync": RUN, "async": SYNCHRONIZE}
@@ -97,7 +97,7 @@ def main(path: str, library: str) -> None:
         wanted = Target(library=library, options={"honesty": honesty} | {key: str(us) for key, us in options.items()})
         provider = provider or providers.find(wanted)
         model = session.open_model(path, wanted, provider)
-        data = session.make_data(path, model, Inputs())
+        data = first_run.make_data(path, model, Inputs())
         device, shared = memory.device_memory(provider), memory.host_accessible_memory(provider)
         assert isinstance(device, memory.EpDeviceMemory)
         # Known here, and proved elsewhere; the proof takes most of the time.

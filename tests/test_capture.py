@@ -23,7 +23,7 @@ import numpy as np
 from ortbench.modes import RESIDENT, DEVICE
 from ortbench.plan import Inputs, Target
 from ortbench.worker.modes import bound
-from ortbench.worker.session import providers, session
+from ortbench.worker.session import first_run, providers, session
 from ortbench.worker.proofs.in_place import follows
 
 path = sys.argv[1]
@@ -31,7 +31,7 @@ found = {}
 for capture in (True, False):
     target = Target(ep="webgpu", cuda_graph=capture)
     model = session.open_model(path, target, providers.find(target))
-    data = session.make_data(path, model, Inputs())
+    data = first_run.make_data(path, model, Inputs())
     one, two = (bound.make_mode(name, model, data) for name in (RESIDENT, DEVICE))
     replays = [one.is_replayed(), two.is_replayed()]
     kept = follows(one, model, data, one.write_inputs, None, None)

@@ -22,8 +22,7 @@ from ortbench.measure.side import Side
 from ortbench.plan import CPU_EP, Inputs, Plan, Target
 from ortbench.suite import cases
 from ortbench.suite.job import Job
-from ortbench.worker.session import engine_cache, session
-from ortbench.worker.session import providers as session_providers
+from ortbench.worker.session import engine_cache, libraries, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.worker import Worker
 from tests.conftest import MODELS, ROOT, lacking, ortbench
@@ -163,7 +162,7 @@ def test_the_options_reach_the_session(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_the_ep_knows_the_options_by_these_names() -> None:
-    library = session_providers.bundled_library(TENSORRT)
+    library = libraries.bundled_library(TENSORRT)
     if library is None:
         lacking("this onnxruntime package has no TensorRT EP")
     with open(library, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:

@@ -15,7 +15,7 @@ from ortbench.modes import RESIDENT
 from ortbench.plan import Inputs, Target
 from ortbench.worker.modes import bound, external_inputs
 from ortbench.worker.proofs.in_place import follows
-from ortbench.worker.session import providers, session
+from ortbench.worker.session import first_run, providers, session
 from ortbench.worker.session.tensors import host_value
 from tests.conftest import MODELS, cases, lacking, measure, ortbench, ortbench_here
 
@@ -25,7 +25,7 @@ def opened(path: Path, body: str, library: str = "numpy") -> tuple[Any, Any, Any
     onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {body}'), path)
     target = Target(ep="cpu", external=library)
     model = session.open_model(str(path), target, providers.find(target))
-    data = session.make_data(str(path), model, Inputs())
+    data = first_run.make_data(str(path), model, Inputs())
     return model, data, bound.make_mode(RESIDENT, model, data)
 
 

@@ -20,8 +20,9 @@ from ortbench.plan import Target
 from ortbench.worker.modes import bound
 from ortbench.worker.proofs.fence import READBACK
 from ortbench.worker.session import memory, session
+from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.session import Data, Model
+from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec
 from tests.conftest import MODELS
 

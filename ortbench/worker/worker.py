@@ -83,8 +83,8 @@ class Worker:
         from ortbench.worker.looks import nodes
         from ortbench.worker.modes import external_inputs
         from ortbench.worker.session import engine_cache as session_engine_cache
+        from ortbench.worker.session import first_run, hardware, placement, providers, session
         from ortbench.worker.session import memory as session_memory
-        from ortbench.worker.session import providers, session
 
         _quiet_ort()
         self._request = inputs_from(inputs)
@@ -97,13 +97,13 @@ class Worker:
         self._model = session.open_model(model, wanted, provider)
         self._opened = model, wanted
         stages.done("creating the session")
-        where = session.placement(self._model)
+        where = placement.placement(self._model)
         unsupported = None
         try:
-            self._data = session.make_data(model, self._model, self._request)
+            self._data = first_run.make_data(model, self._model, self._request)
         except Unsupported as error:
             unsupported = str(error)
-            self._data = session.Data({}, [], [], {}, 0, False)
+            self._data = first_run.Data({}, [], [], {}, 0, False)
         stages.done("inputs and first run")
         engine_cache = cache.found()
         if unsupported is None and where["memcpy_nodes"] is None and where["nodes"] is not None:
@@ -114,7 +114,7 @@ class Worker:
             "library": providers.library_name(wanted, provider),
             "version": provider.version,
             "notes": [{"code": code, "message": message} for code, message in provider.notes],
-            "device": session.describe_device(self._model),
+            "device": hardware.describe_device(self._model),
             "memory": session_memory.describe(provider),
             "placement": where,
             "unsupported": unsupported,
@@ -134,19 +134,17 @@ class Worker:
 
     def save_outputs(self, folder: str) -> Answer:
         """Write the reference outputs for another worker to compare; false where they cannot be written as protobuf."""
-        from ortbench.worker.session import inputs as session_inputs
+        from ortbench.worker.inputs import files
 
-        return {
-            "saved": bool(self._data.reference) and session_inputs.save(Path(folder), self._data.reference, "output")
-        }
+        return {"saved": bool(self._data.reference) and files.save(Path(folder), self._data.reference, "output")}
 
     def hold_outputs(self, folder: str) -> Answer:
         """What differs between the reference outputs here and those that another worker saved, in words, or null."""
+        from ortbench.worker.inputs import files
         from ortbench.worker.proofs import outputs
-        from ortbench.worker.session import inputs as session_inputs
 
         try:
-            others = session_inputs.load(Path(folder), self._model.outputs, "output")
+            others = files.load(Path(folder), self._model.outputs, "output")
         except OrtbenchError as error:
             return {"differs": str(error)}
         for spec, array in zip(self._model.outputs, self._data.reference, strict=False):
@@ -339,8 +337,8 @@ class Worker:
         """Load the EP for copies alone."""
         from ortbench.plan import target_from
         from ortbench.worker.copies import Copies
+        from ortbench.worker.session import hardware, providers
         from ortbench.worker.session import memory as session_memory
-        from ortbench.worker.session import providers, session
 
         _quiet_ort()
         wanted = target_from(target)
@@ -351,7 +349,7 @@ class Worker:
             "library": providers.library_name(wanted, provider),
             "version": provider.version,
             "notes": [{"code": code, "message": message} for code, message in provider.notes],
-            "device": session.device_of(provider),
+            "device": hardware.device_of(provider),
             "memory": session_memory.describe(provider),
             "kinds": self._copies.kinds,
             "runtime": _runtime(),

@@ -33,6 +33,8 @@ from ortbench.worker.modes.external_inputs import ExternalInputs
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Fence, prove
 from ortbench.worker.session import copy_streams
+from ortbench.worker.session.ep_names import NVIDIA_EPS
+from ortbench.worker.session.first_run import Data, cpu_arrays, cpu_call
 from ortbench.worker.session.memory import (
     Copy,
     EpDeviceMemory,
@@ -42,8 +44,8 @@ from ortbench.worker.session.memory import (
     host_accessible_memory,
     token,
 )
-from ortbench.worker.session.providers import NVIDIA_EPS, Provider
-from ortbench.worker.session.session import Data, Model, cpu_arrays, cpu_call, graph_options
+from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.session import Model, graph_options
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view, nbytes
 
 _BURST_NS = 20_000_000

@@ -33,8 +33,9 @@ from ortbench.worker.modes.bound import BoundMode, Slot, Step, TimedCall, copied
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import RUN, STREAM, SYNCHRONIZE, Fence
 from ortbench.worker.session import copy_streams
+from ortbench.worker.session.first_run import Data, run_once
 from ortbench.worker.session.memory import EpDeviceMemory, device_memory, host_accessible_memory
-from ortbench.worker.session.session import Data, Model, run_once
+from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
 
 _COST_REPEATS = 7

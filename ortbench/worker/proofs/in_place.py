@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.session.session import Data, Model, run_once
+from ortbench.worker.session.first_run import Data, run_once
+from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array
 
 if TYPE_CHECKING:
