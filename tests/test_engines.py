@@ -238,10 +238,11 @@ def test_a_side_has_its_session_end_in_order_where_an_engine_is_kept(monkeypatch
 
 def test_a_session_that_is_released_has_ended() -> None:
     worker = Worker()
-    worker.open(TINY, asdict(Target(ep="cpu")), asdict(Inputs()))
+    asked = {"model": TINY, "target": asdict(Target(ep="cpu")), "inputs": asdict(Inputs())}
+    assert "ok" in worker.answer({"do": "open", **asked})
     for mode in ("cpu", "device-resident", "host-accessible"):
-        worker.prepare(mode, 1)
-    ended = weakref.ref(worker._model.session)
+        assert "ok" in worker.answer({"do": "prepare", "mode": mode, "warmup": 1})
+    ended = weakref.ref(worker.state.opened.model.session)
     gc.collect()
     assert ended() is not None
     assert worker.answer({"do": "release"}) == {"ok": {}}

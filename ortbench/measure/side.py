@@ -17,7 +17,7 @@ from ortbench.analysis import gpu_activity
 from ortbench.analysis.hidden_copies import hidden
 from ortbench.analysis.link import add_shares
 from ortbench.analysis.pairs import block_medians, shared
-from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported
+from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported, WrongOutputs
 from ortbench.files import sha256
 from ortbench.measure.environment import load_average
 from ortbench.measure.gpus import Reading, what_moved
@@ -259,7 +259,7 @@ class Side:
             self._restart()
         except BenchmarkFailed as error:
             self.fail(mode, str(error))
-            case.outputs_match = False if str(error).startswith("output ") else None
+            case.outputs_match = False if isinstance(error, WrongOutputs) else None
         else:
             self._prepared[mode] = answer
             case.bytes_in, case.bytes_out = answer["bytes_in"], answer["bytes_out"]

@@ -20,7 +20,8 @@ from pathlib import Path
 
 from ortbench.modes import RESIDENT
 from ortbench.plan import Inputs, Target
-from ortbench.worker.modes.bound import BoundMode, make_mode
+from ortbench.worker.modes.bound import BoundMode
+from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.fence import READBACK, RUN, SYNCHRONIZE
 from ortbench.worker.session import first_run, providers, session
 from tests.refdevice import HONESTY, build

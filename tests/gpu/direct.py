@@ -25,7 +25,9 @@ from ortbench.errors import OrtbenchError, Unsupported
 from ortbench.modes import CPU, DEVICE, RESIDENT, TOTAL
 from ortbench.plan import Inputs, Target
 from ortbench.worker import timing
-from ortbench.worker.modes import bound
+from ortbench.worker.modes.make import make_mode
+from ortbench.worker.modes.resident import ResidentMode
+from ortbench.worker.proofs import outputs
 from ortbench.worker.session import first_run, libraries, memory, providers, session
 from ortbench.worker.session.ep_names import NAMED_DEVICES
 from ortbench.worker.session.providers import Provider
@@ -34,15 +36,15 @@ from tests.benchmarks.harness_cost import loop_figures
 _TURN_NS = 30_000_000  # long against a readback, short against what else a machine does
 
 
-def resident(path: str, target: Target, provider: Provider) -> bound.ResidentMode:
+def resident(path: str, target: Target, provider: Provider) -> ResidentMode:
     """A model with its tensors on the device."""
     model = session.open_model(path, target, provider)
-    mode = bound.make_mode(RESIDENT, model, first_run.make_data(path, model, Inputs()))
-    assert isinstance(mode, bound.ResidentMode)
+    mode = make_mode(RESIDENT, model, first_run.make_data(path, model, Inputs()))
+    assert isinstance(mode, ResidentMode)
     return mode
 
 
-def fence_figures(mode: bound.ResidentMode, seconds: float) -> dict[str, Any]:
+def fence_figures(mode: ResidentMode, seconds: float) -> dict[str, Any]:
     """N runs timed one by one, and N runs with one readback at their end, in turns.
 
     The smallest of each are compared: what else runs on the machine only ever adds. A fence that did not wait would make
@@ -113,10 +115,10 @@ def named_figures(path: str, inputs: str, ep: str, library: str) -> dict[str, An
 
 def _named_mode(name: str, model: session.Model, data: first_run.Data, request: Inputs) -> dict[str, Any]:
     try:
-        mode = bound.make_mode(name, model, data)
-        bound.check_outputs(mode, request.rtol, request.atol)
+        mode = make_mode(name, model, data)
+        outputs.check_outputs(mode, request.rtol, request.atol)
         samples = timing.time_block(mode, timing.Ranges(mode), TOTAL, 50, 10)
-        wrong = bound.differences(mode, request.rtol, request.atol)
+        wrong = outputs.differences(mode, request.rtol, request.atol)
     except Unsupported as error:
         return {"median_ns": None, "fence": None, "wrong": None, "reason": str(error)}
     except OrtbenchError as error:

@@ -9,7 +9,7 @@ import onnxruntime as ort
 from ortbench.errors import one_line
 from ortbench.modes import MODES
 from ortbench.plan import CPU_EP
-from ortbench.worker.modes.bound import unsupported_reason
+from ortbench.worker.modes.make import unsupported_reason
 from ortbench.worker.session.hardware import hardware
 from ortbench.worker.session.libraries import NotLoaded, bundled_library, ep_devices, register, register_library
 from ortbench.worker.session.memory import describe

@@ -43,6 +43,11 @@ class Data:
     expected: bool
 
 
+def no_data() -> Data:
+    """Where there are no arrays."""
+    return Data({}, [], [], {}, 0, False)
+
+
 def make_inputs(
     path: str, model: Model, request: Inputs
 ) -> tuple[dict[str, Array], list[str], dict[str, tuple[float, float]]]:
