@@ -29,7 +29,7 @@ def scattered(median: float, rounds: int, n: int, shift: float, tail: float = 0.
 
 def timed(mode: str, median: float, rounds: int = 20, n: int = 5, tail: float = 0.0, copy: float = 0.0) -> Case:
     """A mode whose blocks have begun one after the other; `copy` is the median of an upload, ns."""
-    shift = 0.1 * MODES.index(mode)
+    shift = 0.1 * list(MODES).index(mode)
     phases = {"total": scattered(median, rounds, n, shift, tail)}
     if copy:
         phases["upload"] = scattered(copy, rounds, n, shift)
@@ -38,7 +38,7 @@ def timed(mode: str, median: float, rounds: int = 20, n: int = 5, tail: float = 
     case = measured(mode, **phases)
     for blocks in case.blocks.values():
         for number, block in enumerate(blocks):
-            block[2] = 10**12 + round((4 * number + MODES.index(mode)) * median * n)
+            block[2] = 10**12 + round((4 * number + list(MODES).index(mode)) * median * n)
     case.bytes_in = case.bytes_out = IMAGE if copy or mode == "cpu" else 0
     return case
 

@@ -24,7 +24,7 @@ from ortbench.report.exports.chrome_trace import chrome_trace, to_json
 from ortbench.result import Case, Result, load
 from ortbench.timeline import Failure, Node, Span, TimedBlock, Timeline
 from ortbench.worker.looks.close_up import close_up
-from ortbench.worker.modes.bound import Step
+from ortbench.worker.modes.base import Step
 from ortbench.worker.proofs.fence import READBACK, Fence
 from ortbench.worker.timing import Ranges, time_block
 from tests import traceformat

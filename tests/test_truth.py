@@ -162,16 +162,16 @@ _DIRECT = """
 import json, sys, time
 import numpy as np
 from ortbench.plan import Inputs, Target
-from ortbench.worker.modes import bound
-from ortbench.worker.session import providers, session
+from ortbench.worker.modes.make import make_mode
+from ortbench.worker.session import first_run, providers, session
 
 path, library = sys.argv[1:]
 target = Target(library=library)
 model = session.open_model(path, target, providers.find(target))
-data = session.make_data(path, model, Inputs())
+data = first_run.make_data(path, model, Inputs())
 ends, found = {}, {}
 for name in ("cpu", "device", "device-resident", "host-accessible"):
-    mode = bound.make_mode(name, model, data)
+    mode = make_mode(name, model, data)
     for phase, (call, a, b) in mode.phases().items():
         if phase in ("upload", "download"):
             continue

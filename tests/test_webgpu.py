@@ -99,12 +99,12 @@ def test_an_ep_that_cannot_open_its_device_is_an_error_and_no_fallback(
 _READBACKS = """
 import json, sys, time
 from ortbench.plan import Inputs, Target
-from ortbench.worker.modes import bound
-from ortbench.worker.session import providers, session
+from ortbench.worker.modes.make import make_mode
+from ortbench.worker.session import first_run, providers, session
 
 target, path = Target(ep="webgpu"), sys.argv[1]
 model = session.open_model(path, target, providers.find(target))
-mode = bound.make_mode("device-resident", model, session.make_data(path, model, Inputs()))
+mode = make_mode("device-resident", model, first_run.make_data(path, model, Inputs()))
 call, a, b = mode.phases()["total"]
 
 def readback_after(runs):

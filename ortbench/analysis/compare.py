@@ -17,8 +17,8 @@ import numpy as np
 from ortbench.analysis.pairs import block_medians, blocks, shared, timed_phase
 from ortbench.analysis.sequential import median_ratio
 from ortbench.errors import NotComparable
-from ortbench.modes import MODES, PIPELINED
-from ortbench.result import PHASE_NAMES, Case, Result
+from ortbench.modes import MODES
+from ortbench.result import OK, PHASE_NAMES, Case, Result
 
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
 
@@ -125,16 +125,18 @@ def changes(one: Result, other: Result) -> list[str]:
     ):
         if a != b:
             found.append(f"{name}: {short(a)} → {short(b)}")
-    depths = _depth(one), _depth(other)
-    if None not in depths and depths[0] != depths[1]:
-        found.append(f"depth of {PIPELINED}: {depths[0]} → {depths[1]}")
+    depths, others = _depths(one), _depths(other)
+    for mode, depth in depths.items():
+        if others.get(mode, depth) != depth:
+            found.append(f"depth of {mode}: {depth} → {others[mode]}")
     return found
 
 
-def _depth(result: Result) -> int | None:
-    """How deep the pipeline was; None without one."""
-    case = result.case(PIPELINED)
-    return None if case is None or case.pipeline is None else case.pipeline["depth"]
+def _depths(result: Result) -> dict[str, int]:
+    """How deep the pipelines were, by mode."""
+    return {
+        case.mode: case.pipeline["depth"] for case in result.cases if case.status == OK and case.pipeline is not None
+    }
 
 
 def names(paths: Sequence[Path]) -> list[str]:

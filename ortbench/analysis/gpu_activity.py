@@ -8,12 +8,11 @@ from statistics import median
 from typing import Any
 
 from ortbench.errors import BenchmarkFailed
-from ortbench.modes import CPU, DEVICE, HOST_ACCESSIBLE
+from ortbench.modes import MODES, Mode
 from ortbench.result import Case, Result
 from ortbench.units import duration, share
 
 UPLOAD, DOWNLOAD, KERNEL = "upload", "download", "kernel"
-MODES = (CPU, DEVICE, HOST_ACCESSIBLE)  # those whose runs copy, and the one whose runs must not
 GAP_NS = 1_000_000  # kept between runs, so that a record whose time is off by microseconds still falls to its run
 
 
@@ -107,11 +106,16 @@ def _median(by_run: Sequence[Sequence[Activity]], what: str, value: Callable[[Ac
 
 def sentences(result: Result) -> list[str]:
     """What CUPTI measured beside what is derived or timed; empty where nothing was measured."""
-    said = ((result.case(mode), sentence) for mode, sentence in _SENTENCES.items())
-    return [sentence(case) for case, sentence in said if case is not None and case.measured is not None]
+    said = [(_sentence_of(mode), result.case(name)) for name, mode in MODES.items()]
+    return [sentence(case) for sentence, case in said if sentence and case is not None and case.measured is not None]
 
 
-def _of_cpu(case: Case) -> str:
+def _sentence_of(mode: Mode) -> Callable[[Case], str] | None:
+    """How what was recorded of a mode is told; None for one that has no copies."""
+    return _of_cpu_tensors if mode.of_cpu_tensors else _of_timed_copies if mode.times_copies else None
+
+
+def _of_cpu_tensors(case: Case) -> str:
     assert case.measured is not None
     total = case.median("total")
     assert total is not None
@@ -125,21 +129,18 @@ def _of_cpu(case: Case) -> str:
     )
 
 
-def _of_device(case: Case) -> str:
+def _of_timed_copies(case: Case) -> str:
     assert case.measured is not None
     up, down = case.median(UPLOAD), case.median(DOWNLOAD)
     theirs = f"{duration(case.measured[UPLOAD]['ns'])} up and {duration(case.measured[DOWNLOAD]['ns'])} down"
     ours = f" where ortbench timed {duration(up)} and {duration(down)}" if up is not None and down is not None else ""
-    return f"In {DEVICE} CUPTI measured {theirs}{ours}: the rest is the host's part of a copy."
+    return f"In {case.mode} CUPTI measured {theirs}{ours}: the rest is the host's part of a copy."
 
 
 def _how(case: Case, what: str) -> str:
     assert case.measured is not None
     memory = case.measured[what]["memory"]
     return f" ({memory})" if memory else ""
-
-
-_SENTENCES = {CPU: _of_cpu, DEVICE: _of_device}
 
 
 def zero_copy(claim: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from ortbench.analysis.sweep import (
     peak_of,
 )
 from ortbench.errors import BadInput
-from ortbench.modes import CPU, DEVICE
+from ortbench.modes import MODES, mode_of
 from ortbench.result import Case, Result
 
 _REACH = 4  # how far beyond its ends a sweep speaks: a step between its sizes
@@ -112,13 +112,15 @@ def add_shares(result: Result) -> None:
     if result.link is None:
         return
     shares: dict[str, Any] = {}
-    device, cpu = result.case(DEVICE), result.case(CPU)
-    if device is not None:
-        found = {way: _share(result, device, (way,), device.median(way)) for way in DIRECTIONS}
-        shares[DEVICE] = {way: share for way, share in found.items() if share is not None}
-    if cpu is not None and cpu.derived is not None:
-        both = _share(result, cpu, DIRECTIONS, cpu.derived["copies_ns"])
-        shares[CPU] = {} if both is None else {"both": both}
+    # The curves are of ordinary memory, one copy at a time.
+    ordinary = [name for name, mode in MODES.items() if not mode.pinned and not mode.is_rate]
+    cases = [case for name in ordinary if (case := result.case(name)) is not None]
+    for case in (case for case in cases if mode_of(case.mode).times_copies):
+        found = {way: _share(result, case, (way,), case.median(way)) for way in DIRECTIONS}
+        shares[case.mode] = {way: share for way, share in found.items() if share is not None}
+    for case, derived in ((case, case.derived) for case in cases if case.derived is not None):
+        both = _share(result, case, DIRECTIONS, derived["copies_ns"])
+        shares[case.mode] = {} if both is None else {"both": both}
     result.link["shares"] = shares
 
 

@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ortbench.errors import BAD_INPUT, BadInput, BenchmarkFailed, Unsupported, one_line
+from ortbench.errors import BenchmarkFailed, from_data, one_line
 from ortbench.plan import Plan
 from ortbench.profiler import is_profiled
 from ortbench.sweep_plan import CopyPlan
@@ -128,9 +128,7 @@ class Client:
         answer = json.loads(self._line())
         if "ok" in answer:
             return answer["ok"]
-        if "unsupported" in answer:
-            raise Unsupported(answer["unsupported"])
-        raise (BadInput if answer["exit_code"] == BAD_INPUT else BenchmarkFailed)(answer["error"])
+        raise from_data(answer)
 
     def _line(self) -> bytes:
         try:

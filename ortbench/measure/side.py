@@ -17,13 +17,13 @@ from ortbench.analysis import gpu_activity
 from ortbench.analysis.hidden_copies import hidden
 from ortbench.analysis.link import add_shares
 from ortbench.analysis.pairs import block_medians, shared
-from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported
+from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported, WrongOutputs
 from ortbench.files import sha256
 from ortbench.measure.environment import load_average
 from ortbench.measure.gpus import Reading, what_moved
 from ortbench.measure.process import Client, WorkerLost, open_worker, worker_for
 from ortbench.measure.schedule import Block
-from ortbench.modes import CPU, CPU_TENSOR_MODES, DEVICE, HOST_ACCESSIBLE, PIPELINED, RESIDENT, TOTAL
+from ortbench.modes import CPU, MODES, TOTAL, mode_of, modes_that
 from ortbench.plan import POLICIES, Plan, is_nvidia
 from ortbench.result import FAILED, OK, PHASE_NAMES, UNSUPPORTED, Case, Result
 from ortbench.stats import paired_ratio, summarise
@@ -259,7 +259,7 @@ class Side:
             self._restart()
         except BenchmarkFailed as error:
             self.fail(mode, str(error))
-            case.outputs_match = False if str(error).startswith("output ") else None
+            case.outputs_match = False if isinstance(error, WrongOutputs) else None
         else:
             self._prepared[mode] = answer
             case.bytes_in, case.bytes_out = answer["bytes_in"], answer["bytes_out"]
@@ -382,8 +382,8 @@ class Side:
         timeline.nodes = [Node.of(event) for event in answer["nodes"]]
 
     def describe_fence(self) -> None:
-        """The fence of the target is that of device-resident runs, or of the first mode that is there."""
-        for mode in (RESIDENT, *self.plan.modes):
+        """The fence of the target is that of runs without copies, or of the first mode that is there."""
+        for mode in (MODES[CPU].without_copies, *self.plan.modes):
             case = self._cases.get(mode)
             if case is not None and case.fence is not None and case.status == OK:
                 self.result.target["fence"] = {key: case.fence[key] for key in ("kind", "cost_ns", "how")}
@@ -407,10 +407,10 @@ class Side:
 
     def measure_copies(self) -> None:
         """Have CUPTI look into some runs, when all figures are there; what goes wrong is a warning."""
-        modes = [mode for mode in self.modes if mode in gpu_activity.MODES]
+        modes = [mode for mode in self.modes if MODES[mode].recorded]
         try:
             if not modes:
-                raise BenchmarkFailed(f"none of {', '.join(gpu_activity.MODES)} was measured")
+                raise BenchmarkFailed(f"none of {', '.join(modes_that(lambda mode: mode.recorded))} was measured")
             for mode, found in self.ask("measure_copies", modes=modes, runs=self._profiled_runs()).items():
                 case = self._cases[mode]
                 case.measured = found
@@ -456,8 +456,8 @@ class Side:
             for phase in PHASE_NAMES:
                 if taken.by_phase.get(phase):
                     case.phases[phase] = summarise(taken.by_phase[phase], [size for _, size, _ in taken.blocks[phase]])
-            if mode in (RESIDENT, HOST_ACCESSIBLE):  # inference is all there is to them
-                case.phases["inference"] = case.phases["total"]
+            if only := mode_of(mode).only:
+                case.phases[only] = case.phases[TOTAL]
         for case in self.result.cases:  # found anew each time: a mode that has failed since takes no part
             case.vs_cpu = case.derived = None
         self._compare_with_cpu()
@@ -475,22 +475,22 @@ class Side:
                 case.vs_cpu = _ratio(cpu, case)
 
     def _derive_copies(self) -> None:
-        """What must be copies of a run with CPU tensors: what device-resident has less."""
-        resident = self.result.case(RESIDENT)
-        inference = None if resident is None else resident.median(TOTAL)
-        if inference is None or self.result.target["memory"]["kind"] == "host":
+        """What must be copies of a run with CPU tensors: what a mode without them has less."""
+        if self.result.target["memory"]["kind"] == "host":
             return
-        for case in filter(None, map(self.result.case, CPU_TENSOR_MODES)):
-            total = case.median(TOTAL)
-            if total is not None:
+        for name, mode in MODES.items():
+            case, rest = self.result.case(name), self.result.case(mode.without_copies)
+            total, inference = (None if it is None else it.median(TOTAL) for it in (case, rest))
+            if case is not None and total is not None and inference is not None:
                 case.derived = {"copies_ns": total - inference, "inference_ns": inference}
 
     def _describe_pipeline(self) -> None:
-        """What mode `pipelined` hides, and how much that brings over mode `device`."""
-        case, device = self._cases.get(PIPELINED), self.result.case(DEVICE)
-        if case is not None and case.pipeline is not None:
-            against = None if device is None or case.status != OK else _ratio(device, case)
-            case.pipeline.update(hidden(case), vs_device=against)
+        """What a pipeline hides, and how much that brings over one inference after the other."""
+        for case in self._cases.values():
+            if case.pipeline is not None:
+                device = self.result.case(mode_of(case.mode).like)
+                against = None if device is None or case.status != OK else _ratio(device, case)
+                case.pipeline.update(hidden(case), vs_device=against)
 
 
 def _ratio(base: Case, case: Case) -> dict[str, Any] | None:

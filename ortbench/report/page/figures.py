@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ortbench import units
-from ortbench.modes import ASYNC, TOTAL, is_rate
+from ortbench.modes import TOTAL, is_rate, mode_of
 from ortbench.report.run import SAMPLES_FOR
 from ortbench.report.table import DERIVED, NOTHING, Table
 from ortbench.result import Case, Result
@@ -113,7 +113,7 @@ def split(result: Result) -> Split | None:
 
 
 def _bar(case: Case, total: Stats) -> Bar:
-    if case.mode == ASYNC:
+    if mode_of(case.mode).in_bursts:
         return Bar(case.mode, (Segment(PER_RUN, total.median_ns),), total.median_ns)
     if case.derived is not None and case.derived["copies_ns"] > 0:
         copies = Segment(COPIES, case.derived["copies_ns"], derived=True)

@@ -18,7 +18,7 @@ from ortbench import __version__, units
 from ortbench.analysis.advice import copy_share, fastest, headline, headline_of_many, is_faster, sentences
 from ortbench.analysis.compare import changes, mismatches
 from ortbench.characters import printable
-from ortbench.modes import CPU, DEVICE, HOST_ACCESSIBLE, MODES, RESIDENT, TOTAL, is_rate
+from ortbench.modes import CPU, MODES, TOTAL, is_rate
 from ortbench.report import nodes as report_nodes
 from ortbench.report.comparison import comparison, comparison_legend
 from ortbench.report.page import figures
@@ -33,10 +33,7 @@ _SAME = 0.02  # up to which difference two results are called the same
 _WORDS = Table(
     (),
     (
-        (CPU, "session.run with arrays in host memory; ONNX Runtime copies in and out inside every run"),
-        (DEVICE, "inputs copied to device tensors, run through IO binding, outputs copied back, every run"),
-        (RESIDENT, "the same, but copied in once before and out once after all runs"),
-        (HOST_ACCESSIBLE, "inputs and outputs live in the EP's HOST_ACCESSIBLE memory and are bound as they are"),
+        *((mode.name, mode.sentence) for mode in MODES.values()),
         ("upload, inference, download", "phases, timed in blocks of their own, each ended by a fence"),
         ("total", "one whole inference as its user waits for it, with no fence between its phases"),
         ("fence", "what makes sure that the device has finished before the clock is read"),

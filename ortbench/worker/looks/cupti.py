@@ -14,7 +14,7 @@ from typing import Any
 from ortbench.analysis.gpu_activity import DOWNLOAD, GAP_NS, KERNEL, UPLOAD, Activity, Moment, measured
 from ortbench.errors import BenchmarkFailed, OrtbenchError, one_line
 from ortbench.modes import TOTAL
-from ortbench.worker.modes.bound import Mode
+from ortbench.worker.modes.base import Mode
 
 _BUFFER_BYTES = 8 << 20  # as in NVIDIA's samples; more are asked for as they fill
 _FORCED = 1  # CUPTI_ACTIVITY_FLAG_FLUSH_FORCED: also buffers that are not full

@@ -15,7 +15,7 @@ from ortbench.plan import CPU_EP, Inputs, Target
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import ort_profile
 from ortbench.worker.looks.ort_profile import NodeEvent, Profile
-from ortbench.worker.session import providers, session
+from ortbench.worker.session import first_run, placement, providers, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array
 
@@ -38,8 +38,8 @@ def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tupl
     provider = providers.find(target)
     content = looks_graph.with_names(path)
     with ort_profile.recording(path, target, provider, content) as recorder:
-        arrays, _, _ = session.make_inputs(path, recorder.model, request)
-        placed = session.placed(recorder.model)
+        arrays, _, _ = first_run.make_inputs(path, recorder.model, request)
+        placed = placement.placed(recorder.model)
         profile = recorder.take(arrays, runs)
     del recorder  # and with it the session, before there is another one
     timed = node_times(profile)
@@ -60,7 +60,7 @@ def outline(
         profile: of one run; None where it could not be run.
     """
     timed = [] if profile is None else node_times(profile)
-    graph, problem = _graph(path, target, model.provider, content, session.placed(model), timed)
+    graph, problem = _graph(path, target, model.provider, content, placement.placed(model), timed)
     return analysis_node_times.outline(graph, timed, problem)
 
 
