@@ -168,7 +168,8 @@ def _fences(case: Case) -> dict[str, str]:
     if case.fence is None:
         return {}
     if case.mode in (DEVICE, DEVICE_PINNED, PIPELINED):
-        copies = {way: case.fence[way]["kind"] for way in ("upload", "download") if case.fence.get(way)}
+        ends = {"upload": case.fence.get("upload"), "download": case.fence.get("download")}
+        copies = {way: fence["kind"] for way, fence in ends.items() if fence}
         found = {**copies, "inference": case.fence["kind"]}
         # A round of a pipeline ends with copies in flight.
         return found if case.mode == PIPELINED or "download" not in copies else {**found, TOTAL: copies["download"]}
