@@ -18,7 +18,7 @@ from ortbench.result import Result
 from ortbench.suite.record import figures
 from tests.conftest import MODELS, cases, measure
 from tests.refdevice import Config, Events, Trace
-from tests.scripted import measured, result_of, steady
+from tests.results import measured, result_of, steady
 from tests.truth import relu_model, run_on_device
 
 ASYNC = "device-resident-async"

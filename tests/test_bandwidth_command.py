@@ -85,7 +85,7 @@ def test_every_median_agrees_with_the_devices_trace_and_its_definition(
         assert {(it.memory, it.bytes) for it in found.measured()} == {
             (memory, size) for memory in (ORDINARY, HOST_ACCESSIBLE) for size in (16e3, 64e3, 256e3, 1e6, 4e6)
         }
-        now = set()
+        now: set[tuple[str, str, int]] = set()
         for point in found.measured():
             events = recorded(point, found, trace)
             known = (config.upload_ns if point.direction == UPLOAD else config.download_ns)(point.bytes)

@@ -12,7 +12,7 @@ import pytest
 
 from ortbench.analysis.advice import sentences
 from tests.conftest import MODELS, ROOT, cases, measure, ortbench_here
-from tests.scripted import measured, result_of, steady
+from tests.results import measured, result_of, steady
 
 QUICK = ["--iterations", 2, "--warmup", 1]
 FOLLOWED = "the outputs followed inputs that were written in place"

@@ -30,7 +30,7 @@ from ortbench.analysis.compare import (
 )
 from ortbench.errors import NotComparable
 from ortbench.result import Case, Result
-from tests.scripted import broken, measured, result_of, steady
+from tests.results import broken, measured, result_of, steady
 
 # May they be compared?
 

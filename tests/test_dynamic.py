@@ -21,7 +21,7 @@ from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import first_run, providers, session
 from tests.conftest import MODELS, ROOT, cases, measure
 from tests.refdevice import Config, Trace
-from tests.scripted import measured, result_of, steady
+from tests.results import measured, result_of, steady
 from tests.truth import is_kind, recorded, relu_model, run_on_device
 
 SIZE = 1 << 16

@@ -26,7 +26,7 @@ from ortbench.worker.session import engine_cache, libraries, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.worker import Worker
 from tests.conftest import MODELS, ROOT, lacking, ortbench
-from tests.scripted import result_of
+from tests.results import result_of
 
 TINY = str(MODELS / "tiny.onnx")
 

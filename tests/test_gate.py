@@ -36,7 +36,7 @@ from ortbench.gate.limits import (
 )
 from ortbench.gate.live import LiveGate
 from ortbench.result import UNSUPPORTED
-from tests.scripted import broken, measured, result_of, steady
+from tests.results import broken, measured, result_of, steady
 
 ENOUGH = 9  # rounds in which a single contest is decided when all signs agree
 TOTAL = Metric(None, "total", "median")

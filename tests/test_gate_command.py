@@ -18,7 +18,7 @@ from ortbench.modes import USUAL_MODES
 from ortbench.result import Result, save
 from tests.conftest import MODELS, ROOT, Ran, command, lacking, ortbench, ortbench_here
 from tests.refdevice import EP_NAME
-from tests.scripted import broken, measured, result_of, steady
+from tests.results import broken, measured, result_of, steady
 from tests.truth import relu_model
 
 QUIET = [1_000_000, 1_001_000, 999_000, 1_000_500] * 6

@@ -20,8 +20,7 @@ from ortbench.report.page.page import build_page
 from ortbench.result import Result, load, save
 from tests.conftest import MODELS, ONCE, ROOT, ortbench, ortbench_here
 from tests.odd import EVIL, ODD, PAGES, SEVERAL, page_of, usual
-from tests.scripted import measured, result_of, steady
-from tests.test_nodes import profiled
+from tests.results import measured, profiled, result_of, steady
 
 VOID = {"meta", "br"}
 REPORTS = [

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -23,10 +23,11 @@ from ortbench.report.exports.junit import outcomes_of_run
 from ortbench.report.page import figures
 from ortbench.report.run import build, records
 from ortbench.result import Case, Result
+from ortbench.schema import Pipeline
 from ortbench.stats import Stats
 from tests.conftest import MODELS, ROOT, ortbench
 from tests.refdevice import HONESTY, Config, Events, Honesty, Trace
-from tests.scripted import measured, result_of, steady
+from tests.results import measured, result_of, steady
 from tests.truth import hidden_share, relu_model, rounds, run_on_device
 
 US, MS = 1_000, 1_000_000
@@ -49,8 +50,8 @@ def pipeline(
     """A pipeline whose samples of a phase are all the same."""
     times = {"upload": upload, "inference": inference, "download": download, "total": total}
     case = measured(PIPELINED, **{phase: steady([ns] * rounds) for phase, ns in times.items()})
-    case.pipeline = {"depth": 3, "items": 4, "distinct": 4, "host_memory": "Mem", "vs_device": None}
-    case.pipeline |= hidden(case) | described
+    made = {"depth": 3, "items": 4, "distinct": 4, "host_memory": "Mem", "vs_device": None, **hidden(case), **described}
+    case.pipeline = cast(Pipeline, made)
     return case
 
 
@@ -262,6 +263,7 @@ def test_the_hidden_share_is_that_of_the_trace(honesty: Honesty, library: Path, 
             "distinct": 4,
             "host_memory": "RefDeviceHostAccessible (HOST_ACCESSIBLE)",
         }
+        assert case.fence["upload"] is not None
         assert case.fence["upload"]["kind"] == "stream"
         assert re.search(r"pipelined: \d+ items/s with 3 in flight; ", out)
         spans = rounds(result, trace)
@@ -270,6 +272,7 @@ def test_the_hidden_share_is_that_of_the_trace(honesty: Honesty, library: Path, 
         true_total = median((end - start) / 3 for start, end in spans)
         share, total = case.pipeline["hidden_share"], case.median(TOTAL)
         assert total is not None
+        assert share is not None
         seen.append((share, true_share, total, true_total))
         if abs(share - true_share) <= 0.05 and total == pytest.approx(true_total, rel=0.02) and true_share > 0.9:
             return
@@ -285,6 +288,7 @@ def test_at_depth_1_nothing_is_hidden(library: Path, tmp_path: Path) -> None:
         check_every_hand_over(case, trace)
         assert [hidden_share(trace, span) for span in rounds(result, trace)] == [0.0] * 6
         assert case.pipeline is not None
+        assert case.pipeline["hidden_share"] is not None
         seen.append(case.pipeline["hidden_share"])
         if seen[-1] <= 0.05:
             return
@@ -301,6 +305,7 @@ def test_a_device_that_does_one_thing_at_a_time_hides_nothing_and_is_no_error(li
         assert max(hidden_share(trace, span) for span in rounds(result, trace)) == 0.0
         assert re.search(r"pipelined: [\d.]+ items/s with 2 in flight, [\d.]+ times as fast as device", out)
         assert case.pipeline is not None
+        assert case.pipeline["hidden_share"] is not None
         seen.append(case.pipeline["hidden_share"])
         if seen[-1] <= 0.05:
             return

@@ -16,8 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.measure import side
+from ortbench import schema
+from ortbench.answers import NodeEvent
+from ortbench.measure import follow_up
 from ortbench.measure.process import Client, WorkerLost
+from ortbench.measure.side import Side
 from ortbench.plan import Plan
 from ortbench.profiler import DOMAIN
 from ortbench.report.exports.chrome_trace import chrome_trace, to_json
@@ -31,7 +34,7 @@ from tests import traceformat
 from tests.conftest import MODELS, ROOT, command, lacking, ortbench, ortbench_here
 from tests.refdevice import EP_NAME, Config
 from tests.refdevice import Trace as DeviceTrace
-from tests.scripted import measured, result_of
+from tests.results import measured, result_of
 from tests.test_measure import Script, ScriptedDomain, ScriptedMode, use
 from tests.traceformat import Slice, Trace
 from tests.truth import relu_model
@@ -51,7 +54,8 @@ def scripted() -> tuple[Result, Timeline]:
     """A run of one mode with everything in it."""
     case = measured("device")
     case.bytes_in, case.bytes_out = 100, 20
-    case.fence = {"kind": "readback", "cost_ns": 500, "how": "", "upload": {"kind": "run", "cost_ns": 0, "how": ""}}
+    case.fence = {"kind": "readback", "cost_ns": 500, "how": "", "upload": {"kind": "run", "cost_ns": 0, "how": ""},
+                  "download": None}  # fmt: skip
     timeline = Timeline(
         stages=[Span("loading", ORIGIN, 2_000_000), Span("creating the session", ORIGIN + 1_000_000, 999_999)],
         blocks=[
@@ -164,7 +168,9 @@ def test_a_mode_that_gave_nothing_has_no_track() -> None:
 def test_blocks_name_the_fence_that_ends_their_samples(mode: str, fences: dict[str, str | None]) -> None:
     """The total of mode `device` ends with its download, which waits by itself."""
     case = measured(mode)
-    case.fence = {"kind": "readback", "upload": {"kind": "run"} if mode == "device" else None}
+    upload: schema.Fence = {"kind": "run", "cost_ns": 0, "how": ""}
+    case.fence = {"kind": "readback", "cost_ns": 0, "how": "", "upload": upload if mode == "device" else None,
+                  "download": None}  # fmt: skip
     blocks = [block(mode, phase, ORIGIN + 10 + 100_000 * number, [9]) for number, phase in enumerate(fences)]
     trace = whole([result_of(case)], [Timeline(stages=[Span("loading", ORIGIN, 10)], blocks=blocks)])
     outer = [it for it in trace[f"mode {mode}"] if it.depth == 0]
@@ -223,7 +229,7 @@ def test_a_node_of_a_subgraph_ends_with_the_node_around_it() -> None:
 
 
 def test_what_a_node_carries() -> None:
-    event = {
+    event: NodeEvent = {
         "name": "conv1", "op": "Conv", "ep": "CPUExecutionProvider", "start_ns": 10, "duration_ns": 20, "run": 1,
         "thread": 3,
         "args": {
@@ -237,7 +243,7 @@ def test_what_a_node_carries() -> None:
 
 
 def test_a_node_of_which_less_was_recorded() -> None:
-    event = {"name": "f", "op": "Fused", "ep": "SomeEP", "start_ns": 1, "duration_ns": 2, "run": 0, "thread": 3,
+    event: NodeEvent = {"name": "f", "op": "Fused", "ep": "SomeEP", "start_ns": 1, "duration_ns": 2, "run": 0, "thread": 3,
              "args": {"input_type_shape": []}}  # fmt: skip
     assert Node.of(event).span.args == {"node": "f", "ep": "SomeEP", "run": 1}
 
@@ -532,10 +538,10 @@ def test_one_profile_that_fails_is_missed_in_the_trace_and_in_the_result(monkeyp
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(side, "worker_for", Broken)
-    one = side.Side(Plan(str(MODELS / "tiny.onnx"), nodes=True), timeline=Timeline())
-    one.result = replace(result_of(), setup={"first_run_ns": 1000})
-    one.profile_nodes()
+    monkeypatch.setattr(follow_up, "worker_for", Broken)
+    one = Side(Plan(str(MODELS / "tiny.onnx"), nodes=True), timeline=Timeline())
+    one.result = replace(result_of(), setup={"session_ns": 0, "first_run_ns": 1000, "seed": 0})
+    follow_up.profile_nodes(one)
     assert one.timeline is not None
     assert one.timeline.missing == ["profiled runs: the worker was ended by SIGABRT"]
     assert [it["code"] for it in one.result.warnings] == ["nodes-failed"]

@@ -84,6 +84,7 @@ def test_the_fence_is_the_cheapest_that_waits_and_the_result_names_it(
     config = Config(honesty=honesty, compute_us=4_000)
     code, result, _, errors = run_on_device(library, model, config, tmp_path, "--iterations", 2, "--warmup", 1)
     assert code == 0, errors
+    assert result.target["fence"] is not None
     assert result.target["fence"]["kind"] == FENCES[honesty]
     for mode in ("device", "device-resident", "host-accessible"):
         assert case_of(result, mode).fence["kind"] == FENCES[honesty]

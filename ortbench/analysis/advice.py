@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from ortbench.analysis import engines, gpu_activity, node_advice
 from ortbench.modes import CPU, MODES, PER_ITEM, PER_RUN, TOTAL, is_rate, mode_of
 from ortbench.result import OK, Case, Result
+from ortbench.schema import LinkShare, Pipeline
 from ortbench.units import digits, duration, rate, ratio, share, size
 
 _RUNS = 100  # the loop of the published device tensor sample, and a length people can picture
@@ -181,7 +181,7 @@ def _pipeline(result: Result) -> list[str]:
     ]
 
 
-def _pipeline_of(case: Case, total: int, found: dict[str, Any]) -> str:
+def _pipeline_of(case: Case, total: int, found: Pipeline) -> str:
     said = f"{case.mode}: {rate(1e9 / total)} items/s with {found['depth']} in flight"
     if found["vs_device"] is not None:
         times, interval = found["vs_device"]["ratio"], found["vs_device"]["ci95"]
@@ -193,16 +193,20 @@ def _pipeline_of(case: Case, total: int, found: dict[str, Any]) -> str:
     return said
 
 
-def _hidden(found: dict[str, Any]) -> str:
-    if found["hidden_share"] is None:
+def _hidden(found: Pipeline) -> str:
+    part, interval, hidden_ns, copies_ns = (
+        found["hidden_share"],
+        found["hidden_ci95"],
+        found["hidden_ns"],
+        found["copies_ns"],
+    )
+    if part is None or interval is None or hidden_ns is None or copies_ns is None:
         return ""
-    low, high = found["hidden_ci95"]
+    low, high = interval
     if high - low > _VAGUE:
-        return (
-            f"; what share of its copies ({duration(found['copies_ns'])} an item) is hidden cannot be told from noise"
-        )
-    of = f"≈{duration(found['hidden_ns'])} of {duration(found['copies_ns'])} an item"
-    return f"; ≈{share(found['hidden_share'])} of its copies are hidden (95 %: {share(low)} to {share(high)}; {of})"
+        return f"; what share of its copies ({duration(copies_ns)} an item) is hidden cannot be told from noise"
+    of = f"≈{duration(hidden_ns)} of {duration(copies_ns)} an item"
+    return f"; ≈{share(part)} of its copies are hidden (95 %: {share(low)} to {share(high)}; {of})"
 
 
 def _throughput(result: Result) -> list[str]:
@@ -292,14 +296,14 @@ def _link(result: Result) -> list[str]:
     return [f"{text[0].upper()}{text[1:]} ({swept}{more})."]
 
 
-def _amount(share: dict[str, Any]) -> str:
+def _amount(share: LinkShare) -> str:
     """How much was copied: one tensor's bytes, or those of several."""
     return (
         size(share["bytes"]) if share["copies"] == 1 else f"{share['copies']} tensors, {size(share['bytes'])} in all,"
     )
 
 
-def _reach(share: dict[str, Any], mark: str, in_full: bool) -> str:
+def _reach(share: LinkShare, mark: str, in_full: bool) -> str:
     """The rate of copies and its shares, explained where they come first; `mark` stands before what was derived."""
     rate = f"{mark}{digits(share['bytes'] / share['took_ns'])} GB/s"
     of_sweep, of_peak = f"{mark}{share['of_sweep']:.0%}", f"{mark}{share['of_peak']:.0%}"

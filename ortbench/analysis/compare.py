@@ -19,6 +19,7 @@ from ortbench.analysis.sequential import median_ratio
 from ortbench.errors import NotComparable
 from ortbench.modes import MODES
 from ortbench.result import OK, PHASE_NAMES, Case, Result
+from ortbench.schema import Environment, Provider
 
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
 
@@ -57,13 +58,13 @@ def _model(result: Result) -> str:
     return f"{result.model['path']} ({result.model['sha256'][:12]})"
 
 
-def _identity(result: Result) -> dict[str, Any]:
+def _identity(result: Result) -> dict[str, object]:
     """What a result was measured on, besides the model."""
     shapes = {tensor["name"]: tensor["shape"] for tensor in result.model["inputs"]}
     return {"shapes": shapes, **machine(result.target, result.environment)}
 
 
-def machine(target: dict[str, Any], environment: dict[str, Any]) -> dict[str, Any]:
+def machine(target: Provider, environment: Environment) -> dict[str, object]:
     """Which EP, device and machine something was measured on, as results and bandwidth sweeps describe them."""
     device, cpu = target["device"], environment["cpu"]
     return {

@@ -144,9 +144,10 @@ def _split(case: Case, total: int) -> list[tuple[str, float]]:
 
 def _left_over(case: Case, total: int) -> list[tuple[str, float]]:
     """What a pipeline still waits for: the copies that are not hidden, and inference."""
-    if case.pipeline is None or case.pipeline["copies_ns"] is None:
+    pipeline = case.pipeline
+    if pipeline is None or pipeline["copies_ns"] is None or pipeline["hidden_ns"] is None:
         return [(WHOLE, total)]
-    copies = case.pipeline["copies_ns"] - case.pipeline["hidden_ns"]
+    copies = pipeline["copies_ns"] - pipeline["hidden_ns"]
     return [(COPIES, copies), (FILLS["inference"], max(total - copies, 0))]
 
 

@@ -49,6 +49,7 @@ def main() -> None:
             for size, compute_us in GRID:
                 result, items = measure(library, honesty, size, compute_us)
                 found += items
+                assert result.target["fence"] is not None
                 fence = result.target["fence"]["kind"]
                 proved = next(case.zero_copy["proved"] for case in result.cases if case.zero_copy)
                 where = (

@@ -169,7 +169,8 @@ def _fences(case: Case) -> dict[str, str]:
         return {}
     mode = mode_of(case.mode)
     if mode.times_copies:
-        copies = {way: case.fence[way]["kind"] for way in ("upload", "download") if case.fence.get(way)}
+        ends = {"upload": case.fence.get("upload"), "download": case.fence.get("download")}
+        copies = {way: fence["kind"] for way, fence in ends.items() if fence}
         found = {**copies, "inference": case.fence["kind"]}
         # What several in flight are timed by ends with copies in flight.
         return found if mode.is_rate or "download" not in copies else {**found, TOTAL: copies["download"]}
