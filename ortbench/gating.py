@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ortbench.compare import changes, comparability
+from ortbench.compare import changes, comparability, sameness
 from ortbench.gate import Limits, check_alone, check_stored
 from ortbench.launch import launch
 from ortbench.livegate import LiveGate
@@ -50,9 +50,16 @@ def gate_live(
     if launched.interrupted:
         return None
     results = launched.results
-    remarks = [f"baseline → candidate: {change}" for change in changes(results[1], results[0])] if results[1:] else []
+    remarks = _remarks(*results) if results[1:] else []
     place = launched.folders[0].parent if results[1:] else launched.folders[0]
     verdict = Verdict(results, live.checks(results), remarks, place)
     write_atomically(place / "gate.json", to_json(verdict))
     write_atomically(place / "gate.md", markdown(verdict))
     return verdict
+
+
+def _remarks(candidate: Result, baseline: Result) -> list[str]:
+    """What differs between the sides of a live gate, in sentences; that nothing does, if so."""
+    if (same := sameness(baseline, candidate)) is not None:
+        return [same]
+    return [f"baseline → candidate: {change}" for change in changes(baseline, candidate)]

@@ -1,7 +1,7 @@
 """The worker process: owns one session, sets modes up and times blocks when asked.
 
-It runs as ``python -m ortbench.worker``. Requests come as JSON lines on standard input, one answer line each goes out
-on what was standard output; whatever libraries print there goes to standard error instead. It ends with its input.
+`ortbench.bootstrap` runs it. Requests come as JSON lines on standard input, one answer line each goes out on what was
+standard output; whatever libraries print there goes to standard error instead. It ends with its input.
 
 Requests (``do``): ``open``, ``save_outputs``, ``hold_outputs``, ``prepare``, ``block``, ``finish``, ``nodes``,
 ``measure_copies``, ``capture``, ``close_up``, ``profile``, ``release``, ``devices``, ``inspect``, and for bandwidth sweeps, which

@@ -27,7 +27,7 @@ LAYERS = [
     ["plots"],
     ["runtime"],
     ["gpus"],
-    ["worker", "client", "environment"],
+    ["bootstrap", "worker", "client", "environment"],
     ["side"],
     ["bench", "sweep"],
     ["console"],

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
+import venv
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import onnx
 import pytest
 
+import ortbench as package
 from ortbench.plan import USUAL_MODES
 from ortbench.result import Result, save
 from tests.conftest import MODELS, ROOT, Ran, command, lacking, ortbench, ortbench_here
@@ -332,21 +335,56 @@ def test_a_live_gate_needs_a_model_and_something_to_check(relu: Path) -> None:
     assert (nowhere.code, nowhere.error_line) == (2, "--baseline-python: no such interpreter: /nowhere/python")
 
 
-def test_two_environments_with_two_versions_of_onnx_runtime(tmp_path: Path) -> None:
+def test_the_same_on_both_sides_is_said_and_passes(tmp_path: Path) -> None:
+    tiny = MODELS / "tiny.onnx"
+    shutil.copy(tiny, tmp_path / "copy.onnx")
+    ran = ortbench("gate", "--model", tiny, "--baseline-model", tmp_path / "copy.onnx", "--ep", "cpu", "--mode", "cpu",
+                   "--max-regression", "900%", "--warmup", 1, "--out", tmp_path / "out", COLUMNS="200")  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    (said,) = [line.removeprefix("• ") for line in ran.out.splitlines() if "nothing recorded differs" in line]
+    (folder,) = (tmp_path / "out").iterdir()
+    assert json.loads((folder / "gate.json").read_text())["remarks"] == [said]
+    assert f"\n- {said}\n" in (folder / "gate.md").read_text()
+
+
+@pytest.fixture
+def environment_of_a_user(tmp_path: Path) -> Path:
+    """The interpreter of a virtual environment as pip makes one: ortbench and all that it needs in one folder."""
+    venv.create(tmp_path / "venv", symlinks=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = Path(subprocess.run([python, "-c", where], capture_output=True, text=True, check=True).stdout.strip())
+    installed = Path(package.__file__).parent
+    shutil.copytree(installed, site / "ortbench")
+    for entry in sys.path:
+        if entry == str(installed.parent) or Path(entry).name in ("site-packages", "dist-packages"):
+            for found in Path(entry).iterdir():
+                if not (site / found.name).exists():
+                    (site / found.name).symlink_to(found)
+    return python
+
+
+def test_two_environments_with_two_versions_of_onnx_runtime(environment_of_a_user: Path, tmp_path: Path) -> None:
     other = os.environ.get("ORTBENCH_TESTS_OTHER_PYTHON")
     if other is None:
         lacking("ORTBENCH_TESTS_OTHER_PYTHON names no interpreter with another version of onnxruntime")
-    ran = ortbench("gate", "--model", MODELS / "image_classifier.onnx", "--baseline-python", other, "--ep", "cpu",
-                   "--mode", "cpu", "--max-regression", "300%", "--warmup", 2, "--out", tmp_path)  # fmt: skip
-    assert ran.code == 0, ran.out + ran.err
-    (folder,) = tmp_path.iterdir()
+    line = [environment_of_a_user, "-m", "ortbench", "gate", "--model", MODELS / "image_classifier.onnx",
+            "--baseline-python", other, "--ep", "cpu", "--mode", "cpu", "--max-regression", "300%", "--warmup", 2,
+            "--out", tmp_path / "out"]  # fmt: skip
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    ran = subprocess.run(list(map(str, line)), cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (folder,) = (tmp_path / "out").iterdir()
     versions = []
-    for side in ("candidate", "baseline"):
+    for side, python in (("candidate", str(environment_of_a_user)), ("baseline", other)):
         result = json.loads((folder / side / "result.json").read_text())
         assert result["cases"][0]["outputs_match"] is True
+        own = "import onnxruntime; print(onnxruntime.__version__)"
+        done = subprocess.run([python, "-c", own], env=environment, capture_output=True, text=True, check=True)
+        assert result["environment"]["onnxruntime"] == done.stdout.strip()
         versions.append(result["environment"]["onnxruntime"])
     assert versions[0] != versions[1]
-    assert f"baseline → candidate: ONNX Runtime: {versions[1]} → {versions[0]}" in ran.out
+    assert f"baseline → candidate: ONNX Runtime: {versions[1]} → {versions[0]}" in ran.stdout
 
 
 def test_workers_that_are_paused_end_with_a_killed_gate(relu: Path, library: Path, tmp_path: Path) -> None:
