@@ -23,7 +23,7 @@ from ortbench.runtime.providers import Provider
 from ortbench.side import Side
 from ortbench.suiterun import Job, fingerprint
 from ortbench.worker import Worker
-from tests.conftest import MODELS, ROOT, lacking, ortbench
+from tests.conftest import MODELS, lacking, ortbench
 from tests.scripted import result_of
 
 TINY = str(MODELS / "tiny.onnx")
@@ -109,7 +109,7 @@ def test_a_baseline_has_the_candidates_cache_unless_it_is_another_ep() -> None:
     ids=lambda it: str(it[0]),
 )
 def test_every_command_that_makes_a_session_takes_it(command: list[str], tmp_path: Path) -> None:
-    ran = ortbench(*command, "--engine-cache", tmp_path / "c", cwd=tmp_path, PYTHONPATH=str(ROOT))
+    ran = ortbench(*command, "--engine-cache", tmp_path / "c", cwd=tmp_path)
     assert (ran.code, ran.error_line) == (
         2,
         "--engine-cache: CPUExecutionProvider builds no engine; TensorrtExecutionProvider and "

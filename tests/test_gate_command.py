@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import time
-import venv
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,10 @@ from typing import Any
 import onnx
 import pytest
 
-import ortbench as package
 from ortbench.plan import USUAL_MODES
 from ortbench.result import Result, save
 from tests.conftest import MODELS, ROOT, Ran, command, lacking, ortbench, ortbench_here
+from tests.environments import INSTALLED, plain, without_ortbench
 from tests.refdevice import EP_NAME
 from tests.scripted import broken, measured, result_of, steady
 from tests.truth import relu_model
@@ -347,40 +346,25 @@ def test_the_same_on_both_sides_is_said_and_passes(tmp_path: Path) -> None:
     assert f"\n- {said}\n" in (folder / "gate.md").read_text()
 
 
-@pytest.fixture
-def environment_of_a_user(tmp_path: Path) -> Path:
-    """The interpreter of a virtual environment as pip makes one: ortbench and all that it needs in one folder."""
-    venv.create(tmp_path / "venv", symlinks=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    site = Path(subprocess.run([python, "-c", where], capture_output=True, text=True, check=True).stdout.strip())
-    installed = Path(package.__file__).parent
-    shutil.copytree(installed, site / "ortbench")
-    for entry in sys.path:
-        if entry == str(installed.parent) or Path(entry).name in ("site-packages", "dist-packages"):
-            for found in Path(entry).iterdir():
-                if not (site / found.name).exists():
-                    (site / found.name).symlink_to(found)
-    return python
-
-
-def test_two_environments_with_two_versions_of_onnx_runtime(environment_of_a_user: Path, tmp_path: Path) -> None:
+def test_two_environments_with_two_versions_of_onnx_runtime(tmp_path: Path) -> None:
+    """As users have them: ortbench and its ONNX Runtime lie in one folder, of which the other one must see nothing."""
     other = os.environ.get("ORTBENCH_TESTS_OTHER_PYTHON")
     if other is None:
         lacking("ORTBENCH_TESTS_OTHER_PYTHON names no interpreter with another version of onnxruntime")
-    line = [environment_of_a_user, "-m", "ortbench", "gate", "--model", MODELS / "image_classifier.onnx",
+    ours = without_ortbench(tmp_path / "venv")
+    shutil.copytree(INSTALLED, ours.site / "ortbench")
+    line = [ours.python, "-m", "ortbench", "gate", "--model", MODELS / "image_classifier.onnx",
             "--baseline-python", other, "--ep", "cpu", "--mode", "cpu", "--max-regression", "300%", "--warmup", 2,
             "--out", tmp_path / "out"]  # fmt: skip
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    ran = subprocess.run(list(map(str, line)), cwd=tmp_path, env=environment, capture_output=True, text=True)
+    ran = subprocess.run(list(map(str, line)), cwd=tmp_path, env=plain(), capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     (folder,) = (tmp_path / "out").iterdir()
     versions = []
-    for side, python in (("candidate", str(environment_of_a_user)), ("baseline", other)):
+    for side, python in (("candidate", ours.python), ("baseline", other)):
         result = json.loads((folder / side / "result.json").read_text())
         assert result["cases"][0]["outputs_match"] is True
         own = "import onnxruntime; print(onnxruntime.__version__)"
-        done = subprocess.run([python, "-c", own], env=environment, capture_output=True, text=True, check=True)
+        done = subprocess.run([python, "-c", own], env=plain(), capture_output=True, text=True, check=True)
         assert result["environment"]["onnxruntime"] == done.stdout.strip()
         versions.append(result["environment"]["onnxruntime"])
     assert versions[0] != versions[1]
