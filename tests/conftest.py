@@ -18,6 +18,9 @@ from unittest.mock import patch
 
 import pytest
 
+from tests import installed  # noqa: F401 - before anything of ortbench is
+
+# isort: split
 from ortbench import cli
 from tests import nvtx, softcuda
 from tests.compiling import BuildError

@@ -25,7 +25,7 @@ from ortbench.suite.job import Job
 from ortbench.worker.session import engine_cache, libraries, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.worker import Worker
-from tests.conftest import MODELS, ROOT, lacking, ortbench
+from tests.conftest import MODELS, lacking, ortbench
 from tests.results import result_of
 
 TINY = str(MODELS / "tiny.onnx")
@@ -111,7 +111,7 @@ def test_a_baseline_has_the_candidates_cache_unless_it_is_another_ep() -> None:
     ids=lambda it: str(it[0]),
 )
 def test_every_command_that_makes_a_session_takes_it(command: list[str], tmp_path: Path) -> None:
-    ran = ortbench(*command, "--engine-cache", tmp_path / "c", cwd=tmp_path, PYTHONPATH=str(ROOT))
+    ran = ortbench(*command, "--engine-cache", tmp_path / "c", cwd=tmp_path)
     assert (ran.code, ran.error_line) == (
         2,
         "--engine-cache: CPUExecutionProvider builds no engine; TensorrtExecutionProvider and "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ import pytest
 from ortbench.modes import USUAL_MODES
 from ortbench.result import Result, save
 from tests.conftest import MODELS, ROOT, Ran, command, lacking, ortbench, ortbench_here
+from tests.environments import INSTALLED, plain, without_ortbench
 from tests.refdevice import EP_NAME
 from tests.results import broken, measured, result_of, steady
 from tests.truth import relu_model
@@ -332,21 +334,41 @@ def test_a_live_gate_needs_a_model_and_something_to_check(relu: Path) -> None:
     assert (nowhere.code, nowhere.error_line) == (2, "--baseline-python: no such interpreter: /nowhere/python")
 
 
+def test_the_same_on_both_sides_is_said_and_passes(tmp_path: Path) -> None:
+    tiny = MODELS / "tiny.onnx"
+    shutil.copy(tiny, tmp_path / "copy.onnx")
+    ran = ortbench("gate", "--model", tiny, "--baseline-model", tmp_path / "copy.onnx", "--ep", "cpu", "--mode", "cpu",
+                   "--max-regression", "900%", "--warmup", 1, "--out", tmp_path / "out", COLUMNS="200")  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    (said,) = [line.removeprefix("• ") for line in ran.out.splitlines() if "nothing recorded differs" in line]
+    (folder,) = (tmp_path / "out").iterdir()
+    assert json.loads((folder / "gate.json").read_text())["remarks"] == [said]
+    assert f"\n- {said}\n" in (folder / "gate.md").read_text()
+
+
 def test_two_environments_with_two_versions_of_onnx_runtime(tmp_path: Path) -> None:
+    """As users have them: ortbench and its ONNX Runtime lie in one folder, of which the other one must see nothing."""
     other = os.environ.get("ORTBENCH_TESTS_OTHER_PYTHON")
     if other is None:
         lacking("ORTBENCH_TESTS_OTHER_PYTHON names no interpreter with another version of onnxruntime")
-    ran = ortbench("gate", "--model", MODELS / "image_classifier.onnx", "--baseline-python", other, "--ep", "cpu",
-                   "--mode", "cpu", "--max-regression", "300%", "--warmup", 2, "--out", tmp_path)  # fmt: skip
-    assert ran.code == 0, ran.out + ran.err
-    (folder,) = tmp_path.iterdir()
+    ours = without_ortbench(tmp_path / "venv")
+    shutil.copytree(INSTALLED, ours.site / "ortbench")
+    line = [ours.python, "-m", "ortbench", "gate", "--model", MODELS / "image_classifier.onnx",
+            "--baseline-python", other, "--ep", "cpu", "--mode", "cpu", "--max-regression", "300%", "--warmup", 2,
+            "--out", tmp_path / "out"]  # fmt: skip
+    ran = subprocess.run(list(map(str, line)), cwd=tmp_path, env=plain(), capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (folder,) = (tmp_path / "out").iterdir()
     versions = []
-    for side in ("candidate", "baseline"):
+    for side, python in (("candidate", ours.python), ("baseline", other)):
         result = json.loads((folder / side / "result.json").read_text())
         assert result["cases"][0]["outputs_match"] is True
+        own = "import onnxruntime; print(onnxruntime.__version__)"
+        done = subprocess.run([python, "-c", own], env=plain(), capture_output=True, text=True, check=True)
+        assert result["environment"]["onnxruntime"] == done.stdout.strip()
         versions.append(result["environment"]["onnxruntime"])
     assert versions[0] != versions[1]
-    assert f"baseline → candidate: ONNX Runtime: {versions[1]} → {versions[0]}" in ran.out
+    assert f"baseline → candidate: ONNX Runtime: {versions[1]} → {versions[0]}" in ran.stdout
 
 
 def test_workers_that_are_paused_end_with_a_killed_gate(relu: Path, library: Path, tmp_path: Path) -> None:

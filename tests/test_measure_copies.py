@@ -180,7 +180,7 @@ def run(library: Path, folder: Path, with_package: bool = True, **environment: s
     line = [sys.executable, "-c", _AS_NVIDIA, "run", model, "--ep-library", library, "--measure-copies"]
     line += [word for mode in MODES for word in ("--mode", mode)]
     line += ["--iterations", 3, "--warmup", 1, "--out", folder / "out"]
-    path = [str(ROOT), *([str(FOLDER)] if with_package else [])]
+    path = [os.environ["PYTHONPATH"], *([str(FOLDER)] if with_package else [])]
     environ = {**os.environ, **config.environ(), "PYTHONPATH": os.pathsep.join(path), **environment}
     done = subprocess.run(list(map(str, line)), cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120)
     (saved,) = (folder / "out").glob("*/result.json")

@@ -32,7 +32,6 @@ class Nsys:
         self.log = folder / "nsys.jsonl"
         self.environ = {
             "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
             "NSYS_LOG": str(self.log),
             **({} if recorder is None else {"NSYS_RECORDER": str(recorder)}),
         }

@@ -121,7 +121,6 @@ def test_the_two_commands_for_all_modes(device: str, tmp_path: Path, request: py
     done = subprocess.run(
         ["bash", "-ec", script],
         cwd=checkout(tmp_path),
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
     )

@@ -600,8 +600,7 @@ def test_ctrl_c_leaves_a_trace_of_what_there_was(tmp_path: Path) -> None:
 def test_a_trace_that_cannot_be_written_is_refused_before_anything_is_measured(
     path: str, words: str, tmp_path: Path
 ) -> None:
-    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "cpu", "--out", "out", "--trace", path, cwd=tmp_path,
-                   PYTHONPATH=str(ROOT))  # fmt: skip
+    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "cpu", "--out", "out", "--trace", path, cwd=tmp_path)
     assert ran.code == 2
     assert ran.error_line == f"--trace {path}: {words}"
     assert list(tmp_path.iterdir()) == []

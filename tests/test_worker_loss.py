@@ -25,7 +25,7 @@ Worker = Callable[[int], None]
 def worker_of(parent: int) -> int:
     """The process id of the worker that a running `ortbench` has."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    workers = [int(pid) for pid in children if b"ortbench.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    workers = [int(pid) for pid in children if b"bootstrap.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     return workers[0]
 
 

@@ -133,6 +133,29 @@ def changes(one: Result, other: Result) -> list[str]:
     return found
 
 
+_OF_THE_RUN = ("ep_requested", "policy", "fence")  # of a target: how it was asked for, and what was measured of it
+_RUNTIME = ("onnxruntime", "onnxruntime_build", "python", "numpy")  # of an environment: all that a worker brings
+
+
+def sameness(one: Result, other: Result) -> str | None:
+    """That two sides of a run differ in nothing that is recorded, as a sentence; None where something differs.
+
+    What differs then is chance, which is what one may want to see; or one side is not what it was meant to be.
+    """
+    sides = [
+        (
+            result.model["sha256"],
+            {key: value for key, value in result.target.items() if key not in _OF_THE_RUN},
+            [result.environment.get(key) for key in _RUNTIME],
+        )
+        for result in (one, other)
+    ]
+    if sides[0] != sides[1] or changes(one, other):
+        return None
+    versions = f"ONNX Runtime {one.environment['onnxruntime']}, Python {one.environment['python']}"
+    return f"nothing recorded differs between the two: the same model file, EP, options, {versions}"
+
+
 def _depths(result: Result) -> dict[str, int]:
     """How deep the pipelines were, by mode."""
     return {
