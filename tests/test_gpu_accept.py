@@ -525,7 +525,7 @@ def accept(*arguments: object, prefix: Sequence[str] = (), **environment: str) -
     """Run the script, quick, to its end."""
     line = [*prefix, sys.executable, "-m", "tests.gpu.accept", "--quick", *map(str, arguments)]
     environ = {**os.environ, **environment}
-    done = subprocess.run(line, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(line, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=1800)
     return Ran(done.returncode, done.stdout, done.stderr)
 
 

@@ -317,7 +317,11 @@ def test_a_run_is_never_reported_done_before_the_device_is(honesty: Honesty, lib
         ({"fail_alloc": "1+:host_accessible"}, ["host-accessible"], "alloc"),
         ({"abort_run": "9:host_accessible"}, ["host-accessible"], "^the worker was ended by SIGABRT"),
         # Long enough for a slow machine to load ONNX Runtime.
-        ({"hang_run": "9:host_accessible"}, ["host-accessible"], r"^the worker gave no answer for 30 s .*\(--timeout\)"),
+        (
+            {"hang_run": "9:host_accessible"},
+            ["host-accessible"],
+            r"^the worker gave no answer for 30 s .*\(--timeout\)",
+        ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
 )
