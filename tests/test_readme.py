@@ -109,7 +109,7 @@ def test_there_are_commands_to_test() -> None:
     assert len(COMMANDS) >= 9
 
 
-def test_ci_runs_the_two_lines_of_the_readme() -> None:
+def test_ci_runs_the_lines_of_the_readmes_start() -> None:
     script = (ROOT / ".ci" / "run").read_text()
     patterns = re.findall(r"readme_line '([^']+)'", script)
     lines = README.splitlines()
@@ -117,6 +117,7 @@ def test_ci_runs_the_two_lines_of_the_readme() -> None:
     assert matched == [
         "python3 -m venv .venv && . .venv/bin/activate && pip install . && ortbench run models/copy_bound.onnx",
         ". .venv/bin/activate && pip install '.[test]' && pytest",
+        ". .venv/bin/activate && pytest -m timing",
     ]
 
 

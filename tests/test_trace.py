@@ -427,8 +427,8 @@ def test_a_run_on_the_reference_device_agrees_with_the_devices_own_trace(library
     arguments = [relu_model(tmp_path / "relu.onnx", 1 << 20), "--ep-library", library, "--mode", "device"]
     trace, result, _ = traced(tmp_path, *arguments, "--iterations", 6, "--warmup", 2, prefix=with_knobs(config))
     check_against(trace, result)
-    found = steps(trace, "device")
-    assert (found[0], found[-3:]) == ("upload", ["run", "fence (readback)", "download"])  # the upload may have one too
+    names = steps(trace, "device")
+    assert (names[0], names[-3:]) == ("upload", ["run", "fence (readback)", "download"])  # the upload may have one too
     witness = DeviceTrace.read(tmp_path / "device")
     origin = trace.other["origin_ns"]
 
