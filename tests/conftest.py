@@ -79,7 +79,7 @@ def ortbench(
         capture_output=True,
         text=True,
         encoding=text_encoding,
-        timeout=300,
+        timeout=1800,  # a slow machine is only slow
     )
     return Ran(done.returncode, done.stdout, done.stderr)
 

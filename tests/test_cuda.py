@@ -262,6 +262,7 @@ def test_tensorrt_rtx_up_to_its_engines(
 ATTEMPTS = 5  # see tests/test_truth.py
 
 
+@pytest.mark.timing
 def test_the_pipelines_hidden_share_is_that_of_the_trace(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     model = relu_model(tmp_path / "relu.onnx", 1 << 16)
     seen = []

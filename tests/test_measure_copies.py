@@ -182,7 +182,7 @@ def run(library: Path, folder: Path, with_package: bool = True, **environment: s
     line += ["--iterations", 3, "--warmup", 1, "--out", folder / "out"]
     path = [os.environ["PYTHONPATH"], *([str(FOLDER)] if with_package else [])]
     environ = {**os.environ, **config.environ(), "PYTHONPATH": os.pathsep.join(path), **environment}
-    done = subprocess.run(list(map(str, line)), cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(list(map(str, line)), cwd=ROOT, env=environ, capture_output=True, text=True, timeout=1800)
     (saved,) = (folder / "out").glob("*/result.json")
     result: dict[str, Any] = json.loads(saved.read_text())
     return result, Ran(done.returncode, done.stdout, done.stderr)

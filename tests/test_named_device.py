@@ -191,7 +191,7 @@ def test_what_is_resident_is_copied_once(device: Device) -> None:
 
 
 def test_a_device_that_works_on_is_waited_for(device: Device) -> None:
-    device.work_s = 0.005  # neither the run nor synchronize_outputs waits; a readback does
+    device.work_s = 0.02  # neither the run nor synchronize_outputs waits; a readback does
     model, data = opened(device)
     made = make_mode(RESIDENT, model, data)
     assert made.fence.kind == READBACK

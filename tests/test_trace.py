@@ -431,11 +431,12 @@ def test_a_run_on_webgpu_shows_where_the_time_is_waited_for(software_gpu: tuple[
 
 def test_a_run_on_the_reference_device_agrees_with_the_devices_own_trace(library: Path, tmp_path: Path) -> None:
     """What the device witnessed lies inside the slices that are about it: they are on one clock."""
-    config = Config(honesty="async-old-api", compute_us=3_000, upload_gbps=1, trace=tmp_path / "device")
+    config = Config(honesty="async-old-api", compute_us=20_000, upload_gbps=1, trace=tmp_path / "device")
     arguments = [relu_model(tmp_path / "relu.onnx", 1 << 20), "--ep-library", library, "--mode", "device"]
     trace, result, _ = traced(tmp_path, *arguments, "--iterations", 6, "--warmup", 2, prefix=with_knobs(config))
     check_against(trace, result)
-    assert steps(trace, "device") == ["upload", "run", "fence (readback)", "download"]
+    names = steps(trace, "device")
+    assert (names[0], names[-3:]) == ("upload", ["run", "fence (readback)", "download"])  # the upload may have one too
     witness = DeviceTrace.read(tmp_path / "device")
     origin = trace.other["origin_ns"]
 
@@ -466,12 +467,14 @@ def test_a_run_on_the_reference_device_agrees_with_the_devices_own_trace(library
             check(found, sample, sample)
         assert ups[0][1] <= works[0][0]
         assert works[0][1] <= downs[0][1]
+    still_at_it = []
     for outer in (it for it in closer if it.depth == 0):
-        upload, run, fence, download = (it for it in closer if it.parent == outer)
+        upload, *_, run, fence, download = (it for it in closer if it.parent == outer)
         check(of_device("upload", upload), upload, upload)
         check(of_device("inference", run), run, fence)
-        assert of_device("inference", run)[0][1] > run.end  # the run had returned, and the device was still at it
+        still_at_it.append(of_device("inference", run)[0][1] > run.end)
         check(of_device("download", download), download, download)
+    assert any(still_at_it)  # a run had returned, and the device was still at it
 
 
 def test_several_eps_are_in_one_trace(library: Path, tmp_path: Path) -> None:
@@ -574,14 +577,14 @@ def test_ctrl_c_leaves_a_trace_of_what_there_was(tmp_path: Path) -> None:
     line = command("run", MODELS / "compute_bound.onnx", "--ep", "cpu", "--duration", 60, "--precision", "0.0001%",
                    "--warmup", 1, "--out", tmp_path, "--trace", tmp_path / "t.json")  # fmt: skip
     with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while not list(tmp_path.glob("*/result.json")):  # written when all modes are set up
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.05)
         time.sleep(1)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "Timeline in " in out
     trace = traceformat.load(tmp_path / "t.json")
@@ -619,7 +622,7 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
                        "--out", tmp_path / "out", "--trace", pipes[0], "--json", pipes[1], "--quiet")  # fmt: skip
         assert ran.code == 0, ran.err
         assert all(pipe.is_fifo() for pipe in pipes)
-        trace, result = (reader.communicate(timeout=10)[0] for reader in readers)
+        trace, result = (reader.communicate(timeout=600)[0] for reader in readers)
     finally:
         for reader in readers:
             reader.kill()

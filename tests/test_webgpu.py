@@ -125,6 +125,7 @@ print(json.dumps({"one_run": one_run, "after_1": readback_after(1), "after_5": r
 """
 
 
+@pytest.mark.timing
 def test_nothing_is_left_to_wait_for_after_fenced_runs(software_gpu: tuple[str, ...]) -> None:
     """A readback after five runs takes no longer than after one: the queue is empty when the clock is read.
 
