@@ -81,12 +81,12 @@ _WHEN = [
 _FIGURES = [
     (re.compile(r"<svg.*?</svg>", re.DOTALL), "<svg/>"),
     (re.compile(r"[░█▒┅━▏▎▍▌▋▊▉]+|≈{2,}"), " "),
-    (re.compile(r"(?<![A-Za-z_#\d])[-+]?\d[\d,.]*(e[-+]?\d+)?"), "#"),
+    (re.compile(r"(?<![A-Za-z_#\d])[-+]?\d+(?:[.,]\d+)*(e[-+]?\d+)?"), "#"),
     (re.compile(r"# ?(ns|µs|ms|s)\b"), "# TIME"),
     (re.compile(r"# ?[kMG]?B/s\b"), "# RATE"),
     (re.compile(r"\[#(, #)*\]"), "[#]"),
     (re.compile(r"(\[#\],?\s*)+"), "[#] "),
-    (re.compile(r"-{3,}:?"), "---"),
+    (re.compile(r"-{2,}:?"), "---"),
     (re.compile(r"[ \t]+"), " "),
     (re.compile(r" $", re.MULTILINE), ""),
 ]
