@@ -72,7 +72,7 @@ _WHEN = [
     (re.compile(r"-20\d{6}-\d{6}(-\d+)?(?!\d)"), "-STAMP"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "RUN"),
     (re.compile(r'("(?:start|end)": )(\[[\d., ]+\])'), r"\1LOAD"),
-    (re.compile(r"\bload (average )?[\d.]+( → [\d.]+)?"), "LOAD"),
+    (re.compile(r"[\d.]+ at the (start|end)\b"), r"LOAD at the \1"),
     (re.compile(r'("seconds": )[\d.]+'), r"\1SECONDS"),
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "ADDRESS"),
     (re.compile(r"/tmp/[\w.-]+"), "TEMPORARY"),

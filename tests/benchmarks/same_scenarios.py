@@ -287,7 +287,7 @@ def scenarios(corpus: Path) -> Iterator[Scenario]:
         )
         yield Scenario(f"run-width/{width}", commands, SCRIPTED, width=width, quick=width == 80)
     for number, line in enumerate(ERRORS):
-        yield Scenario(f"error/{number} {line}", _parsed(line, corpus)[0], SCRIPTED, quick=number % 2 == 0)
+        yield Scenario(f"error/{number} {line}", _parsed(line, corpus)[0], SCRIPTED, quick=number % 3 == 0)
 
 
 def _rendering(corpus: Path) -> Iterator[Scenario]:
@@ -297,21 +297,21 @@ def _rendering(corpus: Path) -> Iterator[Scenario]:
     base = REPOSITORY[1]
     # By how much of each family `--quick` has, of which a full comparison has all.
     families: dict[str, tuple[int, list[str]]] = {
-        "report": (4, [f"report {it} | report {it} --html -" for it in results]),
+        "report": (3, [f"report {it} | report {it} --html -" for it in results]),
         "report-several": (
-            9,
+            3,
             [f"report {base} {it} --html both.html" for it in results] + [f"report {' '.join(REPOSITORY + tuple(made))}"],
         ),
-        "compare": (12, [f"compare {base} {it} {more}" for it in results for more in ("", "--force")]),
-        "compare-options": (1, [f"compare {base} {REPOSITORY[0]} {it} {more}" for it in made for more in COMPARES]),
-        "compare-trend": (1, [f"compare {' '.join(made[at : at + 3])} --force" for at in range(len(made) - 2)]),
-        "gate": (1, [f"gate {it} {limits}" for it in results for limits in GATES[:3]]),
-        "gate-bad": (1, [f"gate {base} {limits}" for limits in GATES[3:]]),
-        "gate-baseline": (9, [f"gate {it} --baseline {base} --json -" for it in results]),
-        "gate-held": (1, [f"gate {it} --baseline {other} {more}" for it, other in pairwise(made) for more in HELD]),
+        "compare": (10, [f"compare {base} {it} {more}" for it in results for more in ("", "--force")]),
+        "compare-options": (5, [f"compare {base} {REPOSITORY[0]} {it} {more}" for it in made for more in COMPARES]),
+        "compare-trend": (2, [f"compare {' '.join(made[at : at + 3])} --force" for at in range(len(made) - 2)]),
+        "gate": (6, [f"gate {it} {limits}" for it in results for limits in GATES[:3]]),
+        "gate-bad": (5, [f"gate {base} {limits}" for limits in GATES[3:]]),
+        "gate-baseline": (6, [f"gate {it} --baseline {base} --json -" for it in results]),
+        "gate-held": (9, [f"gate {it} --baseline {other} {more}" for it, other in pairwise(made) for more in HELD]),
     }  # fmt: skip
     for family, (share, lines) in families.items():
-        step = max(1, len(lines) // max(4, share))
+        step = max(1, -(-len(lines) // share))
         for number, line in enumerate(lines):
             yield Scenario(f"{family}/{line}", _parsed(line, corpus)[0], STORED, quick=number % step == 0)
     look_lines = [
@@ -321,6 +321,6 @@ def _rendering(corpus: Path) -> Iterator[Scenario]:
     for line in look_lines:
         commands, _ = _parsed(line, corpus)
         for look, environment in LOOKS.items():
-            yield Scenario(f"look/{look} {line}", commands, STORED, environment)
+            yield Scenario(f"look/{look} {line}", commands, STORED, environment, quick=line == look_lines[0])
         for width in WIDTHS:
-            yield Scenario(f"width/{width} {line}", commands, STORED, width=width)
+            yield Scenario(f"width/{width} {line}", commands, STORED, width=width, quick=line == look_lines[1])
