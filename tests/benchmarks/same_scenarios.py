@@ -80,7 +80,7 @@ RUNS = {
     "external": "run models/tiny.onnx --ep cpu --iterations 9 --external numpy",
     "html-only": "run models/tiny.onnx --ep cpu --iterations 9 --html - --quiet",
     "several": "run models/tiny.onnx --ep cpu --ep REF --iterations 9 --html page.html --junit j.xml --json -",
-    "ref": "run models/copy_bound.onnx --ep-library REF --iterations 20 --warmup 3 --pinned --async-runs --html page.html",
+    "ref": "run models/multi_output.onnx --ep-library REF --iterations 20 --warmup 3 --pinned --async-runs --html page.html",
     "ref-options": "run models/tiny.onnx --ep REF --iterations 9 --ep-option compute_us=50 --ep-option honesty=async-wait",
     "ref-unsupported": "run models/tiny.onnx --ep REF --iterations 9 --dynamic-outputs --mode device --mode cpu-pinned",
     "ref-failing": "run models/tiny.onnx --ep REF --iterations 9 --ep-option wrong_run=3+:default --junit j.xml --json r.json",
@@ -109,12 +109,12 @@ RUNS = {
 ON_DEVICES = {
     "gpu-run": "gpu: run models/tiny.onnx --ep webgpu --iterations 5 --warmup 1",
     "gpu-inspect": "gpu: inspect models/cpu_island.onnx --ep webgpu | devices",
-    "cuda-run": "cuda: run models/copy_bound.onnx --ep cuda --iterations 9 --warmup 1 --pinned --async-runs",
+    "cuda-run": "cuda: run models/cpu_island.onnx --ep cuda --iterations 9 --warmup 1 --pinned --async-runs",
     "cuda-graph": "cuda: run models/tiny.onnx --ep cuda --iterations 9 --warmup 1 --cuda-graph --stream ort --html page.html",
     "cuda-devices": "cuda: devices | bandwidth --ep cuda --max-size 16kB --iterations 4",
 }
 NOISY_RUNS = {
-    "run": "run models/copy_bound.onnx --ep cpu --iterations 30 --warmup 2 --html page.html --json r.json",
+    "run": "run models/image_classifier.onnx --ep cpu --iterations 30 --warmup 2 --html page.html --json r.json",
     "ref-pipelined": "run models/tiny.onnx --ep REF --iterations 12 --warmup 2 --depth 2 --pinned --async-runs",
     "trace": "run models/tiny.onnx --ep REF --iterations 4 --warmup 1 --mode cpu --mode device --trace t.json.gz",
     "nodes": "run models/cpu_island.onnx --ep cpu --iterations 4 --warmup 1 --nodes",
