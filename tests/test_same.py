@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -95,6 +96,6 @@ def test_options_are_the_same_in_another_layout() -> None:
 
 
 def test_the_scripted_clock_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scripted_clock, "_made", scripted_clock.Counter())
+    monkeypatch.setattr(scripted_clock, "_made", Counter())
     steps = [scripted_clock.reading() for _ in range(50)]
     assert all(later > earlier for earlier, later in pairwise(steps))

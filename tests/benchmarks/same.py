@@ -240,29 +240,29 @@ class Comparison:
         self._scratch = scratch
         self._environment = usual_environment(scratch, corpus)
 
-    def differs(self, number: int, scenario: Scenario) -> tuple[list[str], int]:
-        """How a scenario differs, and in how many attempts that was found out."""
+    def differs(self, number: int, scenario: Scenario) -> tuple[list[str], str]:
+        """How a scenario differs, and a remark: BEFORE's exit codes, and how many attempts it took."""
         environment = dict(self._environment)
         if scenario.kind == SCRIPTED:
             environment["PYTHONPATH"] = str(self._scratch / "clock")
         folder = self._scratch / f"{number:04}" / "place"
-        attempt, lines = 0, ["not carried out"]
+        attempt, lines, before = 0, ["not carried out"], Seen()
         while lines and attempt < ATTEMPTS[scenario.kind]:
             attempt += 1
             before, after = (side.carry_out(scenario, folder, environment) for side in self._sides)
             lines = difference(before, after)
         shutil.rmtree(folder.parent)
-        return lines, attempt
+        codes = " ".join(text for name, text in before.items() if name.endswith(" code"))
+        return lines, f"exit {codes}" + (f", attempt {attempt}" if attempt > 1 else "")
 
     def show(self, scenarios: list[Scenario], at_once: int) -> int:
         """Carry out and print all; how many differ."""
         begun, different = time.monotonic(), 0
         with ThreadPoolExecutor(at_once) as pool:
             numbers = range(len(scenarios))
-            for scenario, (lines, attempt) in zip(scenarios, pool.map(self.differs, numbers, scenarios), strict=True):
+            for scenario, (lines, remark) in zip(scenarios, pool.map(self.differs, numbers, scenarios), strict=True):
                 different += bool(lines)
-                remark = f" (attempt {attempt})" if attempt > 1 else ""
-                print(f"{'differs' if lines else 'same   '} {scenario.kind:8} {scenario.name}{remark}", flush=True)
+                print(f"{'differs' if lines else 'same   '} {scenario.kind:8} {scenario.name} ({remark})", flush=True)
                 for line in lines[:LONGEST_DIFF]:
                     print("    " + (line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + " …"))
                 if len(lines) > LONGEST_DIFF:
