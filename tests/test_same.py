@@ -59,13 +59,14 @@ def test_all_else_is_a_difference_under_the_scripted_clock(old: str, new: str) -
 
 
 def test_figures_are_no_difference_in_a_noisy_run() -> None:
-    fast = "cpu  ░░████▒  5.01 ms  1.00×  ≈2.00 GB/s\n[[1, 2], [3, 4]]\n|---|--:|\n<svg><path d='M0 1'/></svg>"
+    fast = 'cpu  ░░████▒  5.01 ms  1.00×  1.1–1.2  ≈2.00 GB/s\n• cpu is fast.\n"b": [[1, 2], [3, 4]]\n"ci95": null\n|---|--:|'
     slow = (
-        "cpu    ░███▒▒▒▒  902 µs  12.1×  ≈340 MB/s\n[[1, 2], [3, 4], [5, 6]]\n|-----|---:|\n<svg><path d='M9'/></svg>"
+        'cpu    ░███▒▒▒▒  902 µs  12.1×  –  ≈340 MB/s\n"b": [[1, 2], [3, 4], [5, 6]]\n"ci95": [0.9, 1.1]\n|-----|---:|'
     )
     assert differs(fast, slow, NOISY) == []
     assert differs(fast, slow.replace("cpu", "device"), NOISY)
     assert differs(fast, slow.replace("≈", ""), NOISY)
+    assert differs(fast, slow.replace("ci95", "interval"), NOISY)
 
 
 def test_the_installs_own_paths_are_no_difference() -> None:

@@ -8,7 +8,7 @@ a scenario's kind allows for is taken out, the rest must be equal:
 - ``stored``: commands on results that are there already. Only the two installs' own paths are allowed for.
 - ``scripted``: commands that measure, under `tests.benchmarks.scripted_clock`: figures too are the same to the byte. What
   tells when and where it was (dates, run id, load) is allowed for.
-- ``noisy``: commands that measure in earnest. Every number is allowed for, and plots; three attempts.
+- ``noisy``: commands that measure in earnest. Every number is allowed for, and what is made of them; three attempts.
 
 Prints a line a scenario, a diff where they differ, and a summary; the exit code is 1 if anything differs. The stored
 results are made once, by BEFORE, and kept in the folder that ``--corpus`` names.
@@ -76,15 +76,21 @@ _WHEN = [
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "ADDRESS"),
     (re.compile(r"/tmp/[\w.-]+"), "TEMPORARY"),
 ]
-# Figures: numbers, the unit behind them, signs that stand for a length, and how many of them there are.
+# Figures, where there are none, what is made of them (sentences, pages), and how many there are. All of these are held
+# against each other under the scripted clock.
 _FIGURES = [
-    (re.compile(r"<svg.*?</svg>", re.DOTALL), "<svg/>"),
+    (re.compile(r"<!doctype html>.*</html>", re.DOTALL | re.IGNORECASE), "PAGE"),
+    (re.compile(r"^ *[•-] .*\n", re.MULTILINE), ""),
     (re.compile(r"[░█▒┅━▏▎▍▌▋▊▉]+|≈{2,}"), " "),
-    (re.compile(r"(?<![A-Za-z_#\d])[-+]?\d+(?:[.,]\d+)*(e[-+]?\d+)?"), "#"),
-    (re.compile(r"# ?(ns|µs|ms|s)\b"), "# TIME"),
-    (re.compile(r"# ?[kMG]?B/s\b"), "# RATE"),
-    (re.compile(r"\[#(, #)*\]"), "[#]"),
-    (re.compile(r"(\[#\],?\s*)+"), "[#] "),
+    (re.compile(r"(?<![A-Za-z_#\d])[-+−]?\d+(?:[.,]\d+)*(e[-+]?\d+)?"), "#"),
+    (re.compile(r"#[ \u00a0\u202f]?(ns|µs|ms|s)\b"), "# TIME"),
+    (re.compile(r"#[ \u00a0\u202f]?[kMG]?B/s\b"), "# RATE"),
+    (re.compile(r"\[#(,\s+#)*\]"), "[#]"),
+    (re.compile(r"\[#\](,\s*\[#\])*"), "[#]"),
+    (re.compile(r"\[\s*\[#\]\s*\]"), "[#]"),
+    (re.compile(r'": (?:null|\[#\])'), '": #'),
+    (re.compile(r"#–#|–"), "#"),
+    (re.compile(r",[#,]+"), ",#,"),
     (re.compile(r"-{2,}:?"), "---"),
     (re.compile(r"[ \t]+"), " "),
     (re.compile(r" $", re.MULTILINE), ""),
