@@ -115,10 +115,12 @@ ON_DEVICES = {
 }
 NOISY_RUNS = {
     "run": "run models/image_classifier.onnx --ep cpu --iterations 30 --warmup 2 --html page.html --json r.json",
-    "ref-pipelined": "run models/tiny.onnx --ep REF --iterations 12 --warmup 2 --depth 2 --pinned --async-runs",
+    "ref-pipelined": "run models/tiny.onnx --ep REF --iterations 12 --warmup 2 --depth 2 --pinned --async-runs"
+    " --ep-option upload_latency_us=2000 --ep-option download_latency_us=2000",
     "trace": "run models/tiny.onnx --ep REF --iterations 4 --warmup 1 --mode cpu --mode device --trace t.json.gz",
     "nodes": "run models/cpu_island.onnx --ep cpu --iterations 4 --warmup 1 --nodes",
-    "nodes-ref": "run models/cpu_island.onnx --ep REF --iterations 4 --warmup 1 --nodes --trace t.json",
+    "nodes-ref": "run models/cpu_island.onnx --ep REF --iterations 4 --warmup 1 --nodes --trace t.json"
+    " --ep-option upload_latency_us=2000 --ep-option download_latency_us=2000",
     "gpu-nodes": "gpu: run models/cpu_island.onnx --ep webgpu --iterations 3 --warmup 1 --nodes",
 }
 RUN, CPU_RUN = "run models/tiny.onnx", "run models/tiny.onnx --ep cpu --iterations 1"
