@@ -33,7 +33,7 @@ def options(text: str) -> dict[str, str]:
     parts = _OPTION.split(re.sub(r"[│╭╮╰╯─]", " ", text))
     for option, rest in zip(parts[1::2], parts[2::2], strict=True):
         paragraph = re.split(r"\n\s*\n|\n(?=\S)", rest)[0]
-        found[option] = " ".join(paragraph.split())
+        found[option] = re.sub(r"- (?=\w)", "-", " ".join(paragraph.split()))  # a line may end within a word
     return found
 
 
