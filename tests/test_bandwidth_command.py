@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.sweep import HOST_ACCESSIBLE, ORDINARY, UPLOAD, Point, Sweep, expected_ns, load
+from ortbench.analysis.curve import expected_ns
+from ortbench.analysis.sweep import HOST_ACCESSIBLE, ORDINARY, UPLOAD, Point, Sweep, load
 from ortbench.measure.schedule import dropped
 from tests.conftest import MODELS, Ran, ortbench, ortbench_here
 from tests.refdevice import EP_NAME, HONESTY, MEMORIES, Config, Events, Honesty, Trace, late_ns
