@@ -135,7 +135,7 @@ class Jury:
         self._decided: dict[Contest, Check] = {}
 
     def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[int]) -> None:
-        """A block's samples, ns."""
+        """Take the samples of a block, ns, into account."""
         for stream, values in self._values.items():
             if (stream.side, stream.mode, stream.phase) == (side, mode, phase):
                 values[round] = STATISTICS[stream.stat](samples)

@@ -138,7 +138,7 @@ class Check:
     rounds: int | None = None
 
     def to_dict(self) -> CheckData:
-        """For the JSON report."""
+        """What a gate's JSON says of it."""
         return cast(CheckData, asdict(self))
 
 

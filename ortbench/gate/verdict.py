@@ -58,7 +58,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The same, with what to do about it."""
+        """The verdict for people, with what to do where there is none."""
         return "the benchmark failed" if self.failed else _SAID[overall(self.checks)]
 
     @property
