@@ -24,7 +24,7 @@ from ortbench.units import duration
 from ortbench.worker.modes.make import CLASSES, make_mode
 from ortbench.worker.session import first_run, providers, session
 from tests.conftest import MODELS, ROOT
-from tests.scripted import measured, result_of, steady
+from tests.results import measured, result_of, steady
 
 PACKAGE = ROOT / "ortbench"
 MS = 1_000_000

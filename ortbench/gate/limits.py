@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TypedDict, cast
 
 from ortbench.analysis.compare import STATISTICS
 from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
@@ -102,6 +102,19 @@ class Limits:
         return {TOTAL, *(metric.phase for metric in self.metrics)} if self.max_regression is not None else {TOTAL}
 
 
+class CheckData(TypedDict):
+    """A `Check` as JSON."""
+
+    name: str
+    verdict: str
+    text: str
+    ratio: float | None
+    low: float | None
+    high: float | None
+    limit: float | None
+    rounds: int | None
+
+
 @dataclass(frozen=True)
 class Check:
     """One thing that was checked.
@@ -124,9 +137,9 @@ class Check:
     limit: float | None = None
     rounds: int | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """For the JSON report."""
-        return asdict(self)
+    def to_dict(self) -> CheckData:
+        """What a gate's JSON says of it."""
+        return cast(CheckData, asdict(self))
 
 
 def overall(checks: Sequence[Check]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortbench.analysis.compare import changes, comparability, sameness
+from ortbench.analysis.comparable import changes, comparability, sameness
 from ortbench.errors import INTERRUPTED
 from ortbench.files import write_atomically
 from ortbench.gate.checks import check_alone, check_stored

@@ -11,7 +11,7 @@ from ortbench.measure.gpus import what_moved
 from ortbench.modes import CPU, MODES
 from ortbench.plan import POLICIES, Plan, is_nvidia
 from ortbench.result import UNSUPPORTED, Result
-from ortbench.schema import GpuReading, Machine
+from ortbench.schema import GpuReading, Machine, Target
 
 
 def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: str, opened: Opened) -> None:
@@ -36,24 +36,7 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         "inputs": opened["inputs"],
         "outputs": opened["outputs"],
     }
-    result.target = {
-        "ep": opened["ep"],
-        "ep_requested": plan.target.ep,
-        "policy": POLICIES.get(plan.target.ep),
-        "ep_library": opened["library"],
-        "ep_version": opened["version"],
-        "device": opened["device"],
-        "memory": opened["memory"],
-        "fence": None,
-        "ep_options": dict(plan.target.options),
-        "session_config": dict(plan.target.session_config),
-        "threads": plan.target.threads,
-        "opt_level": plan.target.opt_level,
-        "dynamic_outputs": plan.target.dynamic_outputs,
-        "external": plan.target.external,
-        "cuda_graph": plan.target.cuda_graph,
-        "stream": plan.target.stream,
-    }
+    result.target = _target(plan, opened)
     if plan.measure_copies and not is_nvidia(opened["ep"]):
         raise BadInput(f"--measure-copies is by NVIDIA's CUPTI, which sees nothing of {opened['ep']}: leave it out")
     result.placement = opened["placement"]
@@ -74,6 +57,27 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         if opened["unsupported"] is not None:
             case.status, case.reason = UNSUPPORTED, opened["unsupported"]
     _check_placement(result, plan.target.require_placement)
+
+
+def _target(plan: Plan, opened: Opened) -> Target:
+    return {
+        "ep": opened["ep"],
+        "ep_requested": plan.target.ep,
+        "policy": POLICIES.get(plan.target.ep),
+        "ep_library": opened["library"],
+        "ep_version": opened["version"],
+        "device": opened["device"],
+        "memory": opened["memory"],
+        "fence": None,
+        "ep_options": dict(plan.target.options),
+        "session_config": dict(plan.target.session_config),
+        "threads": plan.target.threads,
+        "opt_level": plan.target.opt_level,
+        "dynamic_outputs": plan.target.dynamic_outputs,
+        "external": plan.target.external,
+        "cuda_graph": plan.target.cuda_graph,
+        "stream": plan.target.stream,
+    }
 
 
 def _check_placement(result: Result, required: bool) -> None:
