@@ -25,11 +25,12 @@ def short(ep: str | None) -> str:
     return "between EPs" if ep is None else ep.removesuffix("ExecutionProvider") or ep
 
 
-def forced_by(nodes: Sequence[dict[str, Any]] | None, longest: int) -> str:
+def forced_by(nodes: Sequence[dict[str, Any]] | None) -> str:
+    """The first of the nodes that force a copy, and how many more there are."""
     if not nodes:
         return NOT_KNOWN
     more = f" +{len(nodes) - 1}" if len(nodes) > 1 else ""
-    return cut(_called(nodes[0]), longest - len(more)) + more
+    return _called(nodes[0]) + more
 
 
 def _called(node: dict[str, Any]) -> str:
@@ -44,11 +45,6 @@ def share_text(share: float) -> str:
 def _part(share: float) -> str:
     """A share in a sentence."""
     return f"≈{share:.0%}" if share >= _LEAST else "less than 1%"
-
-
-def cut(text: str, longest: int) -> str:
-    """The end of a name that is too long: names of nodes and tensors differ there."""
-    return text if len(text) <= longest else f"…{text[1 - longest :]}"
 
 
 def operators_of(island: dict[str, Any], most: int | None = None) -> str:

@@ -8,7 +8,7 @@ from ortbench import units
 from ortbench.analysis import node_advice
 from ortbench.report import nodes as report_nodes
 from ortbench.report.terminal.console import Screen, padded
-from ortbench.report.terminal.grid import longest_name, print_section
+from ortbench.report.terminal.grid import print_table
 
 _WIDEST = 24  # of what is flush in a list; longer ones are not waited for
 
@@ -87,8 +87,9 @@ def _print_placement(screen: Screen, found: dict[str, Any]) -> None:
         screen.text(_counted(where["cpu_operators"]), label="        on the CPU: ", label_style="unclear")
     memcpy = where["memcpy_nodes"]
     screen.text("Memcpy node(s) between them", label=f"  {'?' if memcpy is None else memcpy:>5} ")
-    for section in report_nodes.outline(found["copies"], longest_name(screen)):
-        print_section(screen, section)
+    for table in report_nodes.outline(found["copies"]):
+        screen.blank()
+        print_table(screen, table)
     for sentence in node_advice.outlook(found["copies"]):
         screen.blank()
         screen.text(sentence)
