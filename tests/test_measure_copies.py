@@ -163,7 +163,7 @@ def test_bad_input() -> None:
 # The reference device passes for one of NVIDIA's; that is all that is not as it would be.
 _AS_NVIDIA = """
 import sys
-from ortbench import side
+from ortbench.measure import side
 side.is_nvidia = lambda name: True
 from ortbench.__main__ import main
 main()

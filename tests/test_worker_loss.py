@@ -31,7 +31,7 @@ def worker_of(parent: int) -> int:
 
 # The program itself, which keeps what it measured more often than it would.
 _KEEPS_OFTEN = """
-from ortbench import bench
+from ortbench.measure import bench
 bench._KEEP_EVERY_S = 0.5
 from ortbench.__main__ import main
 main()
