@@ -20,6 +20,7 @@ from ortbench.report.model import (
     Report,
     SideBySide,
     Table,
+    columns,
     numbers,
 )
 from ortbench.report.words import heading, not_measured, remark
@@ -27,14 +28,13 @@ from ortbench.result import Result
 
 # Of two results.
 _PAIR = (Column("mode", Kind.NAME, KEY), Column("phase", Kind.WORD, KEY))
-_RATIO = (Column("ratio", Kind.NUMBER, 2), Column("95 %", Kind.NUMBER, 2))
+_RATIO = columns(Kind.NUMBER, "ratio", "95 %", group=2)
 # Of three and more.
 _STEPS = (
     Column("mode", Kind.NAME, KEY),
     Column("result", Kind.WORD, KEY),
     Column("median", Kind.TIME, 1),
-    Column("vs first", Kind.NUMBER, 2),
-    Column("95 %", Kind.NUMBER, 2),
+    *columns(Kind.NUMBER, "vs first", "95 %", group=2),
     Column("verdict", Kind.WORD, 2),
 )
 _PREVIOUS = (Column("vs previous", Kind.NUMBER, 3), Column("step", Kind.WORD, 3))
@@ -62,10 +62,14 @@ def side_table(
     medians = [median for row in found for median in row.medians_ns if median]
     unit, scale = units.time_unit(min(medians, default=1), max(medians, default=1))
     if len(results) == 2:
-        times = (Column(name, Kind.TIME, 1) for name in names)
+        times = columns(Kind.TIME, *names)
         words = () if same is None else (Column("verdict", Kind.WORD, 2),)
-        columns = (*_PAIR, *times, *_RATIO, *words)
-        return Table(columns, tuple(_pair_row(row, scale, same) for row in found), unit, title="Side by side")
+        return Table(
+            (*_PAIR, *times, *_RATIO, *words),
+            tuple(_pair_row(row, scale, same) for row in found),
+            unit,
+            title="Side by side",
+        )
     steps = tuple(line for row in found for line in _step_rows(row, names, scale, same, in_order))
     return Table((*_STEPS, *_PREVIOUS) if in_order else _STEPS, steps, unit, title="Side by side")
 

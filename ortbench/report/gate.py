@@ -33,9 +33,8 @@ def build(verdict: Verdict) -> Report:
     last: list[Block] = [
         Notes(_checked(verdict), media=TERMINAL),
         Conclusion(verdict.sentence, "gate: ", model.BAD if verdict.failed else _SIGNS[overall(verdict.checks)][1]),
+        SavedIn(None if verdict.folder is None else str(verdict.folder)),
     ]
-    if verdict.folder is not None:
-        last.append(SavedIn(str(verdict.folder)))
     parts: list[list[Block]] = [[Notes(_told(verdict), media=MARKDOWN)], [sides], last]
     if len(results) > 1:
         title, legend = comparison.title(names), comparison.legend(results, None)

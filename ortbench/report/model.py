@@ -53,6 +53,11 @@ class Column:
     group: int = 1
 
 
+def columns(kind: Kind, *names: str, group: int = 1) -> tuple[Column, ...]:
+    """Several columns of a kind, of one group."""
+    return tuple(Column(name, kind, group) for name in names)
+
+
 Bar = Sequence[tuple[str, float]]  # fills and sizes; see `ortbench.report.bars.bar`
 
 
@@ -175,9 +180,9 @@ class Conclusion(Block):
 
 @dataclass(frozen=True)
 class SavedIn(Block):
-    """Where it was saved."""
+    """Where it was saved, if it was."""
 
-    folder: str
+    folder: str | None
     media: frozenset[Medium] = field(default=TERMINAL, kw_only=True)
 
 

@@ -7,25 +7,24 @@ from typing import Any
 
 from ortbench.analysis.node_advice import MOST, NOT_KNOWN, forced_by, operators_of, share_text, short
 from ortbench.modes import CPU
-from ortbench.report.model import KEY, NOTHING, Column, Kind, Table
+from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns
 from ortbench.result import Result
 from ortbench.units import duration, size
 
-_NUMBERS = ("nodes", "time", "share")
-_OPERATORS = (Column("operator", Kind.LONG_NAME, KEY), Column("on", Kind.WORDS), *map(Column, _NUMBERS))
-_EPS = (Column("on", Kind.WORDS, KEY), *map(Column, _NUMBERS))
+_FIGURES = columns(Kind.NUMBER, "nodes", "time", "share")
+_OPERATORS = (Column("operator", Kind.LONG_NAME, KEY), Column("on", Kind.WORDS), *_FIGURES)
+_EPS = (Column("on", Kind.WORDS, KEY), *_FIGURES)
 _MEMCPY = (
     Column("copied tensor", Kind.LONG_NAME, KEY),
     Column("direction", Kind.WORDS),
-    Column("bytes"),
-    Column("time"),
+    *columns(Kind.NUMBER, "bytes", "time"),
     Column("forced by", Kind.LONG_NAME),
     Column("island"),
 )
 _ISLANDS = (
     Column("island", Kind.WORDS, KEY),
     Column("on the CPU", Kind.LONG_NAME),
-    *map(Column, ("nodes", "copies", "bytes", "in nodes", "in copies", "share")),
+    *columns(Kind.NUMBER, "nodes", "copies", "bytes", "in nodes", "in copies", "share"),
 )
 
 
@@ -123,11 +122,11 @@ def _of_a_run(share: float) -> str:
     return f"{share_text(share)} of a run"
 
 
-def _known(columns: Sequence[Column], rows: Sequence[tuple[str, ...]], title: str, rest: str) -> Table:
+def _known(every: Sequence[Column], rows: Sequence[tuple[str, ...]], title: str, rest: str) -> Table:
     """A table without the columns of which nothing is known."""
-    kept = [at for at in range(len(columns)) if any(row[at] for row in rows)]
+    kept = [at for at in range(len(every)) if any(row[at] for row in rows)]
     cells = tuple(tuple(row[at] or NOTHING for at in kept) for row in rows)
-    return Table(tuple(columns[at] for at in kept), cells, title=title, rest=rest)
+    return Table(tuple(every[at] for at in kept), cells, title=title, rest=rest)
 
 
 def _maybe(value: Any, form: Callable[[Any], str]) -> str:

@@ -23,12 +23,13 @@ from ortbench.report.model import (
     Report,
     SavedIn,
     Table,
+    columns,
 )
 from ortbench.report.words import heading, not_measured, remark, warnings
 
 _COLUMNS = (Column("phase", Kind.NAME, KEY), Column("runs"), Column("ortbench", Kind.TIME))
 _RANGE = Column("range", Kind.TIME)
-_GPU = (Column("to device", Kind.TIME, 2), Column("to host", Kind.TIME, 2), Column("kernels", Kind.TIME, 2))
+_GPU = columns(Kind.TIME, "to device", "to host", "kernels", group=2)
 
 
 def build(profile: Profile, folder: str | None = None, remarks: Sequence[str] = ()) -> Report:
@@ -48,9 +49,8 @@ def build(profile: Profile, folder: str | None = None, remarks: Sequence[str] = 
         Notes([*map(remark, remarks)], media=TERMINAL),
         Paragraph(f"{about}.", media=TERMINAL),
         Paragraph("Times of a profiled session: for the timeline, not for comparisons.", media=MARKDOWN),
+        SavedIn(folder),
     ]
-    if folder is not None:
-        last.append(SavedIn(folder))
     measured: list[Sequence[Block]] = [[table]] if table.rows else []
     return Report(f"ortbench profile: {session.model['path']}", [[Heading(heading(session))], *measured, last])
 

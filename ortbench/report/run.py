@@ -30,6 +30,7 @@ from ortbench.report.model import (
     Report,
     SavedIn,
     Table,
+    columns,
 )
 from ortbench.report.words import heading, not_measured, warnings
 from ortbench.result import OK, Case, Result
@@ -47,16 +48,10 @@ SAMPLES_FOR = {"p95": 20, "p99": 100}
 COLUMNS = (
     Column("mode", Kind.NAME, KEY),
     Column("total", Kind.TIME, 1),
-    Column("vs cpu", Kind.NUMBER, 2),
-    Column("95 %", Kind.NUMBER, 2),
-    Column("p95", Kind.TIME, 3),
-    Column("p99", Kind.TIME, 3),
-    Column("upload", Kind.TIME, 4),
-    Column("inference", Kind.TIME, 4),
-    Column("download", Kind.TIME, 4),
-    Column("runs/s", Kind.NUMBER, 5),
-    Column("copied/run", Kind.NUMBER, 5),
-    Column("copy rate", Kind.NUMBER, 5),
+    *columns(Kind.NUMBER, "vs cpu", "95 %", group=2),
+    *columns(Kind.TIME, "p95", "p99", group=3),
+    *columns(Kind.TIME, "upload", "inference", "download", group=4),
+    *columns(Kind.NUMBER, "runs/s", "copied/run", "copy rate", group=5),
 )
 
 
@@ -193,9 +188,7 @@ def build(result: Result, folder: str | None = None) -> Report:
     """
     table = mode_table(result)
     notes = [*not_measured(result), *map(Note, sentences(result)), *warnings(result)]
-    last: list[Block] = [Notes(notes), Paragraph(_LEGEND, media=MARKDOWN), Command(result.command)]
-    if folder is not None:
-        last.append(SavedIn(folder))
+    last: list[Block] = [Notes(notes), Paragraph(_LEGEND, media=MARKDOWN), Command(result.command), SavedIn(folder)]
     parts: list[Sequence[Block]] = [[Heading(heading(result))]]
     if table.rows:
         parts += [[table], _explained(table)]

@@ -63,9 +63,7 @@ def build(name: str, records: Sequence[Record], folder: str | None = None) -> Re
     """The summary of a suite; `folder` is where it was saved, which is said in a terminal."""
     reasons = [_reason(record) for record in records if record.reason]
     last: list[Block] = [Notes(reasons)] if reasons else []
-    last.append(Conclusion(f"suite {name}: {headline(records)}"))
-    if folder is not None:
-        last.append(SavedIn(folder))
+    last += [Conclusion(f"suite {name}: {headline(records)}"), SavedIn(folder)]
     return Report(f"ortbench suite {name}: {headline(records)}", ([case_table(records)], last))
 
 

@@ -36,6 +36,7 @@ from ortbench.report.model import (
     SavedIn,
     Table,
     Title,
+    columns,
 )
 from ortbench.report.words import ep_line, memory_name, warnings
 from ortbench.result import OK
@@ -43,11 +44,9 @@ from ortbench.stats import Ratio, Stats
 
 _COLUMNS = (
     Column("size", Kind.NUMBER, KEY),
-    Column("upload"),
-    Column("GB/s up"),
+    *columns(Kind.NUMBER, "upload", "GB/s up"),
     Column("", Kind.WORD),  # bars need no headings, only names that differ
-    Column("download"),
-    Column("GB/s down"),
+    *columns(Kind.NUMBER, "download", "GB/s down"),
     Column(" ", Kind.WORD),
 )
 _WAYS = {UPLOAD: "up", DOWNLOAD: "down"}
@@ -204,9 +203,7 @@ _LEGEND = "Medians of single copies, each ended by its fence; GB/s of 1e9 bytes.
 def build(sweep: Sweep, folder: str | None = None) -> Report:
     """The report of a bandwidth sweep; `folder` is where it was saved, which is said in a terminal."""
     notes = [*(Note(text, "✗", BAD) for text in failures(sweep)), *map(Note, conclusions(sweep)), *warnings(sweep)]
-    last: list[Block] = [Notes(notes), Paragraph(_LEGEND), Command(sweep.command)]
-    if folder is not None:
-        last.append(SavedIn(folder))
+    last: list[Block] = [Notes(notes), Paragraph(_LEGEND), Command(sweep.command), SavedIn(folder)]
     found = ([Title(table.title), table] for table in tables(sweep))
     return Report(f"ortbench bandwidth: {sweep.target['ep']}", ([Heading(heading(sweep))], *found, last))
 

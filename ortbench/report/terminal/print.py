@@ -37,7 +37,14 @@ def print_report(report: Report) -> None:
 
 
 def _is_empty(block: Block) -> bool:
-    return (isinstance(block, Table) and not block.rows) or (isinstance(block, Notes) and not block.notes)
+    match block:
+        case Table():
+            return not block.rows
+        case Notes():
+            return not block.notes
+        case SavedIn():
+            return block.folder is None
+    return False
 
 
 def _print(screen: Screen, block: Block) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ortbench import units
-from ortbench.report.model import DERIVED, Column, Kind, Table
+from ortbench.report.model import DERIVED, Column, Kind, Table, columns
 from ortbench.report.page.pictures.parts import COPIES, DOWNLOAD, FEW, UPLOAD, measured_cases
 from ortbench.result import Case, Result
 
@@ -79,7 +79,7 @@ class Bandwidth:
         rows = [(copy.name, copy.count, copy.ns) for copy in self.copies]
         rows += [(f"sweep, {curve.kind}", count, ns) for curve in self.curves for count, ns in curve.points]
         cells = ((name, units.size(count), units.duration(ns), units.digits(count / ns)) for name, count, ns in rows)
-        return Table((Column("copy", Kind.NAME), Column("bytes"), Column("time"), Column("GB/s")), tuple(cells))
+        return Table((Column("copy", Kind.NAME), *columns(Kind.NUMBER, "bytes", "time", "GB/s")), tuple(cells))
 
 
 def _from_to(low: str, high: str) -> str:

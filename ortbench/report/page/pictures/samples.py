@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ortbench import units
 from ortbench.modes import TOTAL
-from ortbench.report.model import NOTHING, Column, Kind, Table
+from ortbench.report.model import NOTHING, Column, Kind, Table, columns
 from ortbench.report.page.pictures.parts import measured_cases, timed_cases
 from ortbench.report.run import SAMPLES_FOR
 from ortbench.result import Case, Result
@@ -63,8 +63,8 @@ class Spread:
         """What it shows, in numbers."""
         unit, scale = units.time_unit(min(it.stats.median_ns for it in self.modes))
         names = ("min", "median", "95 % of the median", "p90", "p95", "p99", "max", "std dev")
-        columns = (Column("mode", Kind.NAME), Column("samples"), *(Column(name, Kind.TIME) for name in names))
-        return Table(columns, tuple(_stats_cells(it, scale) for it in self.modes), unit)
+        headed = (Column("mode", Kind.NAME), Column("samples"), *columns(Kind.TIME, *names))
+        return Table(headed, tuple(_stats_cells(it, scale) for it in self.modes), unit)
 
 
 def _p95_in_words(stats: Stats) -> str:
@@ -139,16 +139,14 @@ class Drift:
     def table(self) -> Table:
         """What it shows, in numbers."""
         unit, scale = units.time_unit(min(it.stats.median_ns for it in self.modes))
-        columns = (
+        headed = (
             Column("mode", Kind.NAME),
-            Column("first quarter", Kind.TIME),
-            Column("last quarter", Kind.TIME),
+            *columns(Kind.TIME, "first quarter", "last quarter"),
             Column("change"),
             Column("slowest", Kind.TIME),
-            Column("after (s)"),
-            Column("slow"),
+            *columns(Kind.NUMBER, "after (s)", "slow"),
         )
-        return Table(columns, tuple(_drift_cells(it, scale) for it in self.modes), unit)
+        return Table(headed, tuple(_drift_cells(it, scale) for it in self.modes), unit)
 
 
 def _ends(samples: Samples) -> tuple[float, float] | None:

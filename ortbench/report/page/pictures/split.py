@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ortbench import units
 from ortbench.modes import ASYNC, TOTAL, is_rate
-from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table
+from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns
 from ortbench.report.page.pictures.parts import (
     COPIES,
     DOWNLOAD,
@@ -59,7 +59,7 @@ class Split:
     def table(self) -> Table:
         """What it shows, in numbers."""
         unit, scale = units.time_unit(min(bar.total_ns for bar in self.bars))
-        times = (Column(name, Kind.TIME) for name in (UPLOAD, INFERENCE, DOWNLOAD, "together", TOTAL))
+        times = columns(Kind.TIME, UPLOAD, INFERENCE, DOWNLOAD, "together", TOTAL)
         return Table((Column("mode", Kind.NAME), *times), tuple(_bar_cells(bar, scale) for bar in self.bars), unit)
 
 

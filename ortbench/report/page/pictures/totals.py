@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ortbench import units
-from ortbench.report.model import NOTHING, Column, Kind, Table
+from ortbench.report.model import NOTHING, Column, Kind, Table, columns
 from ortbench.report.page.pictures.parts import FEW, timed_cases
 from ortbench.result import Result
 from ortbench.stats import Stats
@@ -38,7 +38,7 @@ class Totals:
             for name, found in self.rows
             for by_mode in [dict(found)]
         )
-        return Table((Column("result", Kind.NAME), *map(Column, modes)), rows)
+        return Table((Column("result", Kind.NAME), *columns(Kind.NUMBER, *modes)), rows)
 
 
 def totals(results: Sequence[Result], names: Sequence[str]) -> Totals | None:
