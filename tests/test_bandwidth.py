@@ -29,7 +29,7 @@ from ortbench.analysis.sweep import (
     half_rate_bytes,
     load,
     save,
-    to_json,
+    sweep_json,
 )
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.measure.process import Client, WorkerLost
@@ -233,7 +233,7 @@ def test_a_sweep_survives_the_way_to_disk_and_back(tmp_path: Path) -> None:
 
 
 def test_the_keys_of_the_file(tmp_path: Path) -> None:
-    data = json.loads(to_json(usual()))
+    data = json.loads(sweep_json(usual()))
     assert data.keys() == {
         "schema_version", "tool", "created", "command", "environment", "target", "setup", "stopped", "warnings", "points",
         "peak",
@@ -247,7 +247,7 @@ def test_the_keys_of_the_file(tmp_path: Path) -> None:
     }  # fmt: skip
     assert (first["direction"], first["memory"], first["bytes"]) == ("upload", "ordinary", 4000)
     assert (first["n"], first["median_ns"], first["ci95_ns"]) == (18, 11_000, [11_000, 11_000])
-    unmeasured = json.loads(to_json(sweep_of(Point(UPLOAD, ORDINARY, 1, FAILED, "it broke"))))
+    unmeasured = json.loads(sweep_json(sweep_of(Point(UPLOAD, ORDINARY, 1, FAILED, "it broke"))))
     assert unmeasured["peak"] == {"upload": None, "download": None}
     assert unmeasured["points"][0]["median_ns"] is None
 
@@ -275,7 +275,7 @@ def test_files_that_are_no_sweep(words: str, text: str, tmp_path: Path) -> None:
      ("environment", "gpus", None), ("environment", "onnxruntime", ...)],
 )  # fmt: skip
 def test_a_sweep_without_what_readers_rely_on(part: str, key: str, value: Any, tmp_path: Path) -> None:
-    data = json.loads(to_json(usual()))
+    data = json.loads(sweep_json(usual()))
     data[part][key] = value
     if value is ...:
         del data[part][key]
@@ -287,7 +287,7 @@ def test_a_sweep_without_what_readers_rely_on(part: str, key: str, value: Any, t
 def test_a_file_that_is_not_there_or_cut_short(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot read"):
         load(tmp_path / "nowhere")
-    data = json.loads(to_json(usual()))
+    data = json.loads(sweep_json(usual()))
     del data["points"][0]["median_ns"]
     (tmp_path / "x").write_text(json.dumps(data))
     with pytest.raises(BadInput, match="is not a whole bandwidth sweep"):
@@ -632,7 +632,7 @@ class ScriptedWorker(Client):
 
 def bench(worker: ScriptedWorker, kept: list[str] | None = None, **changed: Any) -> SweepBench:
     plan = CopyPlan(**{"max_bytes": 256 * kB, "iterations": 30, **changed})
-    return SweepBench(plan, worker, lambda sweep: (kept if kept is not None else []).append(to_json(sweep)))
+    return SweepBench(plan, worker, lambda sweep: (kept if kept is not None else []).append(sweep_json(sweep)))
 
 
 def statuses(sweep: Sweep) -> dict[tuple[str, str, int], str | None]:
@@ -662,7 +662,7 @@ def test_a_sweep_keeps_what_failed_apart_and_leaves_out_what_has_no_memory() -> 
     assert sweep.stopped == "iterations: 30 of each copy"
     assert sweep.target["fence"][ORDINARY]["upload"]["kind"] == "run"
     assert worker.closed
-    assert kept[-1] == to_json(sweep)
+    assert kept[-1] == sweep_json(sweep)
 
 
 def test_raw_samples_are_kept_of_points_with_few() -> None:

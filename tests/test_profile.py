@@ -99,7 +99,7 @@ def test_a_recording_without_ranges_says_why_that_may_be() -> None:
 
 def test_a_profile_is_no_result(tmp_path: Path) -> None:
     path = tmp_path / "profile.json"
-    path.write_text(analysis_nsight.to_json(Profile(session(), recording())))
+    path.write_text(analysis_nsight.profile_json(Profile(session(), recording())))
     data = json.loads(path.read_text())
     assert (data["schema_version"], data["kind"], data["nsight"]["gpu"]) == (1, "profile", "NVIDIA H200")
     with pytest.raises(BadInput, match="is a profiled session: its times are for a timeline"):

@@ -20,7 +20,7 @@ _CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the othe
 
 def sentences(result: Result) -> list[str]:
     """What the figures mean, most important first. Empty when nothing was measured."""
-    return [*_of_modes(result), *engines.sentences(result), *node_advice.sentences(result)]
+    return [*_of_modes(result), *engines.engine_costs(result), *node_advice.copies_and_islands(result)]
 
 
 def _of_modes(result: Result) -> list[str]:
@@ -30,7 +30,7 @@ def _of_modes(result: Result) -> list[str]:
         return [_on_host(result), *_fastest(result), *_external(result)]
     return [
         *_copy_share(result),
-        *gpu_activity.sentences(result),
+        *gpu_activity.copies_by_the_gpus_clock(result),
         *_fastest(result),
         *_residency(result),
         *_pinned(result),
@@ -64,7 +64,7 @@ def headline(result: Result) -> str:
 
 
 def headline_of_many(results: Sequence[Result]) -> str:
-    """The same of several results."""
+    """What there is to say first of several results, in a few words."""
     shares = sorted(copied for result in results if (copied := copy_share(result)))
     if not shares:
         return f"{len(results)} results side by side"

@@ -105,7 +105,7 @@ def _median(by_run: Sequence[Sequence[Activity]], what: str, value: Callable[[Ac
     return round(median(sums))
 
 
-def sentences(result: Result) -> list[str]:
+def copies_by_the_gpus_clock(result: Result) -> list[str]:
     """What CUPTI measured beside what is derived or timed; empty where nothing was measured."""
     said = ((result.case(mode), sentence) for mode, sentence in _SENTENCES.items())
     return [sentence(case) for case, sentence in said if case is not None and case.measured is not None]

@@ -58,7 +58,7 @@ def operators_of(island: dict[str, Any], most: int | None = None) -> str:
 # Sentences
 
 
-def sentences(result: Result) -> list[str]:
+def copies_and_islands(result: Result) -> list[str]:
     """What the copies inside the graph cost and what can be done about them; empty without ``--nodes``."""
     nodes, ep = result.nodes, result.target["ep"]
     if nodes is None or ep == CPU_EP:
@@ -88,7 +88,7 @@ def _together(islands: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def outlook(copies: dict[str, Any]) -> list[str]:
-    """The same before a run, from what `ortbench inspect` found."""
+    """What is to be said before a run, from what `ortbench inspect` found of copies inside the graph."""
     if copies["problem"] is not None:
         return [f"Which nodes force Memcpy nodes is not known: {copies['problem']}."]
     if not copies["memcpy"]:

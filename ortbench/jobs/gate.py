@@ -13,7 +13,7 @@ from ortbench.files import write_atomically
 from ortbench.gate.checks import check_alone, check_stored
 from ortbench.gate.limits import Limits
 from ortbench.gate.live import LiveGate
-from ortbench.gate.verdict import SIDES, Verdict, to_json
+from ortbench.gate.verdict import SIDES, Verdict, verdict_json
 from ortbench.jobs.compare import result_file
 from ortbench.jobs.launch import launch
 from ortbench.jobs.writing import summarise_job, write
@@ -62,7 +62,7 @@ def gate_live(
     remarks = [f"baseline → candidate: {change}" for change in changes(results[1], results[0])] if results[1:] else []
     place = launched.folders[0].parent if results[1:] else launched.folders[0]
     verdict = Verdict(results, live.checks(results), remarks, place)
-    write_atomically(place / "gate.json", to_json(verdict))
+    write_atomically(place / "gate.json", verdict_json(verdict))
     write_atomically(place / "gate.md", markdown(build(verdict)))
     return verdict
 
@@ -112,7 +112,7 @@ def _conclude(verdict: Verdict, wanted: Wanted) -> int:
     report = build(verdict)
     summarise_job(markdown(report))
     if wanted.json is not None:
-        write(wanted.json, to_json(verdict), "--json")
+        write(wanted.json, verdict_json(verdict), "--json")
     if wanted.junit is not None:
         outcomes = junit.outcomes_of_gate(verdict.results, verdict.checks)
         write(wanted.junit, junit.junit("ortbench gate", outcomes), "--junit")

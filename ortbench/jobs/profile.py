@@ -140,12 +140,12 @@ def _remarks(session: Result, attach_only: bool) -> list[str]:
 
 
 def _save(made: Profile, folder: Path, json_out: str | None) -> None:
-    from ortbench.analysis.nsight import to_json
+    from ortbench.analysis.nsight import profile_json
     from ortbench.files import write_atomically
     from ortbench.report.markdown import markdown
     from ortbench.report.profile import build
 
-    text = to_json(made)
+    text = profile_json(made)
     write_atomically(folder / SESSION, text)
     write_atomically(folder / "table.md", markdown(build(made)))
     if json_out is not None:

@@ -113,13 +113,13 @@ def _names(plans: Sequence[Plan]) -> list[str] | None:
 def _show(launched: Launched, json_out: str | None, quiet: bool) -> None:
     from ortbench.report.markdown import markdown
     from ortbench.report.run import build
-    from ortbench.result import to_json
+    from ortbench.result import result_json
 
     (result,), (folder,) = launched.results, launched.folders
     report = build(result, str(folder))
     summarise_job(markdown(report))
     if json_out is not None:
-        write(json_out, to_json(result), "--json")
+        write(json_out, result_json(result), "--json")
     if json_out == "-" or quiet:
         return
     from ortbench.report.terminal.print import print_report
@@ -169,10 +169,10 @@ def _write_exports(results: Sequence[Result], wanted: Wanted) -> None:
 
 def _write_trace(launched: Launched, path: str, quiet: bool) -> None:
     """The timeline; what it lacks is said in a line each."""
-    from ortbench.report.exports.chrome_trace import chrome_trace, to_json
+    from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
 
     trace = chrome_trace(launched.results, launched.timelines)
-    write_compressible(path, to_json(trace), "--trace")
+    write_compressible(path, trace_json(trace), "--trace")
     for words in trace["otherData"]["missing"]:
         print(f"ortbench: --trace lacks: {words}", file=sys.stderr)
     if not quiet:

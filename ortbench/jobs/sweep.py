@@ -66,14 +66,14 @@ def _measure(plan: CopyPlan, out: Path, quiet: bool) -> tuple[Sweep, Path, bool]
 
 
 def _show(sweep: Sweep, folder: str, json_out: str | None, quiet: bool) -> None:
-    from ortbench.analysis.sweep import to_json
+    from ortbench.analysis.sweep import sweep_json
     from ortbench.report.markdown import markdown
     from ortbench.report.sweep import build
 
     report = build(sweep, folder)
     summarise_job(markdown(report))
     if json_out is not None:
-        write(json_out, to_json(sweep), "--json")
+        write(json_out, sweep_json(sweep), "--json")
     if json_out == "-" or quiet:
         return
     from ortbench.report.terminal.print import print_report
