@@ -56,20 +56,20 @@ def side_table(
         in_order: they are steps of one history, so each is held against the one before it too.
         only: these modes and phases.
     """
-    if len(results) > 2 and not only.phases:
-        only = Selection(only.modes, (TOTAL,))
-    found = rows(results, only)
+    return _table(_rows(results, only), names, same, in_order)
+
+
+def _rows(results: Sequence[Result], only: Selection) -> list[Row]:
+    return rows(results, only if len(results) == 2 or only.phases else Selection(only.modes, (TOTAL,)))
+
+
+def _table(found: Sequence[Row], names: Sequence[str], same: float | None, in_order: bool) -> Table:
     medians = [median for row in found for median in row.medians_ns if median]
     unit, scale = units.time_unit(min(medians, default=1), max(medians, default=1))
-    if len(results) == 2:
-        times = columns(Kind.TIME, *names)
+    if len(names) == 2:
         words = () if same is None else (Column("verdict", Kind.WORD, 2),)
-        return Table(
-            (*_PAIR, *times, *_RATIO, *words),
-            tuple(_pair_row(row, scale, same) for row in found),
-            unit,
-            title="Side by side",
-        )
+        headed = (*_PAIR, *columns(Kind.TIME, *names), *_RATIO, *words)
+        return Table(headed, tuple(_pair_row(row, scale, same) for row in found), unit, title="Side by side")
     steps = tuple(line for row in found for line in _step_rows(row, names, scale, same, in_order))
     return Table((*_STEPS, *_PREVIOUS) if in_order else _STEPS, steps, unit, title="Side by side")
 
@@ -138,7 +138,8 @@ def side_by_side(
     headings = [_heading(result) for result in results]
     if len(results) == 1:
         return SideBySide(names, headings)
-    tables = (side_table(results, called, same, in_order, only) for called in (names, numbers(len(names))))
+    found = _rows(results, only)
+    tables = (_table(found, called, same, in_order) for called in (names, numbers(len(names))))
     return SideBySide(names, headings, *tables)
 
 

@@ -29,19 +29,22 @@ def build(verdict: Verdict) -> Report:
     A terminal ends with the verdict, right above the prompt; Markdown begins with it.
     """
     results, names = verdict.results[::-1], verdict.names[::-1]
+    told = Notes(_told(verdict), media=MARKDOWN)
     sides = comparison.side_by_side(results, names)
+    tone = model.BAD if verdict.failed else _SIGNS[overall(verdict.checks)][1]
     last: list[Block] = [
         Notes(_checked(verdict), media=TERMINAL),
-        Conclusion(verdict.sentence, "gate: ", model.BAD if verdict.failed else _SIGNS[overall(verdict.checks)][1]),
+        Conclusion(verdict.sentence, "gate: ", tone),
         SavedIn(None if verdict.folder is None else str(verdict.folder)),
     ]
-    parts: list[list[Block]] = [[Notes(_told(verdict), media=MARKDOWN)], [sides], last]
-    if len(results) > 1:
-        title, legend = comparison.title(names), comparison.legend(results, None)
-        missing = Notes(comparison.why_missing(results, names))
-        parts[1:] = [[Title(title, 1, media=MARKDOWN), sides], [missing, Paragraph(legend, media=MARKDOWN), *last]]
-        parts.append([Command(())])
-    return Report(f"ortbench gate: {verdict.sentence}", parts)
+    title = f"ortbench gate: {verdict.sentence}"
+    if len(results) == 1:
+        return Report(title, ([told], [sides], last))
+    compared = Title(comparison.title(names), 1, media=MARKDOWN)
+    legend = Paragraph(comparison.legend(results, None), media=MARKDOWN)
+    missing = Notes(comparison.why_missing(results, names))
+    # No command: a gate's Markdown ends with the empty line that stands in its place.
+    return Report(title, ([told], [compared, sides], [missing, legend, Command(()), *last]))
 
 
 def _told(verdict: Verdict) -> list[Note]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench import units
 from ortbench.report.model import BAD, UNCLEAR, Note
-from ortbench.result import FAILED, OK, Case, Result
+from ortbench.result import FAILED, OK, Result
 
 if TYPE_CHECKING:
     from ortbench.analysis.sweep import Sweep
@@ -65,11 +65,12 @@ def device_name(result: Result | Sweep) -> str:
 
 def not_measured(result: Result, name: str = "") -> list[Note]:
     """Why modes have no figures, or none that count; after the result's name, where there is one."""
-    return [_not_measured(case, f"{name}: " if name else "") for case in result.cases if case.status != OK]
-
-
-def _not_measured(case: Case, before: str) -> Note:
-    return Note(f"{before}{case.mode}: {case.status}: {case.reason}", "✗", BAD if case.status == FAILED else UNCLEAR)
+    before = f"{name}: " if name else ""
+    return [
+        Note(f"{before}{case.mode}: {case.status}: {case.reason}", "✗", BAD if case.status == FAILED else UNCLEAR)
+        for case in result.cases
+        if case.status != OK
+    ]
 
 
 def warnings(measured: Result | Sweep) -> list[Note]:
