@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.errors import BadInput
-from ortbench.modes import CPU, DEVICE, EXTERNAL_MODES, MODES, USUAL_MODES
+from ortbench.modes import MODES, USUAL_MODES, modes_that
 
 MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
 CPU_EP = "CPUExecutionProvider"
@@ -43,10 +43,10 @@ class Target:
         threads: intra-op threads; None leaves ORT's default.
         opt_level: graph optimisation level, one of `OPT_LEVELS`.
         require_placement: nodes that stay on the CPU are an error.
-        external: one of `EXTERNAL_LIBRARIES`, in whose memory the inputs of `EXTERNAL_MODES` are; None for the EP's own.
-        cuda_graph: the runs of `CAPTURED_MODES` are captured once and replayed.
+        external: one of `EXTERNAL_LIBRARIES`, in whose memory modes with `external_inputs` have theirs; None for the EP's own.
+        cuda_graph: the runs of modes that can be `captured` are captured once and replayed.
         stream: one of `STREAMS`, which makes the stream that the EP's kernels run on; None for the EP's own.
-        dynamic_outputs: in `DYNAMIC_MODES` outputs are bound without a shape, and ORT allocates them in each run.
+        dynamic_outputs: in modes that can have `dynamic_outputs` they are bound without a shape, and ORT allocates them in each run.
         engine_cache: the folder in which TensorRT EPs keep their engines; None for none.
     """
 
@@ -291,8 +291,9 @@ def check(plan: Plan) -> None:
     for mode in plan.modes:
         if mode not in MODES:
             raise BadInput(f"--mode {mode!r}: there is no such mode; choose from {', '.join(MODES)}")
-    if plan.measure_copies and not {CPU, DEVICE} & {*plan.modes}:
-        raise BadInput(f"--measure-copies looks into runs of {CPU} and {DEVICE}: add one of them with --mode")
+    copying = modes_that(lambda mode: mode.recorded and (mode.of_cpu_tensors or mode.times_copies))
+    if plan.measure_copies and not {*copying} & {*plan.modes}:
+        raise BadInput(f"--measure-copies looks into runs of {' and '.join(copying)}: add one of them with --mode")
     if plan.loop.iterations is not None and plan.loop.iterations < 1:
         raise BadInput(f"--iterations {plan.loop.iterations}: at least one iteration must be measured")
     if not 1 <= plan.loop.depth <= MAX_DEPTH:
@@ -322,8 +323,9 @@ def check(plan: Plan) -> None:
         raise BadInput("--stream makes a stream, and --ep-option user_compute_stream names another: leave one out")
     if plan.target.external not in (None, *EXTERNAL_LIBRARIES):
         raise BadInput(f"--external {plan.target.external!r}: choose from {', '.join(EXTERNAL_LIBRARIES)}")
-    if plan.target.external is not None and not set(plan.modes) & set(EXTERNAL_MODES):
-        raise BadInput(f"--external is for the modes {' and '.join(EXTERNAL_MODES)}: ask for one of them")
+    bound_as_they_are = modes_that(lambda mode: mode.external_inputs)
+    if plan.target.external is not None and not {*bound_as_they_are} & {*plan.modes}:
+        raise BadInput(f"--external is for the modes {' and '.join(bound_as_they_are)}: ask for one of them")
     if plan.target.threads is not None and plan.target.threads < 1:
         raise BadInput(f"--threads {plan.target.threads}: at least one")
     if plan.target.device is not None and plan.target.device < 0:

@@ -12,7 +12,7 @@ from ortbench.report.page.pictures.split import Bar, Segment, Split, split
 from ortbench.report.page.pictures.totals import totals
 from ortbench.result import FAILED, Case, Result
 from tests.odd import MS, swept, usual, without_samples
-from tests.scripted import broken, measured, result_of, steady
+from tests.results import broken, measured, result_of, steady
 
 
 def device_case() -> Case:

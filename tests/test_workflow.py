@@ -69,7 +69,7 @@ def carry_out(script: str, place: Path, ortbench: str, **environment: str) -> su
         env={**os.environ, **environment, "PATH": path},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
     )
 
 

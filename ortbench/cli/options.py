@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ortbench.errors import BadInput
-from ortbench.modes import ASYNC, MODES, OPTIONAL_MODES, PINNED_MODES, PIPELINED, USUAL_MODES
+from ortbench.modes import MODES, USUAL_MODES, modes_by, modes_that
 from ortbench.plan import (
     EXTERNAL_LIBRARIES,
     OPT_LEVELS,
@@ -56,18 +56,29 @@ Mode = Annotated[
     typer.Option(
         "--mode",
         metavar="NAME",
-        help=f"{', '.join(MODES)}; repeatable. Default: all but {', '.join(OPTIONAL_MODES)}.",
+        help=f"{', '.join(MODES)}; repeatable. Default: all but {', '.join(modes_that(lambda mode: mode.option))}.",
     ),
 ]
 Depth = Annotated[
     int | None,
-    typer.Option("--depth", metavar="N", help=f"Adds mode {PIPELINED} with N inferences in flight (its default: 3)."),
+    typer.Option(
+        "--depth",
+        metavar="N",
+        help=f"Adds mode {' and '.join(modes_by('depth'))} with N inferences in flight (its default: 3).",
+    ),
 ]
 Pinned = Annotated[
     bool,
-    typer.Option("--pinned", help=f"Adds {' and '.join(PINNED_MODES)}: the host's side in the EP's pinned memory."),
+    typer.Option(
+        "--pinned", help=f"Adds {' and '.join(modes_by('pinned'))}: the host's side in the EP's pinned memory."
+    ),
 ]
-AsyncRuns = Annotated[bool, typer.Option("--async-runs", help=f"Adds {ASYNC}: many runs and one wait, for throughput.")]
+AsyncRuns = Annotated[
+    bool,
+    typer.Option(
+        "--async-runs", help=f"Adds {' and '.join(modes_by('async-runs'))}: many runs and one wait, for throughput."
+    ),
+]
 Input = Annotated[
     str | None,
     typer.Option("--input", metavar="PATH", help="Inputs: an .npz (keys are names) or a folder of input_0.pb, ..."),
@@ -171,8 +182,8 @@ def command_line() -> tuple[str, ...]:
 
 def added_modes(depth: int | None, pinned: bool, async_runs: bool) -> tuple[str, ...]:
     """The modes that options of their own ask for, on top of others."""
-    pipelined = () if depth is None else (PIPELINED,)
-    return (*(PINNED_MODES if pinned else ()), *pipelined, *((ASYNC,) if async_runs else ()))
+    given = {"depth": depth is not None, "pinned": pinned, "async-runs": async_runs}
+    return modes_that(lambda mode: given.get(mode.option))
 
 
 def modes_of(mode: Sequence[str], added: Sequence[str] = ()) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ortbench.analysis.compare import STATISTICS
 from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
-from ortbench.modes import CPU, MODES, RESIDENT, TOTAL
+from ortbench.modes import CPU, MODES, TOTAL
 from ortbench.result import PHASE_NAMES
 
 PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
@@ -90,7 +90,7 @@ class Limits:
         if self.min_speedup:
             needed |= {CPU, *self.min_speedup}
         if self.max_copy_share is not None:
-            needed |= {CPU, RESIDENT}
+            needed |= {CPU, MODES[CPU].without_copies}
         return needed | set(self.require_modes)
 
     def held(self, mode: str) -> bool:

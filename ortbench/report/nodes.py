@@ -9,6 +9,7 @@ from ortbench.analysis.node_advice import MOST, NOT_KNOWN, forced_by, operators_
 from ortbench.modes import CPU
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns
 from ortbench.result import Result
+from ortbench.schema import InnerCopies, Island, MemcpyNode, Nodes
 from ortbench.units import duration, size
 
 _FIGURES = columns(Kind.NUMBER, "nodes", "time", "share")
@@ -48,27 +49,27 @@ def heading(result: Result) -> str:
     )
 
 
-def tables(nodes: dict[str, Any]) -> list[Table]:
+def tables(nodes: Nodes) -> list[Table]:
     """The tables of a result's ``nodes``."""
     return [_operators(nodes), _eps(nodes), *outline(nodes)]
 
 
-def outline(nodes: dict[str, Any]) -> list[Table]:
+def outline(nodes: InnerCopies) -> list[Table]:
     """The tables of Memcpy nodes and islands, where there are any; without times where nothing was timed."""
     found = [_memcpy(nodes["memcpy"])] if nodes["memcpy"] else []
     return found + ([_islands(nodes["islands"])] if nodes["islands"] else [])
 
 
-def _operators(nodes: dict[str, Any]) -> Table:
+def _operators(nodes: Nodes) -> Table:
     rows = [
         (row["op"], short(row["ep"]), str(row["nodes"]), duration(row["ns"]), share_text(row["share"]))
         for row in nodes["operators"][:MOST]
     ]
-    rest = _rest(nodes["operators"], "share", _of_a_run)
+    rest = _rest([row["share"] for row in nodes["operators"]], _of_a_run)
     return Table(_OPERATORS, tuple(rows), title="Nodes by operator", rest=rest)
 
 
-def _eps(nodes: dict[str, Any]) -> Table:
+def _eps(nodes: Nodes) -> Table:
     rows = [
         (short(row["ep"]), str(row["nodes"]), duration(row["ns"]), share_text(row["share"])) for row in nodes["eps"]
     ]
@@ -78,7 +79,7 @@ def _eps(nodes: dict[str, Any]) -> Table:
     return Table(_EPS, tuple(rows), title="Nodes by execution provider")
 
 
-def _memcpy(copies: Sequence[dict[str, Any]]) -> Table:
+def _memcpy(copies: Sequence[MemcpyNode]) -> Table:
     rows = [
         (
             row["tensor"] or row["name"] or NOT_KNOWN,
@@ -90,10 +91,10 @@ def _memcpy(copies: Sequence[dict[str, Any]]) -> Table:
         )
         for row in copies[:MOST]
     ]
-    return _known(_MEMCPY, rows, "Copies inside the graph", _rest(copies, "bytes", size))
+    return _known(_MEMCPY, rows, "Copies inside the graph", _rest([row["bytes"] for row in copies], size))
 
 
-def _islands(islands: Sequence[dict[str, Any]]) -> Table:
+def _islands(islands: Sequence[Island]) -> Table:
     rows = [
         (
             str(number),
@@ -107,15 +108,16 @@ def _islands(islands: Sequence[dict[str, Any]]) -> Table:
         )
         for number, row in enumerate(islands[:MOST], 1)
     ]
-    return _known(_ISLANDS, rows, "Islands on the CPU", _rest(islands, "share", _of_a_run))
+    return _known(_ISLANDS, rows, "Islands on the CPU", _rest([row["share"] for row in islands], _of_a_run))
 
 
-def _rest(rows: Sequence[dict[str, Any]], key: str, text: Callable[[Any], str]) -> str:
+def _rest(values: Sequence[float | None], text: Callable[[float], str]) -> str:
     """What the rows come to that there was no room for, as far as it is known."""
-    others = [row[key] for row in rows[MOST:]]
+    others = values[MOST:]
+    known = [value for value in others if value is not None]
     if not others:
         return ""
-    return f"and {len(others)} more" + ("" if None in others else f": {text(sum(others))}")
+    return f"and {len(others)} more" + (f": {text(sum(known))}" if len(known) == len(others) else "")
 
 
 def _of_a_run(share: float) -> str:

@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from ortbench import __version__
 from ortbench.analysis.advice import headline, headline_of_many
 from ortbench.characters import printable
-from ortbench.modes import CPU, DEVICE, HOST_ACCESSIBLE, RESIDENT
+from ortbench.modes import MODES
 from ortbench.report.model import DERIVED, Column, Kind, Table
 from ortbench.report.page.charts import sheet
 from ortbench.report.page.drawn import Drawn, drawn
@@ -30,10 +30,7 @@ _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|GB/s|%)(?!\w))")
 _WORDS = Table(
     (),
     (
-        (CPU, "session.run with arrays in host memory; ONNX Runtime copies in and out inside every run"),
-        (DEVICE, "inputs copied to device tensors, run through IO binding, outputs copied back, every run"),
-        (RESIDENT, "the same, but copied in once before and out once after all runs"),
-        (HOST_ACCESSIBLE, "inputs and outputs live in the EP's HOST_ACCESSIBLE memory and are bound as they are"),
+        *((mode.name, mode.sentence) for mode in MODES.values()),
         ("upload, inference, download", "phases, timed in blocks of their own, each ended by a fence"),
         ("total", "one whole inference as its user waits for it, with no fence between its phases"),
         ("fence", "what makes sure that the device has finished before the clock is read"),

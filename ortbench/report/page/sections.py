@@ -12,6 +12,7 @@ from ortbench.report.model import DERIVED, Column, Kind, Table
 from ortbench.report.run import mode_table
 from ortbench.report.words import device_name
 from ortbench.result import Result
+from ortbench.schema import Gpu, Load, Tensor
 
 
 @dataclass(frozen=True)
@@ -111,21 +112,22 @@ def _pairs(pairs: dict[str, Any] | None) -> str:
     return ", ".join(f"{key}={value}" for key, value in (pairs or {}).items())
 
 
-def _tensors(tensors: Sequence[dict[str, Any]]) -> str:
+def _tensors(tensors: Sequence[Tensor]) -> str:
     found = []
     for tensor in tensors:
-        shape = "" if tensor.get("shape") is None else " " + ("×".join(map(str, tensor["shape"])) or "scalar")
-        bytes_ = f", {units.size(tensor['bytes'])}" if tensor.get("bytes") else ""
+        dims, count = tensor.get("shape"), tensor.get("bytes")
+        shape = "" if dims is None else " " + ("×".join(map(str, dims)) or "scalar")
+        bytes_ = f", {units.size(count)}" if count else ""
         found.append(f"{tensor['name']}: {tensor.get('type', '')}{shape}{bytes_}")
     return "; ".join(found)
 
 
-def _gpu(gpu: dict[str, Any]) -> str:
+def _gpu(gpu: Gpu) -> str:
     driver = f", driver {gpu['driver']}" if "driver" in gpu else ""
     return f"{gpu.get('name') or gpu.get('error')}{driver}"
 
 
-def _load(load: dict[str, Any] | None) -> str:
+def _load(load: Load | None) -> str:
     """Of the last minute, at the start and at the end of the run."""
-    ends = [f"{load[end][0]:g} at the {end}" for end in ("start", "end") if load and load.get(end)]
-    return ", ".join(ends)
+    ends = {"start": load.get("start"), "end": load.get("end")} if load else {}
+    return ", ".join(f"{averages[0]:g} at the {end}" for end, averages in ends.items() if averages)

@@ -116,7 +116,9 @@ def _copies(case: Case, prefix: str) -> Iterator[Copy]:
 
 def _curves(result: Result) -> Iterator[Curve]:
     """The sweep of the link that `ortbench bandwidth` left in the result."""
-    for kind in (UPLOAD, DOWNLOAD):
-        points = tuple((int(count), int(ns)) for count, ns in (result.link or {}).get(kind, []) if count and ns)
+    link = result.link
+    curves = {} if link is None else {UPLOAD: link.get("upload", []), DOWNLOAD: link.get("download", [])}
+    for kind, curve in curves.items():
+        points = tuple((int(count), int(ns)) for count, ns in curve if count and ns)
         if points:
             yield Curve(kind, points)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ortbench import units
-from ortbench.modes import ASYNC, TOTAL, is_rate
+from ortbench.modes import TOTAL, is_rate, mode_of
 from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns
 from ortbench.report.page.pictures.parts import (
     COPIES,
@@ -105,7 +105,7 @@ def split(result: Result) -> Split | None:
 
 
 def _bar(case: Case, total: Stats) -> Bar:
-    if case.mode == ASYNC:
+    if mode_of(case.mode).in_bursts:
         return Bar(case.mode, (Segment(PER_RUN, total.median_ns),), total.median_ns)
     if case.derived is not None and case.derived["copies_ns"] > 0:
         copies = Segment(COPIES, case.derived["copies_ns"], derived=True)
