@@ -24,6 +24,7 @@ from ortbench.measure.gpus import Reading, what_moved
 from ortbench.measure.process import Client, WorkerLost, open_worker, worker_for
 from ortbench.measure.schedule import Block
 from ortbench.modes import CPU, CPU_TENSOR_MODES, DEVICE, HOST_ACCESSIBLE, PIPELINED, RESIDENT, TOTAL
+from ortbench.options import settings
 from ortbench.plan import POLICIES, Plan, is_nvidia
 from ortbench.result import FAILED, OK, PHASE_NAMES, UNSUPPORTED, Case, Result
 from ortbench.stats import paired_ratio, summarise
@@ -181,17 +182,11 @@ class Side:
             "device": opened["device"],
             "memory": opened["memory"],
             "fence": None,
-            "ep_options": dict(plan.target.options),
-            "session_config": dict(plan.target.session_config),
-            "threads": plan.target.threads,
-            "opt_level": plan.target.opt_level,
-            "dynamic_outputs": plan.target.dynamic_outputs,
-            "external": plan.target.external,
-            "cuda_graph": plan.target.cuda_graph,
-            "stream": plan.target.stream,
+            **settings(plan.target),
         }
         if plan.measure_copies and not is_nvidia(opened["ep"]):
-            raise BadInput(f"--measure-copies is by NVIDIA's CUPTI, which sees nothing of {opened['ep']}: leave it out")
+            reason = f"is by NVIDIA's CUPTI, which sees nothing of {opened['ep']}: leave it out"
+            raise BadInput(f"--measure-copies {reason}", "--measure-copies")
         result.placement = opened["placement"]
         result.setup = {
             "run_id": run_id,
