@@ -6,9 +6,8 @@ What a suite gives is turned into the words that the command line would have: fr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ortbench.errors import BadInput
 from ortbench.modes import MODES
@@ -19,8 +18,7 @@ def _as_given(given: Any, option: str) -> Any:
     return given
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """What an option takes. Each reader is also given the option's name, and raises `BadInput` for what it cannot read.
 
     Attributes:

@@ -7,9 +7,9 @@ The signatures and the help of commands, a suite's keys, what is refused, what a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ortbench.errors import BadInput
 from ortbench.kinds import TEXT, Kind
@@ -32,8 +32,7 @@ Check = Callable[[Any, str], None]  # of a value and its option's name
 Owner = type | Sequence["Option"]
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """One option.
 
     Attributes:
@@ -65,7 +64,7 @@ class Option:
     shown: str | None = None
     check: Check | None = None
     commands: tuple[str, ...] = SESSIONS
-    per: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    per: Mapping[str, Mapping[str, Any]] = {}  # noqa: RUF012
     suite: bool = True
     only_live: bool = False
     says: str | None = None
@@ -98,7 +97,7 @@ class Option:
 
     def of(self, command: str) -> Option:
         """As a command has it."""
-        return replace(self, **self.per[command]) if command in self.per else self
+        return self._replace(**self.per[command]) if command in self.per else self
 
 
 def option(flag: str, metavar: str, help: str, panel: str, **more: Any) -> Any:
@@ -122,8 +121,8 @@ def options_of(*owners: Owner) -> list[Option]:
 
 def twin(one: Option) -> Option:
     """The option that gives the baseline of a live gate another value."""
-    return replace(
-        one, flag=f"baseline-{one.flag}", help=f"Live: {one.twin}", panel=BASELINE, default=None, shown=None,
+    return one._replace(
+        flag=f"baseline-{one.flag}", help=f"Live: {one.twin}", panel=BASELINE, default=None, shown=None,
         commands=("gate",), per={}, suite=True, only_live=False,
     )  # fmt: skip
 

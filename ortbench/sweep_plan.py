@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from ortbench.errors import BadInput
@@ -34,7 +34,7 @@ def parse_size(text: str, option: str) -> int:
     return int(size)
 
 
-_SIZE = replace(TEXT, parse=parse_size)
+_SIZE = TEXT._replace(parse=parse_size)
 _swept = partial(option, panel=MEASURED, commands=("bandwidth",), suite=False)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -71,7 +71,7 @@ def _metrics(value: Any, option: str) -> list[str]:
     return values
 
 
-METRICS: Kind = replace(TEXTS, example='"device.total.median" or a list', toml=_metrics, parse=_parse_metrics)
+METRICS: Kind = TEXTS._replace(example='"device.total.median" or a list', toml=_metrics, parse=_parse_metrics)
 USUAL_REGRESSION = "5%"  # that a baseline allows, unless told otherwise
 _limit = partial(option, panel=LIMIT, commands=("gate",))
 
