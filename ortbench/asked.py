@@ -7,9 +7,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ortbench.errors import BadInput
-from ortbench.modes import MODES, USUAL_MODES
+from ortbench.modes import MODES, USUAL_MODES, modes_that
 from ortbench.options import Given, declared, make
-from ortbench.plan import ADDED_MODES, Inputs, Loop, Plan, Target
+from ortbench.plan import Inputs, Loop, Plan, Target
 
 _LIBRARY_SUFFIXES = (".so", ".dll", ".dylib")
 
@@ -48,7 +48,7 @@ def live(plan: Plan, given: Given, phases: Collection[str]) -> Plan:
 
 def asked_modes(given: Given) -> tuple[str, ...]:
     """The modes that were asked for, each once: the usual ones where none was named, and those that options add."""
-    added = [name for flag, names in ADDED_MODES.items() if flag in given for name in names]
+    added = modes_that(lambda mode: mode.option in given)
     return tuple(dict.fromkeys([*given.get("mode", USUAL_MODES), *added]))
 
 

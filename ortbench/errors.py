@@ -1,6 +1,7 @@
 """The errors a user sees as one line, and the exit codes they end with."""
 
 import re
+from typing import Any
 
 DONE = 0
 BENCHMARK_FAILED = 1
@@ -45,6 +46,10 @@ class BenchmarkFailed(OrtbenchError):
     """The command is right and the benchmark could not do it, for example an EP that does not load."""
 
 
+class WrongOutputs(BenchmarkFailed):
+    """A mode that computed something else than it should."""
+
+
 class NotComparable(OrtbenchError):
     """Two results were not measured on the same thing, or one is in a form that this version cannot read."""
 
@@ -68,3 +73,19 @@ def one_line(error: BaseException | str, limit: int = 300) -> str:
     """The text of an error, folded to one line of at most `limit` characters."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+_ACROSS = {kind.__name__: kind for kind in (BadInput, BenchmarkFailed, WrongOutputs, Unsupported)}
+
+
+def to_data(error: Exception) -> dict[str, Any]:
+    """An error as it goes from one process to another: ``error``, what it says, and ``kind``."""
+    if not isinstance(error, OrtbenchError):
+        return {"error": ort_text(error), "kind": BenchmarkFailed.__name__}
+    kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _ACROSS]
+    return {"error": str(error), "kind": kinds[0] if kinds else BenchmarkFailed.__name__}
+
+
+def from_data(data: dict[str, Any]) -> OrtbenchError:
+    """The error that `to_data` was given, or the nearest kind of which it is."""
+    return _ACROSS[data["kind"]](data["error"])

@@ -1,63 +1,180 @@
-"""The I/O modes: their names, what can be timed of each, and what they have in common."""
+"""The I/O modes: one record each, which says what can be timed of it, what its figures mean and what it has in common with others."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE = "cpu", "device", "device-resident", "host-accessible"
-
-
 CPU_PINNED, DEVICE_PINNED = "cpu-pinned", "device-pinned"
+PIPELINED, ASYNC = "pipelined", "device-resident-async"
+
+TOTAL = "total"  # the phase of whole inferences, which every mode has
+_COPIED = ("upload", "inference", "download", TOTAL)
+
+# What the total of a mode is.
+LATENCY = "latency"  # of one inference
+PER_ITEM = "time per item"  # of several in flight, which go through their phases one behind the other
+PER_RUN = "time per run"  # of many with one wait, which have no phases
 
 
-PIPELINED = "pipelined"
+@dataclass(frozen=True)
+class Mode:
+    """An I/O mode.
+
+    Attributes:
+        name: as it is asked for, and in results.
+        sentence: what it does, in a few words.
+        phases: what can be timed of it; inside a run with CPU tensors the phases cannot be told apart.
+        only: the phase that is all there is to an inference, which is timed as its total; "" where there is more.
+        figure: what its total is: `LATENCY`, `PER_ITEM` or `PER_RUN`.
+        option: the long name of the option of its own that asks for it; "" for a mode that is usual.
+        like: the mode that it is like in all but one thing, and is held against; "" where there is none.
+        without_copies: of a mode of CPU tensors: the mode whose total is this one's without its copies, which are known by
+            that difference only; "" for other modes.
+        pinned: the host's side of its copies is in memory that the device reaches itself.
+        dynamic_outputs: its outputs can be left for ONNX Runtime to allocate in each run.
+        external_inputs: its inputs can be in memory of another library.
+        captured: its addresses are fixed and on the device, so that its runs can be captured as a graph.
+        recorded: CUPTI looks into its runs where it is asked to: they copy, or must not.
+        mark: its point in pictures, as matplotlib calls it, and what else has its colour.
+    """
+
+    name: str
+    sentence: str = ""
+    phases: tuple[str, ...] = (TOTAL,)
+    only: str = ""
+    figure: str = LATENCY
+    option: str = ""
+    like: str = ""
+    without_copies: str = ""
+    pinned: bool = False
+    dynamic_outputs: bool = False
+    external_inputs: bool = False
+    captured: bool = False
+    recorded: bool = False
+    mark: tuple[str, str] = ("o", "muted")
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether a call is of several inferences, so that its total says how often one is done, not how long one takes."""
+        return self.figure != LATENCY
+
+    @property
+    def in_bursts(self) -> bool:
+        """Whether a call is a burst of runs, whose parts are no parts of an inference."""
+        return self.figure == PER_RUN
+
+    @property
+    def of_cpu_tensors(self) -> bool:
+        """Whether it hands CPU tensors to a run, which copies them inside."""
+        return bool(self.without_copies)
+
+    @property
+    def times_copies(self) -> bool:
+        """Whether its copies are phases of their own."""
+        return "upload" in self.phases
+
+    def timed_as(self, phase: str) -> str:
+        """Under which phase samples of a phase are taken."""
+        return TOTAL if phase == self.only else phase
 
 
-ASYNC = "device-resident-async"  # as device-resident, with one wait for many runs
+_RECORDS = (
+    Mode(
+        CPU,
+        "session.run with arrays in host memory; ONNX Runtime copies in and out inside every run",
+        without_copies=RESIDENT,
+        recorded=True,
+        mark=("o", "ink"),
+    ),
+    Mode(
+        DEVICE,
+        "inputs copied to device tensors, run through IO binding, outputs copied back, every run",
+        phases=_COPIED,
+        dynamic_outputs=True,
+        external_inputs=True,
+        captured=True,
+        recorded=True,
+        mark=("s", "upload"),
+    ),
+    Mode(
+        RESIDENT,
+        "the same, but copied in once before and out once after all runs",
+        phases=("inference", TOTAL),
+        only="inference",
+        dynamic_outputs=True,
+        external_inputs=True,
+        captured=True,
+        mark=("^", "accent"),
+    ),
+    Mode(
+        HOST_ACCESSIBLE,
+        "inputs and outputs live in the EP's HOST_ACCESSIBLE memory and are bound as they are",
+        phases=("inference", TOTAL),
+        only="inference",
+        recorded=True,
+        mark=("D", "download"),
+    ),
+    Mode(
+        CPU_PINNED,
+        "as cpu, with the input arrays in the EP's pinned memory",
+        option="pinned",
+        like=CPU,
+        without_copies=RESIDENT,
+        pinned=True,
+        mark=("v", "ink"),
+    ),
+    Mode(
+        DEVICE_PINNED,
+        "as device, copied from and to the EP's pinned memory",
+        phases=_COPIED,
+        option="pinned",
+        like=DEVICE,
+        pinned=True,
+        dynamic_outputs=True,
+        captured=True,
+        mark=("P", "upload"),
+    ),
+    Mode(
+        PIPELINED,
+        "as device, but several in flight: upload of the next and download of the last behind the inference of this one, on "
+        "streams of their own",
+        phases=_COPIED,
+        figure=PER_ITEM,
+        option="depth",
+        like=DEVICE,
+    ),
+    Mode(
+        ASYNC,
+        "as device-resident, with one wait for many runs",
+        figure=PER_RUN,
+        option="async-runs",
+        like=RESIDENT,
+        captured=True,
+    ),
+)
+MODES = {it.name: it for it in _RECORDS}  # in their usual order
 
 
-USUAL_MODES = (CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE)  # what is measured where nothing is asked for
+def mode_of(name: str) -> Mode:
+    """The record of a mode; of one that is not known, as a stored result may name it, one without anything special."""
+    return MODES.get(name) or Mode(name)
 
 
-# As cpu and device, the host's side in memory that the device reaches itself.
-PINNED_MODES = (CPU_PINNED, DEVICE_PINNED)
+def modes_that(hold: Callable[[Mode], object]) -> tuple[str, ...]:
+    """The names of the modes of which something holds, in their usual order."""
+    return tuple(name for name, mode in MODES.items() if hold(mode))
 
 
-RATE_MODES = (PIPELINED, ASYNC)  # whose calls are of several inferences
-
-
-OPTIONAL_MODES = (*PINNED_MODES, *RATE_MODES)
-
-
-MODES = (*USUAL_MODES, *OPTIONAL_MODES)
-
-
-DYNAMIC_MODES = (DEVICE, RESIDENT, DEVICE_PINNED)  # whose outputs can be left for ORT to allocate
-
-
-EXTERNAL_MODES = (DEVICE, RESIDENT)  # whose inputs can be in memory of another library
-
-
-CAPTURED_MODES = (DEVICE, RESIDENT, DEVICE_PINNED, ASYNC)  # whose addresses are fixed and on the device
-
-
-CPU_TENSOR_MODES = (CPU, CPU_PINNED)  # what their runs copy is known by difference only
-
-
-# What can be timed of each mode: inside a run with CPU tensors the phases cannot be told apart.
-PHASES = {
-    CPU: ("total",),
-    DEVICE: ("upload", "inference", "download", "total"),
-    RESIDENT: ("inference", "total"),
-    HOST_ACCESSIBLE: ("inference", "total"),
-    CPU_PINNED: ("total",),
-    DEVICE_PINNED: ("upload", "inference", "download", "total"),
-    PIPELINED: ("upload", "inference", "download", "total"),
-    ASYNC: ("total",),
-}
+def modes_by(option: str) -> tuple[str, ...]:
+    """The modes that an option of their own asks for."""
+    return modes_that(lambda mode: mode.option == option)
 
 
 def is_rate(mode: str, phase: str) -> bool:
     """Whether a time says how often an inference is done, and not how long one takes."""
-    return mode in RATE_MODES and phase == "total"
+    return phase == TOTAL and mode_of(mode).is_rate
 
 
-TOTAL = "total"  # the phase of whole inferences, which every mode has
+USUAL_MODES = modes_that(lambda mode: not mode.option)  # what is measured where nothing is asked for

@@ -64,7 +64,7 @@ class Option(NamedTuple):
     shown: str | None = None
     check: Check | None = None
     commands: tuple[str, ...] = SESSIONS
-    per: Mapping[str, Mapping[str, Any]] = {}  # noqa: RUF012
+    per: Mapping[str, Mapping[str, Any]] = {}
     suite: bool = True
     only_live: bool = False
     says: str | None = None

@@ -9,17 +9,7 @@ from typing import Any
 
 from ortbench.errors import BadInput
 from ortbench.kinds import DIMS, FLAG, MODE_NAMES, NUMBER, PAIRS, PATH, RANGES, SHAPES, SHARE, TEXTS, WHOLE
-from ortbench.modes import (
-    ASYNC,
-    CPU,
-    DEVICE,
-    EXTERNAL_MODES,
-    MODES,
-    OPTIONAL_MODES,
-    PINNED_MODES,
-    PIPELINED,
-    USUAL_MODES,
-)
+from ortbench.modes import MODES, USUAL_MODES, modes_by, modes_that
 from ortbench.options import (
     INPUT,
     MEASURED,
@@ -103,10 +93,10 @@ class Target:
         threads: intra-op threads; None leaves ORT's default.
         opt_level: graph optimisation level, one of `OPT_LEVELS`.
         require_placement: nodes that stay on the CPU are an error.
-        external: one of `EXTERNAL_LIBRARIES`, in whose memory the inputs of `EXTERNAL_MODES` are; None for the EP's own.
-        cuda_graph: the runs of `CAPTURED_MODES` are captured once and replayed.
+        external: one of `EXTERNAL_LIBRARIES`, in whose memory modes with `external_inputs` have theirs; None for the EP's own.
+        cuda_graph: the runs of modes that can be `captured` are captured once and replayed.
         stream: one of `STREAMS`, which makes the stream that the EP's kernels run on; None for the EP's own.
-        dynamic_outputs: in `DYNAMIC_MODES` outputs are bound without a shape, and ORT allocates them in each run.
+        dynamic_outputs: in modes that can have `dynamic_outputs` they are bound without a shape, and ORT allocates them in each run.
         engine_cache: the folder in which TensorRT EPs keep their engines; None for none.
     """
 
@@ -236,7 +226,7 @@ class Loop:
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(
-        "depth", "N", f"Adds mode {PIPELINED} with N inferences in flight.", MODE, kind=WHOLE, default=3, only_live=True,
+        "depth", "N", f"Adds mode {' and '.join(modes_by('depth'))} with N inferences in flight.", MODE, kind=WHOLE, default=3, only_live=True,
         check=_depth,
     )  # fmt: skip
     in_order: bool = False
@@ -254,7 +244,7 @@ class Plan:
     inputs: Inputs = field(default_factory=Inputs)
     modes: tuple[str, ...] = option(
         "mode", "NAME", f"{', '.join(MODES)}.", MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
-        shown=f"all but {', '.join(OPTIONAL_MODES)}", commands=(*SESSIONS, "compare"), per={"compare": {"shown": "all"}},
+        shown=f"all but {', '.join(modes_that(lambda mode: mode.option))}", commands=(*SESSIONS, "compare"), per={"compare": {"shown": "all"}},
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)
     timeout_s: float = timeout()
@@ -274,10 +264,8 @@ class Plan:
         return {"model": self.model, "target": asdict(self.target), "inputs": asdict(self.inputs)}
 
 
-# Modes that an option of their own adds.
-ADDED_MODES: dict[str, tuple[str, ...]] = {"pinned": PINNED_MODES, "depth": (PIPELINED,), "async-runs": (ASYNC,)}
-_PINNED = f"Adds {' and '.join(PINNED_MODES)}: the host's side in the EP's pinned memory."
-_ASYNC = f"Adds {ASYNC}: many runs and one wait, for throughput."
+_PINNED = f"Adds {' and '.join(modes_by('pinned'))}: the host's side in the EP's pinned memory."
+_ASYNC = f"Adds {' and '.join(modes_by('async-runs'))}: many runs and one wait, for throughput."
 WHICH_MODES = (
     declared(Plan)["modes"],
     declared(Loop)["depth"],
@@ -318,8 +306,9 @@ def check(plan: Plan) -> None:
     for values in (plan, plan.loop, plan.target, plan.inputs):
         check_values(values)
     target = plan.target
-    if plan.measure_copies and not {CPU, DEVICE} & {*plan.modes}:
-        reason = f"looks into runs of {CPU} and {DEVICE}: add one of them with --mode"
+    copying = modes_that(lambda mode: mode.recorded and (mode.of_cpu_tensors or mode.times_copies))
+    if plan.measure_copies and not {*copying} & {*plan.modes}:
+        reason = f"looks into runs of {' and '.join(copying)}: add one of them with --mode"
         raise BadInput(f"--measure-copies {reason}", "--measure-copies")
     if target.cuda_graph and target.dynamic_outputs:
         raise BadInput("--cuda-graph needs outputs at fixed addresses: leave --dynamic-outputs out", "--cuda-graph")
@@ -335,8 +324,9 @@ def check(plan: Plan) -> None:
     if target.stream is not None and "user_compute_stream" in target.options:
         reason = "makes a stream, and --ep-option user_compute_stream names another: leave one out"
         raise BadInput(f"--stream {reason}", "--stream")
-    if target.external is not None and not set(plan.modes) & set(EXTERNAL_MODES):
-        reason = f"is for the modes {' and '.join(EXTERNAL_MODES)}: ask for one of them"
+    bound_as_they_are = modes_that(lambda mode: mode.external_inputs)
+    if target.external is not None and not {*bound_as_they_are} & {*plan.modes}:
+        reason = f"is for the modes {' and '.join(bound_as_they_are)}: ask for one of them"
         raise BadInput(f"--external {reason}", "--external")
 
 

@@ -2,45 +2,17 @@
 
 Schema 1. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do not know.
 
-Top level: ``schema_version``, ``tool`` (name, version), ``created`` (UTC, ISO 8601), ``command``, ``environment``,
-``model`` (path, sha256, inputs, outputs), ``target`` (ep, device, memory, fence, ep_options, …: see below),
-``placement`` (nodes per EP, memcpy_nodes), ``setup`` (session_ns, first_run_ns, seed, run_id: results of one run, whose
-blocks alternated, share it; engine_cache: with ``--engine-cache`` its path and whether it was warm, the engine there
-before, else null),
-``stopped``, ``warnings`` (code, message), ``cases``, ``nodes`` (null without ``--nodes``) and ``link``, null where no
-bandwidth sweep of the same device was found: ``from``, ``created``, ``memory`` (the host's side of the copies), ``upload``
-and ``download`` (``[bytes, ns]`` of each size), ``peak`` (by direction: gbps, bytes, memory), and ``shares``: see
-`ortbench.analysis.link`.
-
-``nodes`` is what ONNX Runtime's profile of some runs after the measurement says. Its times are the host's, profiling has
-slowed them, and on an EP that works asynchronously a node's time is that of its launch: they are shares and hints, and
-nothing of them is in any case. Medians over the runs: ``ns`` in a run, ``share`` of a run.
-
-- ``runs``: how many; ``run_ns``: one of them; ``outside_ns``: what of a run is in no node.
-- ``operators``: ``op``, ``ep``, ``nodes`` (how many), ``ns``, ``share``; ``compiled graph`` is the op of what an EP compiled.
-- ``eps``: ``ep``, ``nodes``, ``ns``, ``share``. The ep is null for Memcpy nodes, which are between EPs.
-- ``memcpy``: the Memcpy nodes: ``name``, ``direction`` (``to host``, ``from host``), ``tensor``, ``type`` (such as
-  ``float[8,4]``), ``bytes``, ``ns``, ``forced_by`` (a list of ``name``, ``op``, ``ep``), ``island`` (an index); null is not
-  known.
-- ``islands``: nodes on the CPU that hang together: ``nodes`` (``name``, ``op``, ``reads``, ``ns``), ``position``
-  (``start``, ``end``, ``middle``, ``apart``; see `ortbench.analysis.islands.position`), ``node_ns``, ``to_host`` and ``from_host``
-  (Memcpy nodes that it forces), ``bytes`` and ``memcpy_ns`` of these, ``ns`` of both, ``share``. Where an EP compiles, a
-  node that ONNX Runtime made of several on the CPU may be in no island, only in ``operators``.
-- ``problem``: why tensors, ``forced_by`` and islands are not known, else null.
-
-Of ``target``: ``policy``: where ONNX Runtime chose the EP, what by (``PREFER_GPU`` …, else null; ``ep`` and ``device`` are
-what it chose, read from the session); ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device``, ``device-resident`` and
-``device-pinned`` in each run (false: they were bound preallocated); ``external``: the library in whose memory the inputs of ``device`` and
-``device-resident`` were, or null; ``cuda_graph``: runs were captured and replayed where a case has a ``graph``;
-``stream``: what made the stream that the EP's kernels ran on, or null for the EP's own.
-
-A case is one mode: see `Case`. Durations are integer nanoseconds, sizes bytes.
+Top level: ``schema_version``, ``tool``, ``created`` (UTC, ISO 8601), ``command``, ``environment``, ``model``, ``target``,
+``placement``, ``setup``, ``stopped`` (why the measurement ended), ``warnings``, ``cases`` (one a mode, see `Case`),
+``nodes`` (null without ``--nodes``) and ``link``, null where no bandwidth sweep of the same device was found. The keys of
+each part are in `ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +20,26 @@ from typing import Any
 from ortbench.characters import printable
 from ortbench.errors import BadInput, NotComparable
 from ortbench.files import write_atomically
+from ortbench.schema import (
+    CaseFence,
+    Derived,
+    Environment,
+    External,
+    Graph,
+    Link,
+    Measured,
+    Model,
+    Nodes,
+    Once,
+    Pipeline,
+    Placement,
+    Ratio,
+    Setup,
+    Target,
+    Tool,
+    Warned,
+    ZeroCopy,
+)
 from ortbench.stats import Stats
 
 SCHEMA_VERSION = 1
@@ -66,27 +58,19 @@ class Case:
         reason: why not ok, else None.
         bytes_in, bytes_out: copied to and from the device per run, bytes; None where not known.
         outputs_match: whether the outputs are those of the other modes (and of ``--expect``); None if not compared.
-        zero_copy: ``{proved, how, addresses}`` for ``host-accessible`` (addresses: those that were bound are used); else None.
-        external: with ``--external`` ``{library, place, proved, how}``: whether runs read the library's own memory; else None.
-        graph: with ``--cuda-graph`` ``{id, proved, how}`` where a graph was captured and replayed: whether a replay reads
-            inputs that were written in place; else None.
+        zero_copy: of ``host-accessible``, else None.
+        external: with ``--external``, else None.
+        graph: with ``--cuda-graph`` where a graph was captured and replayed, else None.
         runs_per_sample: for ``pipelined`` (its depth) and ``device-resident-async`` (the runs before one wait): how many
             runs one call makes. ``total`` is the time per run, which is throughput and not latency: each sample is that of
             so many runs, divided by their number. Else None.
-        vs_cpu: ``{ratio, ci95}``: how many times as fast as mode ``cpu`` (above 1 is faster), over paired blocks.
+        vs_cpu: how many times as fast as mode ``cpu``.
         phases: ``upload``, ``inference``, ``download``, ``total``: statistics, or None where the mode has no such phase.
-        derived: ``{copies_ns, inference_ns}`` for ``cpu`` and ``cpu-pinned``: differences of medians, not measurements.
-        measured: with ``--measure-copies``, for ``cpu``, ``device`` and ``host-accessible``: what NVIDIA's CUPTI recorded in ``runs`` runs of
-            their own after the measurement, medians of one run by the GPU's clock: ``upload`` and ``download`` (``n``,
-            ``bytes``, ``ns``, ``memory``: the host's side, such as ``pageable``), ``kernels_ns``; and ``run_ns``, one of
-            those runs.
-        once: ``{upload_ns, download_ns}`` for ``device-resident``: the copies before and after all its runs.
-        pipeline: for ``pipelined``: ``{depth, items, distinct, host_memory, copies_ns, hidden_ns, hidden_share,
-            hidden_ci95, vs_device}``; else None. ``depth`` inferences are in flight, and each
-            sample is a round of as many items. ``items`` come in turns, ``distinct`` of them with inputs of their own, from ``host_memory``. What
-            is hidden is derived, see `ortbench.analysis.hidden_copies.hidden`; ``vs_device`` is as ``vs_cpu``, against ``device``.
-        fence: ``{kind, cost_ns, how, upload, download}``: what ends its samples; ``upload`` and ``download``: what ends
-            these, as ``{kind, cost_ns, how}``, or null where the copy waits by its nature.
+        derived: what copies take of a run of ``cpu`` and ``cpu-pinned``.
+        measured: with ``--measure-copies``, of ``cpu``, ``device`` and ``host-accessible``.
+        once: of ``device-resident``.
+        pipeline: of ``pipelined``, else None.
+        fence: what ends its samples.
         samples_ns: raw samples by phase, in the order taken.
         blocks: by phase, a list of ``[round, n, start_ns]``: the blocks the samples came in, start on the worker's
             monotonic clock.
@@ -98,17 +82,17 @@ class Case:
     bytes_in: int | None = None
     bytes_out: int | None = None
     outputs_match: bool | None = None
-    zero_copy: dict[str, Any] | None = None
-    external: dict[str, Any] | None = None
-    graph: dict[str, Any] | None = None
+    zero_copy: ZeroCopy | None = None
+    external: External | None = None
+    graph: Graph | None = None
     runs_per_sample: int | None = None
-    vs_cpu: dict[str, Any] | None = None
+    vs_cpu: Ratio | None = None
     phases: dict[str, Stats | None] = field(default_factory=lambda: dict.fromkeys(PHASE_NAMES))
-    derived: dict[str, int] | None = None
-    measured: dict[str, Any] | None = None
-    once: dict[str, int] | None = None
-    pipeline: dict[str, Any] | None = None
-    fence: dict[str, Any] | None = None
+    derived: Derived | None = None
+    measured: Measured | None = None
+    once: Once | None = None
+    pipeline: Pipeline | None = None
+    fence: CaseFence | None = None
     samples_ns: dict[str, list[int]] = field(default_factory=dict)
     blocks: dict[str, list[list[int]]] = field(default_factory=dict)
 
@@ -122,23 +106,28 @@ class Case:
         return self.runs_per_sample or 1 if phase == "total" else 1
 
 
+def empty() -> Any:
+    """A part of a result that is not known yet: its type is that of the part."""
+    return {}
+
+
 @dataclass
 class Result:
-    """One run: see the module's text for the meaning of each key."""
+    """One run. Its parts are empty until the model is open; without it a result is neither saved nor read."""
 
-    tool: dict[str, str]
+    tool: Tool
     created: str
     command: list[str]
-    environment: dict[str, Any] = field(default_factory=dict)
-    model: dict[str, Any] = field(default_factory=dict)
-    target: dict[str, Any] = field(default_factory=dict)
-    placement: dict[str, Any] = field(default_factory=dict)
-    setup: dict[str, Any] = field(default_factory=dict)
+    environment: Environment = field(default_factory=empty)
+    model: Model = field(default_factory=empty)
+    target: Target = field(default_factory=empty)
+    placement: Placement = field(default_factory=empty)
+    setup: Setup = field(default_factory=empty)
     stopped: str | None = None
-    warnings: list[dict[str, str]] = field(default_factory=list)
+    warnings: list[Warned] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
-    nodes: dict[str, Any] | None = None
-    link: dict[str, Any] | None = None
+    nodes: Nodes | None = None
+    link: Link | None = None
     schema_version: int = SCHEMA_VERSION
 
     def case(self, mode: str) -> Case | None:
@@ -147,7 +136,7 @@ class Result:
 
     def warn(self, code: str, message: str) -> None:
         """Add a warning unless it is there already."""
-        warning = {"code": code, "message": message}
+        warning: Warned = {"code": code, "message": message}
         if warning not in self.warnings:
             self.warnings.append(warning)
 
@@ -157,7 +146,7 @@ def to_json(result: Result) -> str:
     return json_text({"schema_version": result.schema_version, **vars(result)})
 
 
-def json_text(data: dict[str, Any]) -> str:
+def json_text(data: Mapping[str, object]) -> str:
     """Data as a file's text: indented, with lists of numbers on one line each; a dataclass is its attributes."""
     folded: list[str] = []
 
@@ -243,7 +232,7 @@ _NEEDED = {
 }
 
 
-def from_dict(data: dict[str, Any]) -> Result:
+def from_dict(data: Mapping[str, Any]) -> Result:
     """The inverse of `dataclasses.asdict` for `Result`; unknown keys are ignored.
 
     Raises:
@@ -257,13 +246,13 @@ def from_dict(data: dict[str, Any]) -> Result:
     return Result(**{**known, "cases": cases})
 
 
-def _case_from(data: dict[str, Any]) -> Case:
+def _case_from(data: Mapping[str, Any]) -> Case:
     phases = {name: None if data["phases"][name] is None else _stats_from(data["phases"][name]) for name in PHASE_NAMES}
     known = {key: data[key] for key in Case.__dataclass_fields__ if key in data}
     return Case(**{**known, "phases": phases})
 
 
-def _stats_from(data: dict[str, Any]) -> Stats:
+def _stats_from(data: Mapping[str, Any]) -> Stats:
     low, high = data["ci95_ns"]
     known = {key: data[key] for key in Stats.__dataclass_fields__ if key in data}
     return Stats(**{**known, "ci95_ns": (low, high)})

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ortbench.answers import NodeEvent
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Node:
     thread: int
 
     @classmethod
-    def of(cls, event: dict[str, Any]) -> Node:
+    def of(cls, event: NodeEvent) -> Node:
         """From the fields of `ortbench.worker.looks.ort_profile.NodeEvent`."""
         recorded = event["args"]
         args = {

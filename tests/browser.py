@@ -63,7 +63,7 @@ class Browser:
     ) -> None:
         self._session = None
         self.ask("Browser.close")
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=300)
         self._to.close()
         os.close(self._from)
         self._profile.cleanup()

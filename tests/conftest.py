@@ -18,6 +18,9 @@ from unittest.mock import patch
 
 import pytest
 
+from tests import installed  # noqa: F401 - before anything of ortbench is
+
+# isort: split
 from ortbench import cli
 from tests import nvtx, softcuda
 from tests.compiling import BuildError
@@ -76,7 +79,7 @@ def ortbench(
         capture_output=True,
         text=True,
         encoding=text_encoding,
-        timeout=300,
+        timeout=1800,  # a slow machine is only slow
     )
     return Ran(done.returncode, done.stdout, done.stderr)
 

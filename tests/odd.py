@@ -11,7 +11,7 @@ from ortbench.modes import MODES
 from ortbench.report.page.page import build_page
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.stats import summarise
-from tests.scripted import Blocks, broken, measured, result_of, steady
+from tests.results import Blocks, broken, measured, result_of, steady, tensor
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 IMAGE = 24_883_200  # bytes
@@ -29,7 +29,7 @@ def scattered(median: float, rounds: int, n: int, shift: float, tail: float = 0.
 
 def timed(mode: str, median: float, rounds: int = 20, n: int = 5, tail: float = 0.0, copy: float = 0.0) -> Case:
     """A mode whose blocks have begun one after the other; `copy` is the median of an upload, ns."""
-    shift = 0.1 * MODES.index(mode)
+    shift = 0.1 * list(MODES).index(mode)
     phases = {"total": scattered(median, rounds, n, shift, tail)}
     if copy:
         phases["upload"] = scattered(copy, rounds, n, shift)
@@ -38,7 +38,7 @@ def timed(mode: str, median: float, rounds: int = 20, n: int = 5, tail: float = 
     case = measured(mode, **phases)
     for blocks in case.blocks.values():
         for number, block in enumerate(blocks):
-            block[2] = 10**12 + round((4 * number + MODES.index(mode)) * median * n)
+            block[2] = 10**12 + round((4 * number + list(MODES).index(mode)) * median * n)
     case.bytes_in = case.bytes_out = IMAGE if copy or mode == "cpu" else 0
     return case
 
@@ -96,9 +96,16 @@ def interrupted() -> Result:
 
 def swept() -> Result:
     result = usual()
-    ways = {"upload": (10_000, 6), "download": (15_000, 4)}  # ns, bytes per ns
-    curves = {way: [[2**k, round(a + 2**k / b)] for k in range(10, 29)] for way, (a, b) in ways.items()}
-    result.link = {"from": "reports/bandwidth/bandwidth.json", **curves}
+    sizes = [2**k for k in range(10, 29)]
+    result.link = {
+        "from": "reports/bandwidth/bandwidth.json",
+        "created": "2026-01-01T00:00:00Z",
+        "memory": "ordinary",
+        "upload": [[size, round(10_000 + size / 6)] for size in sizes],
+        "download": [[size, round(15_000 + size / 4)] for size in sizes],
+        "peak": {"upload": None, "download": None},
+        "shares": {},
+    }
     return result
 
 
@@ -109,7 +116,7 @@ def evil() -> Result:
     """Everything that comes from outside holds markup, quotes, other scripts, and what is no character at all."""
     result = usual()
     result.model["path"] = f"/{EVIL}/{'x' * 200}.onnx"
-    result.model["inputs"] = [{"name": EVIL, "type": EVIL, "shape": [1]}]
+    result.model["inputs"] = [{**tensor(EVIL, [1]), "type": EVIL}]
     result.command = ["ortbench", "run", f"'</code>{EVIL}'"]
     result.warn("x", f"<img src=x onerror=alert(1)> {EVIL}")
     result.cases[-1].reason = EVIL

@@ -12,31 +12,33 @@ from typing import Any
 
 from ortbench.errors import BenchmarkFailed
 from ortbench.plan import Inputs, Target
-from ortbench.worker.modes import bound, pipelined
+from ortbench.worker.modes.buffers import Buffers
+from ortbench.worker.modes.pipelined import PipelinedMode
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Fence
-from ortbench.worker.session import memory, providers, session
+from ortbench.worker.proofs.outputs import check_outputs
+from ortbench.worker.session import first_run, memory, providers, session
 
 DEPTH = 3
 FENCES = {"sync": RUN, "async": SYNCHRONIZE}
 
 
-class WithoutFence(pipelined.PipelinedMode):
+class WithoutFence(PipelinedMode):
     """Hands the outputs on when the run has returned, and not when it is done."""
 
-    def _step(self, buffers: pipelined.Buffers) -> None:
+    def _step(self, buffers: Buffers) -> None:
         buffers.wait = None
         super()._step(buffers)
 
 
-class BeforeTheUpload(pipelined.PipelinedMode):
+class BeforeTheUpload(PipelinedMode):
     """Runs before the inputs have arrived."""
 
-    def _step(self, buffers: pipelined.Buffers) -> None:
+    def _step(self, buffers: Buffers) -> None:
         buffers.downloaded.wait()
         buffers.run()
         self._hand_out(buffers)
 
-    def _hand_out(self, buffers: pipelined.Buffers) -> None:
+    def _hand_out(self, buffers: Buffers) -> None:
         self._send_out(buffers)
         self._send_in(buffers, self._next + DEPTH)
         self._next += 1
@@ -45,16 +47,16 @@ class BeforeTheUpload(pipelined.PipelinedMode):
 class BeforeTheDownload(BeforeTheUpload):
     """Runs while the outputs of the item before are still being read."""
 
-    def _step(self, buffers: pipelined.Buffers) -> None:
+    def _step(self, buffers: Buffers) -> None:
         buffers.uploaded.wait()
         buffers.run()
         self._hand_out(buffers)
 
 
-class UploadTooEarly(pipelined.PipelinedMode):
+class UploadTooEarly(PipelinedMode):
     """Uploads the next inputs before the run has read its own."""
 
-    def _step(self, buffers: pipelined.Buffers) -> None:
+    def _step(self, buffers: Buffers) -> None:
         buffers.uploaded.wait()
         buffers.downloaded.wait()
         item = buffers.loaded
@@ -67,19 +69,19 @@ class UploadTooEarly(pipelined.PipelinedMode):
         self._next += 1
 
 
-class WrongItem(pipelined.PipelinedMode):
+class WrongItem(PipelinedMode):
     """Gives an item the outputs of another one."""
 
-    def _send_out(self, buffers: pipelined.Buffers) -> None:
+    def _send_out(self, buffers: Buffers) -> None:
         if buffers.holds is not None:
             buffers.holds = (buffers.holds + 1) % (DEPTH + 1)
         super()._send_out(buffers)
 
 
 # Options that make each mistake show, whatever else the machine does.
-CASES: list[tuple[type[pipelined.PipelinedMode], str, dict[str, int]]] = [
-    (pipelined.PipelinedMode, "sync", {}),
-    (pipelined.PipelinedMode, "async", {}),
+CASES: list[tuple[type[PipelinedMode], str, dict[str, int]]] = [
+    (PipelinedMode, "sync", {}),
+    (PipelinedMode, "async", {}),
     (WithoutFence, "async", {"compute_us": 20_000}),
     (BeforeTheUpload, "sync", {"upload_latency_us": 20_000}),
     (BeforeTheDownload, "sync", {"download_latency_us": 20_000}),
@@ -97,11 +99,11 @@ def main(path: str, library: str) -> None:
         wanted = Target(library=library, options={"honesty": honesty} | {key: str(us) for key, us in options.items()})
         provider = provider or providers.find(wanted)
         model = session.open_model(path, wanted, provider)
-        data = session.make_data(path, model, Inputs())
+        data = first_run.make_data(path, model, Inputs())
         device, shared = memory.device_memory(provider), memory.host_accessible_memory(provider)
         assert isinstance(device, memory.EpDeviceMemory)
         # Known here, and proved elsewhere; the proof takes most of the time.
-        pipelined.Buffers.prove = lambda self, kind=FENCES[honesty]: Fence(kind, None, 0, "")  # type: ignore[method-assign, misc]
+        Buffers.prove = lambda self, kind=FENCES[honesty]: Fence(kind, None, 0, "")  # type: ignore[method-assign, misc]
         for host in (shared, None):
             made = kind(model, data, device, host, DEPTH)
             where = "ordinary" if host is None else "shared"
@@ -110,10 +112,10 @@ def main(path: str, library: str) -> None:
     print(json.dumps(found))
 
 
-def what_is_wrong(made: pipelined.PipelinedMode) -> str | None:
+def what_is_wrong(made: PipelinedMode) -> str | None:
     """What the check of outputs finds."""
     try:
-        bound.check_outputs(made, None, None)
+        check_outputs(made, None, None)
     except BenchmarkFailed as error:
         return str(error)
     return None

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.conftest import MODELS, ONCE, ROOT, lacking, ortbench, ortbench_here
+from tests.conftest import MODELS, ONCE, lacking, ortbench, ortbench_here
 
 TINY = str(MODELS / "tiny.onnx")
 IDS = str(MODELS / "transformer_ids.onnx")
@@ -127,7 +127,7 @@ def test_a_path_that_is_no_text_is_none_for_onnx_runtime(what: str, arguments: l
     model = str(odd_folder / ("lib.so" if arguments[-2:-1] == ["--ep"] else "m.onnx"))
     shutil.copy(TINY, odd_folder / "lib.so")
     known = {"MODEL": model, "SUITE": str(odd_folder / "suite.toml"), "a=MODEL": f"a={model}"}
-    ran = ortbench(*(known.get(it, it) for it in arguments), cwd=odd_folder.parent, PYTHONPATH=str(ROOT))
+    ran = ortbench(*(known.get(it, it) for it in arguments), cwd=odd_folder.parent)
     assert (ran.code, ran.out) == (2, "")
     assert f"{what} is not UTF-8, and ONNX Runtime takes nothing else: " in ran.error_line
     assert "\\udcff" in ran.error_line
@@ -138,7 +138,7 @@ def test_all_that_is_written_may_go_to_a_path_that_is_no_text(odd_folder: Path) 
     options = [part for item in files.items() for part in item]
     ran = ortbench(  # the model's own path is relative, and text
         "run", "m.onnx", "--ep", "cpu", "--mode", "cpu", "--iterations", 2, "--warmup", 1, "--nodes", *options,
-        "--out", odd_folder / "out", cwd=odd_folder, PYTHONPATH=str(ROOT),
+        "--out", odd_folder / "out", cwd=odd_folder,
     )  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
     assert "gave nothing" not in ran.out

@@ -31,6 +31,7 @@ from ortbench.analysis.sweep import (
     save,
     to_json,
 )
+from ortbench.answers import CopyEp
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.measure.process import Client, WorkerLost
 from ortbench.measure.sweep import SweepBench
@@ -39,39 +40,14 @@ from ortbench.report import sweep as report_sweep
 from ortbench.report.page.charts import sheet
 from ortbench.report.page.charts import sweep as charts_sweep
 from ortbench.result import FAILED, Result
-from ortbench.stats import summarise
+from ortbench.schema import Direction, Link
 from ortbench.sweep_plan import CopyPlan, check, parse_size, sizes
-from tests.scripted import measured, result_of, steady
+from tests.results import measured, point, result_of, steady, sweep_of, tensor
 
 kB, MB = 1_000, 1_000_000
 
 
-def point(direction: str, memory: str, size: int, ns: int, rounds: int = 6) -> Point:
-    """Blocks of three equal samples."""
-    blocks = [[number, 3, number * 10**9, ns] for number in range(rounds)]
-    return Point(
-        direction, memory, size, stats=summarise([ns] * 3 * rounds), blocks=blocks, samples_ns=[ns] * 3 * rounds
-    )
-
-
-def sweep_of(*points: Point, **changed: Any) -> Sweep:
-    """A sweep on the machine of `result_of`."""
-    like = result_of()
-    fence = {"kind": "run", "cost_ns": 0, "how": "proved"}
-    return Sweep(
-        tool={"name": "ortbench", "version": "0"},
-        created="2026-01-02T00:00:00+00:00",
-        command=["ortbench", "bandwidth"],
-        environment=like.environment,
-        target={**like.target, "fence": {memory: dict.fromkeys(DIRECTIONS, fence) for memory in {p.memory for p in points}}},
-        setup={"seed": 0},
-        stopped="duration: 20 s",
-        points=list(points),
-        **changed,
-    )  # fmt: skip
-
-
-def line(direction: str, memory: str, latency: int, gbps: float, *of: int) -> list[Point]:
+def line(direction: Direction, memory: str, latency: int, gbps: float, *of: int) -> list[Point]:
     """Points of a link with a latency in ns and a rate."""
     return [point(direction, memory, size, round(latency + size / gbps)) for size in of]
 
@@ -409,8 +385,8 @@ def run_of(*, tensors: tuple[int, ...] = (8 * MB,), upload: int = 2_500_000, dow
     cpu.bytes_in = cpu.bytes_out = sum(tensors)
     cpu.derived = {"copies_ns": 10**7, "inference_ns": 10**7}
     result = result_of(cpu, device)
-    result.model["inputs"] = [{"name": str(number), "shape": [1], "bytes": size} for number, size in enumerate(tensors)]
-    result.model["outputs"] = [{"name": "y", "shape": [1], "bytes": sum(tensors)}]
+    result.model["inputs"] = [tensor(str(number), [1], size) for number, size in enumerate(tensors)]
+    result.model["outputs"] = [tensor("y", [1], sum(tensors))]
     return result
 
 
@@ -420,7 +396,7 @@ def put(folder: Path, sweep: Sweep) -> Path:
     return folder
 
 
-def linked(result: Result, sweep: Sweep, tmp_path: Path) -> dict[str, Any]:
+def linked(result: Result, sweep: Sweep, tmp_path: Path) -> Link:
     put(tmp_path / "sweep", sweep)
     attach([result], tmp_path, None)
     add_shares(result)
@@ -462,7 +438,7 @@ def test_several_tensors_are_held_against_a_copy_each(tmp_path: Path) -> None:
 
 def test_tensors_that_stay_in_host_memory_are_not_counted(tmp_path: Path) -> None:
     result = run_of()
-    result.model["inputs"].append({"name": "shape", "shape": [4], "bytes": 32})
+    result.model["inputs"].append(tensor("shape", [4], 32))
     upload = linked(result, usual(), tmp_path)["shares"]["device"]["upload"]
     assert (upload["copies"], upload["bytes"]) == (1, 8 * MB)
 
@@ -585,10 +561,18 @@ class ScriptedWorker(Client):
         self.closed = False
 
     def receive(self) -> Any:
-        like = result_of()
-        keys = ("ep", "device", "memory")
-        opened: dict[str, Any] = {"library": None, "version": "1.0", "notes": [], "kinds": [ORDINARY, HOST_ACCESSIBLE]}
-        return {**opened, **{key: like.target[key] for key in keys}, "runtime": {"onnxruntime": "1.28.0"}}
+        like = result_of().target
+        opened: CopyEp = {
+            "ep": like["ep"],
+            "library": None,
+            "version": "1.0",
+            "notes": [],
+            "device": like["device"],
+            "memory": like["memory"],
+            "kinds": [ORDINARY, HOST_ACCESSIBLE],
+            "runtime": {"onnxruntime": "1.28.0"},
+        }
+        return opened
 
     def ask(self, do: str, **arguments: Any) -> Any:
         return getattr(self, do.removeprefix("bandwidth_"))(**arguments)

@@ -12,7 +12,7 @@ import pytest
 
 from ortbench.analysis.advice import sentences
 from tests.conftest import MODELS, ROOT, cases, measure, ortbench_here
-from tests.scripted import measured, result_of, steady
+from tests.results import measured, result_of, steady
 
 QUICK = ["--iterations", 2, "--warmup", 1]
 FOLLOWED = "the outputs followed inputs that were written in place"
@@ -22,8 +22,9 @@ import json, sys
 import numpy as np
 from ortbench.modes import RESIDENT, DEVICE
 from ortbench.plan import Inputs, Target
-from ortbench.worker.modes import bound
-from ortbench.worker.session import providers, session
+from ortbench.worker.modes.make import make_mode
+from ortbench.worker.proofs.outputs import check_outputs
+from ortbench.worker.session import first_run, providers, session
 from ortbench.worker.proofs.in_place import follows
 
 path = sys.argv[1]
@@ -31,15 +32,15 @@ found = {}
 for capture in (True, False):
     target = Target(ep="webgpu", cuda_graph=capture)
     model = session.open_model(path, target, providers.find(target))
-    data = session.make_data(path, model, Inputs())
-    one, two = (bound.make_mode(name, model, data) for name in (RESIDENT, DEVICE))
+    data = first_run.make_data(path, model, Inputs())
+    one, two = (make_mode(name, model, data) for name in (RESIDENT, DEVICE))
     replays = [one.is_replayed(), two.is_replayed()]
     kept = follows(one, model, data, one.write_inputs, None, None)
     dropped = follows(one, model, data, lambda arrays: None, None, None)
     apart = one.graph_id != two.graph_id
     found[str(capture)] = [replays, kept.proved, dropped.wrong is not None, apart]
-    bound.check_outputs(one, None, None)
-    bound.check_outputs(two, None, None)
+    check_outputs(one, None, None)
+    check_outputs(two, None, None)
 print(json.dumps(found))
 """
 

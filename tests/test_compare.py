@@ -25,12 +25,13 @@ from ortbench.analysis.compare import (
     names,
     ratio,
     rows,
+    sameness,
     stored_ratio,
     word,
 )
 from ortbench.errors import NotComparable
 from ortbench.result import Case, Result
-from tests.scripted import broken, measured, result_of, steady
+from tests.results import broken, measured, result_of, steady
 
 # May they be compared?
 
@@ -106,6 +107,34 @@ def test_changes(path: str, value: Any, text: str) -> None:
 
 def test_no_changes() -> None:
     assert changes(result_of(run_id="1"), result_of(run_id="2", environment__git_commit="abc")) == []
+
+
+def test_sides_that_are_the_same_in_everything() -> None:
+    """However the EP was asked for, and whatever its fence was found to cost."""
+    again = result_of(target__ep_requested="some", target__policy="PREFER_GPU", target__fence={"cost_ns": 5})
+    assert sameness(result_of(target__ep_requested="auto"), again) == (
+        "nothing recorded differs between the two: the same model file, EP, options, ONNX Runtime 1.28.0, Python 3.12.0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("model__sha256", "b" * 64),
+        ("target__ep", "OtherExecutionProvider"),
+        ("target__ep_library", "other.so"),
+        ("target__ep_version", "1.1"),
+        ("target__ep_options", {"a": "b"}),
+        ("target__session_config", {"a": "b"}),
+        ("target__device", {"type": "CPU"}),
+        ("environment__onnxruntime", "1.29.0"),
+        ("environment__onnxruntime_build", "another"),
+        ("environment__python", "3.13.0"),
+        ("environment__numpy", "2.0"),
+    ],
+)
+def test_sides_that_are_not_the_same(path: str, value: Any) -> None:
+    assert sameness(result_of(), result_of(**{path: value})) is None
 
 
 def test_comparability_is_refused_or_forced() -> None:

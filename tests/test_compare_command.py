@@ -12,7 +12,7 @@ import pytest
 from ortbench.result import Result, save
 from tests.conftest import MODELS, ONCE, ROOT, ortbench, ortbench_here
 from tests.refdevice import EP_NAME
-from tests.scripted import measured, result_of, steady
+from tests.results import measured, result_of, steady
 from tests.truth import relu_model
 
 QUIET = [1_000_000, 1_001_000, 999_000, 1_000_500] * 6

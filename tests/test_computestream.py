@@ -50,9 +50,9 @@ def test_a_stream_of_onnx_runtime(library: Path) -> None:
     code = """if True:
         import json, sys
         import onnxruntime as ort
-        from ortbench.worker.session import compute_stream, providers
-        (name,) = providers.register_library(sys.argv[1])
-        provider = providers.Provider(name, providers.ep_devices(name)[0])
+        from ortbench.worker.session import compute_stream, libraries, providers
+        (name,) = libraries.register_library(sys.argv[1])
+        provider = providers.Provider(name, libraries.ep_devices(name)[0])
         made = [compute_stream.of_ort(provider) for _ in range(2)]
         print(json.dumps([stream.options() for stream in made]))
     """

@@ -203,7 +203,7 @@ def test_a_device_without_memory_left_is_one_clear_line(software_cuda: tuple[str
 
 def test_a_kernel_that_the_device_has_not_fails_by_name(software_cuda: tuple[str, ...]) -> None:
     """What softcuda cannot do it says: no figure of this file rests on work that was left out."""
-    text = "import onnxruntime, sys; from ortbench.worker.session import providers, session; from ortbench.plan import *; t = Target(ep='cuda'); m = session.open_model(sys.argv[1], t, providers.find(t)); session.make_data(sys.argv[1], m, Inputs())"
+    text = "import onnxruntime, sys; from ortbench.worker.session import first_run, providers, session; from ortbench.plan import *; t = Target(ep='cuda'); m = session.open_model(sys.argv[1], t, providers.find(t)); first_run.make_data(sys.argv[1], m, Inputs())"
     line = [*software_cuda, sys.executable, "-c", text, str(MODELS / "transformer_ids.onnx")]
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode != 0
@@ -262,6 +262,7 @@ def test_tensorrt_rtx_up_to_its_engines(
 ATTEMPTS = 5  # see tests/test_truth.py
 
 
+@pytest.mark.timing
 def test_the_pipelines_hidden_share_is_that_of_the_trace(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     model = relu_model(tmp_path / "relu.onnx", 1 << 16)
     seen = []

@@ -16,11 +16,12 @@ from ortbench.analysis.advice import sentences
 from ortbench.analysis.compare import changes
 from ortbench.modes import DEVICE, RESIDENT
 from ortbench.plan import Inputs, Target
-from ortbench.worker.modes import bound
-from ortbench.worker.session import providers, session
+from ortbench.worker.modes.make import make_mode
+from ortbench.worker.proofs.outputs import check_outputs
+from ortbench.worker.session import first_run, providers, session
 from tests.conftest import MODELS, ROOT, cases, measure
 from tests.refdevice import Config, Trace
-from tests.scripted import measured, result_of, steady
+from tests.results import measured, result_of, steady
 from tests.truth import is_kind, recorded, relu_model, run_on_device
 
 SIZE = 1 << 16
@@ -75,9 +76,9 @@ def test_on_webgpu(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
 def test_a_shape_that_changes_with_the_data(mode: str, tmp_path: Path) -> None:
     target = Target(ep="cpu", dynamic_outputs=True)
     model = session.open_model(str(nonzero(tmp_path / "nonzero.onnx")), target, providers.find(target))
-    data = session.make_data(model=model, path=str(tmp_path / "nonzero.onnx"), request=Inputs())
-    made = bound.make_mode(mode, model, data)
-    bound.check_outputs(made, None, None)
+    data = first_run.make_data(model=model, path=str(tmp_path / "nonzero.onnx"), request=Inputs())
+    made = make_mode(mode, model, data)
+    check_outputs(made, None, None)
     for values in ([0, 1, 0, 0, 2, 0, 0, 3], [1] * 8, [0] * 8):
         data.arrays["x"][...] = values
         made._upload()  # type: ignore[attr-defined]
@@ -91,8 +92,8 @@ def test_a_shape_that_changes_with_the_data(mode: str, tmp_path: Path) -> None:
 def test_preallocated_outputs_cannot_do_that(tmp_path: Path) -> None:
     target = Target(ep="cpu")
     model = session.open_model(str(nonzero(tmp_path / "nonzero.onnx")), target, providers.find(target))
-    data = session.make_data(model=model, path=str(tmp_path / "nonzero.onnx"), request=Inputs())
-    made = bound.make_mode(RESIDENT, model, data)
+    data = first_run.make_data(model=model, path=str(tmp_path / "nonzero.onnx"), request=Inputs())
+    made = make_mode(RESIDENT, model, data)
     data.arrays["x"][...] = np.arange(8) - 6
     made._upload()  # type: ignore[attr-defined]
     call, a, b = made.phases()["total"]

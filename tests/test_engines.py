@@ -21,12 +21,11 @@ from ortbench.measure.side import Side
 from ortbench.plan import CPU_EP, Inputs, Plan, Target
 from ortbench.suite import cases
 from ortbench.suite.job import Job, jobs_of
-from ortbench.worker.session import engine_cache, session
-from ortbench.worker.session import providers as session_providers
+from ortbench.worker.session import engine_cache, libraries, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.worker import Worker
-from tests.conftest import MODELS, ROOT, lacking, ortbench
-from tests.scripted import result_of
+from tests.conftest import MODELS, lacking, ortbench
+from tests.results import result_of
 
 TINY = str(MODELS / "tiny.onnx")
 
@@ -111,7 +110,7 @@ def test_a_baseline_has_the_candidates_cache_unless_it_is_another_ep() -> None:
     ids=lambda it: str(it[0]),
 )
 def test_every_command_that_makes_a_session_takes_it(command: list[str], tmp_path: Path) -> None:
-    ran = ortbench(*command, "--engine-cache", tmp_path / "c", cwd=tmp_path, PYTHONPATH=str(ROOT))
+    ran = ortbench(*command, "--engine-cache", tmp_path / "c", cwd=tmp_path)
     assert (ran.code, ran.error_line) == (
         2,
         "--engine-cache: CPUExecutionProvider builds no engine; TensorrtExecutionProvider and "
@@ -162,7 +161,7 @@ def test_the_options_reach_the_session(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_the_ep_knows_the_options_by_these_names() -> None:
-    library = session_providers.bundled_library(TENSORRT)
+    library = libraries.bundled_library(TENSORRT)
     if library is None:
         lacking("this onnxruntime package has no TensorRT EP")
     with open(library, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -238,10 +237,11 @@ def test_a_side_has_its_session_end_in_order_where_an_engine_is_kept(monkeypatch
 
 def test_a_session_that_is_released_has_ended() -> None:
     worker = Worker()
-    worker.open(TINY, asdict(Target(ep="cpu")), asdict(Inputs()))
+    asked = {"model": TINY, "target": asdict(Target(ep="cpu")), "inputs": asdict(Inputs())}
+    assert "ok" in worker.answer({"do": "open", **asked})
     for mode in ("cpu", "device-resident", "host-accessible"):
-        worker.prepare(mode, 1)
-    ended = weakref.ref(worker._model.session)
+        assert "ok" in worker.answer({"do": "prepare", "mode": mode, "warmup": 1})
+    ended = weakref.ref(worker.state.opened.model.session)
     gc.collect()
     assert ended() is not None
     assert worker.answer({"do": "release"}) == {"ok": {}}

@@ -22,7 +22,7 @@ from ortbench.report.exports.github import SUMMARY_CUT, SUMMARY_LIMIT, action_js
 from ortbench.report.exports.junit import ERROR, SKIPPED, Outcome, junit, outcomes_of_checks, outcomes_of_run
 from ortbench.result import UNSUPPORTED, Case, Result, load
 from tests.conftest import ROOT
-from tests.scripted import broken, measured, result_of, steady
+from tests.results import broken, measured, result_of, steady
 
 US, MS = 1_000, 1_000_000
 HOST = {"type": "CPU"}

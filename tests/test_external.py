@@ -13,9 +13,11 @@ import pytest
 from ortbench.errors import Unsupported
 from ortbench.modes import RESIDENT
 from ortbench.plan import Inputs, Target
-from ortbench.worker.modes import bound, external_inputs
+from ortbench.worker.modes import external_inputs
+from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.in_place import follows
-from ortbench.worker.session import providers, session
+from ortbench.worker.proofs.outputs import check_outputs
+from ortbench.worker.session import first_run, providers, session
 from ortbench.worker.session.tensors import host_value
 from tests.conftest import MODELS, cases, lacking, measure, ortbench, ortbench_here
 
@@ -25,8 +27,8 @@ def opened(path: Path, body: str, library: str = "numpy") -> tuple[Any, Any, Any
     onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {body}'), path)
     target = Target(ep="cpu", external=library)
     model = session.open_model(str(path), target, providers.find(target))
-    data = session.make_data(str(path), model, Inputs())
-    return model, data, bound.make_mode(RESIDENT, model, data)
+    data = first_run.make_data(str(path), model, Inputs())
+    return model, data, make_mode(RESIDENT, model, data)
 
 
 RELU = "g (float[8] x, bool[8] b) => (float[8] y) { z = Relu(x)  c = Cast<to = 1>(b)  y = Mul(z, c) }"
@@ -34,7 +36,7 @@ RELU = "g (float[8] x, bool[8] b) => (float[8] y) { z = Relu(x)  c = Cast<to = 1
 
 def test_numpy_is_not_copied(tmp_path: Path) -> None:
     model, data, made = opened(tmp_path / "m.onnx", RELU)
-    bound.check_outputs(made, None, None)
+    check_outputs(made, None, None)
     assert made.external.same_addresses()
     found = follows(made, model, data, made.external.write, None, None)
     assert found.to_dict() == {"proved": True, "how": "the outputs followed inputs that were written in place"}

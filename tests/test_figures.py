@@ -10,7 +10,7 @@ from ortbench.report.page.charts.sheet import WIDE
 from ortbench.report.page.figures import Bar, Copy, Segment
 from ortbench.result import FAILED, Case, Result
 from tests.odd import MS, swept, usual, without_samples
-from tests.scripted import broken, measured, result_of, steady
+from tests.results import broken, measured, result_of, steady
 
 
 def device_case() -> Case:

@@ -36,7 +36,7 @@ from ortbench.gate.limits import (
 )
 from ortbench.gate.live import LiveGate
 from ortbench.result import UNSUPPORTED
-from tests.scripted import broken, measured, result_of, steady
+from tests.results import broken, measured, result_of, steady
 
 ENOUGH = 9  # rounds in which a single contest is decided when all signs agree
 TOTAL = Metric(None, "total", "median")
@@ -421,7 +421,7 @@ def test_cpu_nodes(operators: dict[str, int], most: int, verdict: str, text: str
 
 
 def test_cpu_nodes_of_an_ep_whose_placement_is_not_known() -> None:
-    """As `ortbench.worker.session.session.placement` has it where ONNX Runtime does not say."""
+    """As `ortbench.worker.session.placement.placement` has it where ONNX Runtime does not say."""
     result = result_of(placement__nodes=None, placement__memcpy_nodes=None, placement__cpu_operators={})
     assert verdicts(check_alone(result, Limits(max_cpu_nodes=0))) == {"cpu nodes": UNCLEAR}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -17,8 +18,9 @@ import pytest
 from ortbench.modes import USUAL_MODES
 from ortbench.result import Result, save
 from tests.conftest import MODELS, ROOT, Ran, command, lacking, ortbench, ortbench_here
+from tests.environments import INSTALLED, plain, without_ortbench
 from tests.refdevice import EP_NAME
-from tests.scripted import broken, measured, result_of, steady
+from tests.results import broken, measured, result_of, steady
 from tests.truth import relu_model
 
 QUIET = [1_000_000, 1_001_000, 999_000, 1_000_500] * 6
@@ -184,6 +186,10 @@ def test_only_the_modes_that_are_named_are_held_against_the_baseline(files: Any)
 # Live gates
 
 
+# By exit code; which of them it is, times decide.
+VERDICTS = {0: "passed", 3: "failed", 4: "cannot tell"}
+
+
 @pytest.fixture(scope="module")
 def relu(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return relu_model(tmp_path_factory.mktemp("model") / "relu.onnx", 1 << 16)
@@ -196,7 +202,15 @@ def live(relu: Path, library: Path, out: Path, *options: object, compute_us: int
     )  # fmt: skip
 
 
+def check_of(folder: Path) -> list[dict[str, Any]]:
+    """The checks of a gate that is the only one in a folder."""
+    (gate,) = folder.iterdir()
+    checks: list[dict[str, Any]] = json.loads((gate / "gate.json").read_text())["checks"]
+    return checks
+
+
 # One mode that is slower fails a gate and all must pass, so the gate that passes has all of them.
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("compute_us", "code", "modes"),
     [(3000, 0, USUAL_MODES), (2000, 0, ("cpu",)), (4500, 3, ("cpu",)), (4500, 3, ("device-resident",))],
@@ -207,18 +221,31 @@ def test_a_live_gate_tells_a_slower_device(
     ran = live(relu, library, tmp_path, "--baseline-ep-option", "compute_us=3000", "--max-regression", "15%",
                *(word for mode in modes for word in ("--mode", mode)), compute_us=compute_us)  # fmt: skip
     assert (ran.code, ran.err) == (code, ""), ran.out + ran.err
-    (folder,) = tmp_path.iterdir()
-    data = json.loads((folder / "gate.json").read_text())
-    assert data["exit_code"] == code
-    assert {(check["name"], check["verdict"]) for check in data["checks"]} == {
+    assert {(check["name"], check["verdict"]) for check in check_of(tmp_path)} == {
         (f"{mode} total median", "failed" if code else "passed") for mode in modes
     }
+    (folder,) = tmp_path.iterdir()
+    result = json.loads((folder / "candidate" / "result.json").read_text())
+    assert result["stopped"] == "verdict: every contest is decided"
+
+
+@pytest.mark.parametrize("compute_us", [3000, 4500])
+def test_what_a_live_gate_leaves(relu: Path, library: Path, tmp_path: Path, compute_us: int) -> None:
+    """Whatever its verdict: passed or failed, or it cannot tell in its time."""
+    ran = live(relu, library, tmp_path, "--baseline-ep-option", "compute_us=3000", "--max-regression", "15%",
+               "--mode", "cpu", compute_us=compute_us)  # fmt: skip
+    assert (ran.code in VERDICTS, ran.err) == (True, ""), ran.out + ran.err
+    (folder,) = tmp_path.iterdir()
+    data = json.loads((folder / "gate.json").read_text())
+    assert data["exit_code"] == ran.code
+    assert [(check["name"], VERDICTS[ran.code]) for check in data["checks"]] == [
+        ("cpu total median", data["checks"][0]["verdict"])
+    ]
     sides = [json.loads((folder / side / "result.json").read_text()) for side in ("candidate", "baseline")]
     assert sides[0]["setup"]["run_id"] == sides[1]["setup"]["run_id"]
     assert [side["target"]["ep_options"] for side in sides] == [
         {"compute_us": str(compute_us)}, {"compute_us": "3000"},
     ]  # fmt: skip
-    assert sides[0]["stopped"] == "verdict: every contest is decided"
     assert "EP options: compute_us 3000 → compute_us" in ran.out or compute_us == 3000
     compared = ortbench_here("compare", folder / "baseline", folder / "candidate")
     assert compared.code == 0
@@ -245,6 +272,7 @@ def test_a_budget_too_small_for_a_verdict_cannot_tell(relu: Path, library: Path,
     assert "too few rounds" in ran.out
 
 
+@pytest.mark.timing
 def test_limits_of_a_live_gate(relu: Path, library: Path, tmp_path: Path) -> None:
     big = relu_model(tmp_path / "big.onnx", 1 << 22)  # 1 ms a copy at 4 GB/s, each way
     ran = live(big, library, tmp_path / "a", "--max-copy-share", "70%", "--min-speedup", "device-resident=1.2",
@@ -256,34 +284,53 @@ def test_limits_of_a_live_gate(relu: Path, library: Path, tmp_path: Path) -> Non
     assert ran.out.count("✗") == 2
 
 
+def gate_with_a_limit(relu: Path, library: Path, out: Path) -> Ran:
+    """A gate of `device` against the baseline, and on a ratio of another mode."""
+    return live(relu, library, out, "--mode", "device", "--min-speedup", "device-resident=0.5",
+                "--baseline-ep-option", "compute_us=3000", "--max-regression", "50%")  # fmt: skip
+
+
 def test_modes_that_only_a_limit_needs_are_not_held_against_the_baseline(
     relu: Path, library: Path, tmp_path: Path
 ) -> None:
-    ran = live(relu, library, tmp_path, "--mode", "device", "--min-speedup", "device-resident=0.5",
-               "--baseline-ep-option", "compute_us=3000", "--max-regression", "50%")  # fmt: skip
-    assert ran.code == 0, ran.out + ran.err
-    (folder,) = tmp_path.iterdir()
-    checks = json.loads((folder / "gate.json").read_text())["checks"]
-    assert [check["name"] for check in checks] == ["device total median", "device-resident speedup"]
+    ran = gate_with_a_limit(relu, library, tmp_path)
+    assert ran.code in VERDICTS, ran.out + ran.err
+    assert [check["name"] for check in check_of(tmp_path)] == ["device total median", "device-resident speedup"]
+
+
+@pytest.mark.timing
+def test_a_mode_of_the_same_speed_passes_and_so_does_a_limit_on_a_ratio(
+    relu: Path, library: Path, tmp_path: Path
+) -> None:
+    assert gate_with_a_limit(relu, library, tmp_path).code == 0
+
+
+def gate_of_one_phase(relu: Path, library: Path, out: Path) -> Ran:
+    """A gate on uploads, which take ten times as long as the baseline's."""
+    slow, fast = "upload_latency_us=2000", "upload_latency_us=200"
+    return live(relu, library, out, "--ep-option", slow, "--baseline-ep-option", fast, "--baseline-ep-option",
+                "compute_us=200", "--metric", "device.upload.median", "--mode", "device", compute_us=200)  # fmt: skip
 
 
 def test_a_metric_of_one_phase(relu: Path, library: Path, tmp_path: Path) -> None:
-    ran = live(relu, library, tmp_path, "--ep-option", "upload_latency_us=2000", "--baseline-ep-option",
-               "upload_latency_us=200", "--baseline-ep-option", "compute_us=200", "--metric", "device.upload.median",
-               "--mode", "device", compute_us=200)  # fmt: skip
-    assert ran.code == 3
+    ran = gate_of_one_phase(relu, library, tmp_path)
+    assert ran.code in VERDICTS, ran.out + ran.err
+    assert [check["name"] for check in check_of(tmp_path)] == ["device upload median"]
     (folder,) = tmp_path.iterdir()
-    (check,) = json.loads((folder / "gate.json").read_text())["checks"]
-    assert check["name"] == "device upload median"
     (case,) = json.loads((folder / "candidate" / "result.json").read_text())["cases"]
     assert set(case["samples_ns"]) == {"upload", "total"}
+
+
+@pytest.mark.timing
+def test_a_metric_of_one_phase_fails_where_it_is_slower(relu: Path, library: Path, tmp_path: Path) -> None:
+    assert gate_of_one_phase(relu, library, tmp_path).code == 3
 
 
 def test_a_mode_that_is_lost_fails(relu: Path, library: Path, tmp_path: Path) -> None:
     """The CPU EP on one side has no device; the other has."""
     ran = ortbench("gate", "--model", relu, "--ep", "cpu", "--baseline-ep", library, "--mode", "host-accessible",
                    "--max-regression", "5%", "--warmup", 1, "--out", tmp_path)  # fmt: skip
-    assert ran.code in (0, 3), ran.out + ran.err  # two EPs may be compared; both have the mode
+    assert ran.code in VERDICTS, ran.out + ran.err  # two EPs may be compared; both have the mode
     ran = ortbench(
         "gate", "--model", MODELS / "tiny.onnx", "--ep", "cpu", "--baseline-ep", "nowhere", "--out", tmp_path
     )
@@ -332,21 +379,41 @@ def test_a_live_gate_needs_a_model_and_something_to_check(relu: Path) -> None:
     assert (nowhere.code, nowhere.error_line) == (2, "--baseline-python: no such interpreter: /nowhere/python")
 
 
+def test_the_same_on_both_sides_is_said_and_passes(tmp_path: Path) -> None:
+    tiny = MODELS / "tiny.onnx"
+    shutil.copy(tiny, tmp_path / "copy.onnx")
+    ran = ortbench("gate", "--model", tiny, "--baseline-model", tmp_path / "copy.onnx", "--ep", "cpu", "--mode", "cpu",
+                   "--max-regression", "900%", "--warmup", 1, "--out", tmp_path / "out", COLUMNS="200")  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    (said,) = [line.removeprefix("• ") for line in ran.out.splitlines() if "nothing recorded differs" in line]
+    (folder,) = (tmp_path / "out").iterdir()
+    assert json.loads((folder / "gate.json").read_text())["remarks"] == [said]
+    assert f"\n- {said}\n" in (folder / "gate.md").read_text()
+
+
 def test_two_environments_with_two_versions_of_onnx_runtime(tmp_path: Path) -> None:
+    """As users have them: ortbench and its ONNX Runtime lie in one folder, of which the other one must see nothing."""
     other = os.environ.get("ORTBENCH_TESTS_OTHER_PYTHON")
     if other is None:
         lacking("ORTBENCH_TESTS_OTHER_PYTHON names no interpreter with another version of onnxruntime")
-    ran = ortbench("gate", "--model", MODELS / "image_classifier.onnx", "--baseline-python", other, "--ep", "cpu",
-                   "--mode", "cpu", "--max-regression", "300%", "--warmup", 2, "--out", tmp_path)  # fmt: skip
-    assert ran.code == 0, ran.out + ran.err
-    (folder,) = tmp_path.iterdir()
+    ours = without_ortbench(tmp_path / "venv")
+    shutil.copytree(INSTALLED, ours.site / "ortbench")
+    line = [ours.python, "-m", "ortbench", "gate", "--model", MODELS / "image_classifier.onnx",
+            "--baseline-python", other, "--ep", "cpu", "--mode", "cpu", "--max-regression", "300%", "--warmup", 2,
+            "--out", tmp_path / "out"]  # fmt: skip
+    ran = subprocess.run(list(map(str, line)), cwd=tmp_path, env=plain(), capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (folder,) = (tmp_path / "out").iterdir()
     versions = []
-    for side in ("candidate", "baseline"):
+    for side, python in (("candidate", ours.python), ("baseline", other)):
         result = json.loads((folder / side / "result.json").read_text())
         assert result["cases"][0]["outputs_match"] is True
+        own = "import onnxruntime; print(onnxruntime.__version__)"
+        done = subprocess.run([python, "-c", own], env=plain(), capture_output=True, text=True, check=True)
+        assert result["environment"]["onnxruntime"] == done.stdout.strip()
         versions.append(result["environment"]["onnxruntime"])
     assert versions[0] != versions[1]
-    assert f"baseline → candidate: ONNX Runtime: {versions[1]} → {versions[0]}" in ran.out
+    assert f"baseline → candidate: ONNX Runtime: {versions[1]} → {versions[0]}" in ran.stdout
 
 
 def test_workers_that_are_paused_end_with_a_killed_gate(relu: Path, library: Path, tmp_path: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ortbench.measure import gpus
+from ortbench.schema import GpuReading
 
 
 class NvmlError(Exception):
@@ -75,8 +76,8 @@ def test_without_a_card_there_is_nothing_to_read() -> None:
     assert watch.readings == []
 
 
-def reading(gpu: int = 0, **state: int) -> gpus.Reading:
-    return {"at_s": 0.0, "gpu": gpu, **state}
+def reading(gpu: int = 0, **state: int) -> GpuReading:
+    return cast(GpuReading, {"at_s": 0.0, "gpu": gpu, **state})
 
 
 @pytest.mark.parametrize(
@@ -96,5 +97,5 @@ def reading(gpu: int = 0, **state: int) -> gpus.Reading:
         ),
     ],
 )
-def test_what_moved_is_said(readings: list[gpus.Reading], said: list[str]) -> None:
+def test_what_moved_is_said(readings: list[GpuReading], said: list[str]) -> None:
     assert gpus.what_moved(readings) == said

@@ -17,15 +17,10 @@ from onnx import numpy_helper
 
 from ortbench.errors import BadInput, Unsupported
 from ortbench.plan import Inputs
-from ortbench.worker.session.inputs import (
-    default_range,
-    expected,
-    index_sizes,
-    load,
-    make,
-    random_array,
-    resolve_shapes,
-)
+from ortbench.worker.inputs.arrays import default_range, expected, make, random_array
+from ortbench.worker.inputs.files import load
+from ortbench.worker.inputs.index_sizes import index_sizes
+from ortbench.worker.inputs.shapes import resolve_shapes
 from ortbench.worker.session.tensors import Array, TensorSpec
 
 MODELS = Path(__file__).parent.parent / "models"

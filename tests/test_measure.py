@@ -9,15 +9,17 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
 from ortbench.modes import TOTAL
 from ortbench.profiler import DOMAIN
 from ortbench.result import PHASE_NAMES
-from ortbench.worker.modes.bound import OneAtATime, Step, TimedCall
+from ortbench.worker.modes.base import OneAtATime, Step, TimedCall
 from ortbench.worker.proofs.fence import RUN, Fence
+from ortbench.worker.session.first_run import Data
+from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array
 from ortbench.worker.timing import COLORS, Ranges, time_block
 
@@ -60,6 +62,10 @@ class ScriptedMode(OneAtATime):
     def __init__(self, script: Script) -> None:
         self._script = script
         self.arguments: list[tuple[Any, Any]] = []
+
+    @classmethod
+    def make(cls, model: Model, data: Data, depth: int = 1) -> Self:
+        raise AssertionError("not asked for")
 
     def phases(self) -> dict[str, TimedCall]:
         return {phase: (self._call(phase, ns), BINDING, OPTIONS) for phase, ns in TIMES_NS.items()}

@@ -17,11 +17,12 @@ from ortbench.analysis.gpu_activity import DOWNLOAD, KERNEL, UPLOAD, Activity, M
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.plan import Plan, check, is_nvidia
 from ortbench.result import Case
+from ortbench.schema import Copied, Measured, ZeroCopy
 from tests.conftest import MODELS, ROOT, Ran, cases, ortbench_here
 from tests.cupti import FOLDER
 from tests.refdevice import Config, Trace
-from tests.scripted import measured as measured_case
-from tests.scripted import result_of, steady
+from tests.results import copied, result_of, steady
+from tests.results import measured as measured_case
 from tests.truth import relu_model
 
 MS = 1_000_000
@@ -94,11 +95,6 @@ def test_records_that_make_no_sense_are_no_measurement(found: list[Activity], me
         measured(RUNS, found, both(0), both(MS))
 
 
-def copied(up: int, down: int) -> dict[str, Any]:
-    copies = {"n": 1, "bytes": 1, "memory": "pageable"}
-    return {"runs": 3, "run_ns": 1, "upload": {**copies, "ns": up}, "download": {**copies, "ns": down}, "kernels_ns": 1}
-
-
 def test_what_is_said() -> None:
     cpu: Case = measured_case("cpu", total=steady([9_700_000]))
     cpu.measured, cpu.derived = copied(2_100_000, 2_050_000), {"copies_ns": 4_268_000, "inference_ns": 1}
@@ -121,18 +117,22 @@ def test_what_is_said() -> None:
 
 def test_what_it_makes_of_zero_copy() -> None:
     """Kernels that reach over the link take as long as copies do: then only the records tell."""
-    slow = {"proved": False, "how": "a run takes +1.00 ms", "addresses": True}
-    nothing = {"n": 0, "bytes": 0, "ns": 0, "memory": None}
-    clean = {"runs": 3, "upload": nothing, "download": nothing}
+    slow: ZeroCopy = {"proved": False, "how": "a run takes +1.00 ms", "addresses": True}
+    nothing: Copied = {"n": 0, "bytes": 0, "ns": 0, "memory": None}
+    clean: Measured = {"runs": 3, "run_ns": 1, "upload": nothing, "download": nothing, "kernels_ns": 1}
     seen = "CUPTI saw no copy in 3 runs; a run takes +1.00 ms"
     assert gpu_activity.zero_copy(slow, clean) == {"proved": True, "how": seen, "addresses": True}
-    copying = {**clean, "download": {**nothing, "n": 1, "bytes": 64, "memory": "pinned"}}
+    copying: Measured = {**clean, "download": {**nothing, "n": 1, "bytes": 64, "memory": "pinned"}}
     assert gpu_activity.zero_copy({**slow, "proved": True}, copying) == {
         "proved": False,
         "how": "CUPTI saw 64 bytes of download a run; a run takes +1.00 ms",
         "addresses": True,
     }
-    elsewhere = {"proved": False, "how": "the outputs are not at the addresses that were bound", "addresses": False}
+    elsewhere: ZeroCopy = {
+        "proved": False,
+        "how": "the outputs are not at the addresses that were bound",
+        "addresses": False,
+    }
     assert gpu_activity.zero_copy(elsewhere, clean) == elsewhere
 
 
@@ -163,8 +163,8 @@ def test_bad_input() -> None:
 # The reference device passes for one of NVIDIA's; that is all that is not as it would be.
 _AS_NVIDIA = """
 import sys
-from ortbench import side
-side.is_nvidia = lambda name: True
+from ortbench.measure import describe
+describe.is_nvidia = lambda name: True
 from ortbench.__main__ import main
 main()
 """
@@ -180,9 +180,9 @@ def run(library: Path, folder: Path, with_package: bool = True, **environment: s
     line = [sys.executable, "-c", _AS_NVIDIA, "run", model, "--ep-library", library, "--measure-copies"]
     line += [word for mode in MODES for word in ("--mode", mode)]
     line += ["--iterations", 3, "--warmup", 1, "--out", folder / "out"]
-    path = [str(ROOT), *([str(FOLDER)] if with_package else [])]
+    path = [os.environ["PYTHONPATH"], *([str(FOLDER)] if with_package else [])]
     environ = {**os.environ, **config.environ(), "PYTHONPATH": os.pathsep.join(path), **environment}
-    done = subprocess.run(list(map(str, line)), cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(list(map(str, line)), cwd=ROOT, env=environ, capture_output=True, text=True, timeout=1800)
     (saved,) = (folder / "out").glob("*/result.json")
     result: dict[str, Any] = json.loads(saved.read_text())
     return result, Ran(done.returncode, done.stdout, done.stderr)

@@ -17,11 +17,14 @@ import pytest
 from ortbench.errors import BenchmarkFailed, Unsupported
 from ortbench.modes import DEVICE, HOST_ACCESSIBLE, RESIDENT
 from ortbench.plan import Target
-from ortbench.worker.modes import bound
+from ortbench.worker.modes.make import make_mode
+from ortbench.worker.modes.resident import ResidentMode
 from ortbench.worker.proofs.fence import READBACK
+from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import memory, session
+from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.session import Data, Model
+from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec
 from tests.conftest import MODELS
 
@@ -156,7 +159,7 @@ def done_by(device: Device, call: Callable[[], object]) -> list[Any]:
 def test_memory_is_allocated_by_the_devices_name_and_number(device: Device) -> None:
     model, data = opened(device)
     assert memory.describe(model.provider) == {"kind": "named-device", "default": "dml:1", "host_accessible": None}
-    bound.make_mode(RESIDENT, model, data)
+    make_mode(RESIDENT, model, data)
     assert [call[1:] for call in device.calls if call[0] == "allocate"] == [
         (SHAPE, "dml", 1), (SHAPE, "dml", 1), ((1,), "dml", 1),
     ]  # fmt: skip
@@ -164,8 +167,8 @@ def test_memory_is_allocated_by_the_devices_name_and_number(device: Device) -> N
 
 def test_one_inference_of_mode_device(device: Device) -> None:
     model, data = opened(device)
-    made = bound.make_mode(DEVICE, model, data)
-    bound.check_outputs(made, None, None)
+    made = make_mode(DEVICE, model, data)
+    check_outputs(made, None, None)
     assert (made.bytes_in, made.bytes_out) == (24, 24)
     phases = made.phases()
     assert set(phases) == {"upload", "inference", "download", "total"}
@@ -177,8 +180,8 @@ def test_one_inference_of_mode_device(device: Device) -> None:
 
 def test_what_is_resident_is_copied_once(device: Device) -> None:
     model, data = opened(device)
-    made = bound.make_mode(RESIDENT, model, data)
-    assert isinstance(made, bound.ResidentMode)
+    made = make_mode(RESIDENT, model, data)
+    assert isinstance(made, ResidentMode)
     call, a, b = made.phases()["total"]
     assert done_by(device, lambda: call(a, b))[0] == "run"
     assert "update_inplace" not in [entry[0] for entry in device.calls]
@@ -188,9 +191,9 @@ def test_what_is_resident_is_copied_once(device: Device) -> None:
 
 
 def test_a_device_that_works_on_is_waited_for(device: Device) -> None:
-    device.work_s = 0.005  # neither the run nor synchronize_outputs waits; a readback does
+    device.work_s = 0.02  # neither the run nor synchronize_outputs waits; a readback does
     model, data = opened(device)
-    made = bound.make_mode(RESIDENT, model, data)
+    made = make_mode(RESIDENT, model, data)
     assert made.fence.kind == READBACK
     call, a, b = made.phases()["total"]
     assert done_by(device, lambda: call(a, b)) == ["run", "numpy", "synchronize_outputs"]  # a copy back may pass runs
@@ -199,16 +202,16 @@ def test_a_device_that_works_on_is_waited_for(device: Device) -> None:
 
 def test_outputs_that_are_not_written_are_found(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     model, data = opened(device)
-    made = bound.make_mode(DEVICE, model, data)
+    made = make_mode(DEVICE, model, data)
     monkeypatch.setattr(made, "_run", lambda binding, options: None)
     with pytest.raises(BenchmarkFailed, match=r"^output y: 6 of 6 values differ"):
-        bound.check_outputs(made, None, None)
+        check_outputs(made, None, None)
 
 
 def test_outputs_without_a_shape_are_bound_by_the_devices_vendor(device: Device) -> None:
     model, data = opened(device, dynamic_outputs=True)
-    made = bound.make_mode(DEVICE, model, data)
-    bound.check_outputs(made, None, None)
+    made = make_mode(DEVICE, model, data)
+    check_outputs(made, None, None)
     call, a, b = made.phases()["total"]
     assert done_by(device, lambda: call(a, b)) == ["update_inplace", "bind_output", "run", "numpy"]
     assert device.calls[1] == ("bind_output", "y", MICROSOFT, 1)
@@ -218,7 +221,7 @@ def test_there_is_no_memory_that_both_reach(device: Device) -> None:
     model, data = opened(device)
     for mode in (HOST_ACCESSIBLE, "cpu-pinned", "device-pinned"):
         with pytest.raises(Unsupported, match=r"^DmlExecutionProvider offers no HOST_ACCESSIBLE .*memory on this"):
-            bound.make_mode(mode, model, data)
+            make_mode(mode, model, data)
 
 
 def test_the_session_names_the_device_and_allows_no_fallback(monkeypatch: pytest.MonkeyPatch) -> None:

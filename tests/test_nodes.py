@@ -15,45 +15,8 @@ from ortbench.report import nodes as report_nodes
 from ortbench.report import run
 from ortbench.report.terminal import print
 from ortbench.result import Result
-from tests.scripted import measured, result_of, steady
-
-EP = "SomeExecutionProvider"
-DET = {"name": "/head/Det_7", "op": "Det", "ep": CPU_EP}
-
-
-def copy(tensor: str | None, direction: str, **changed: Any) -> dict[str, Any]:
-    return {"name": "Memcpy", "direction": direction, "tensor": tensor, "type": "float[8]", "bytes": 2000, "ns": 40_000,
-            "forced_by": [DET], "island": 0, **changed}  # fmt: skip
-
-
-def island(op: str = "Det", count: int = 1, reads: str = "float[8]", **changed: Any) -> dict[str, Any]:
-    names = [{"name": f"{op}_{n}", "op": op, "reads": [reads], "ns": 100_000} for n in range(count)]
-    return {"nodes": names, "position": "middle", "node_ns": 100_000, "to_host": 1, "from_host": 1, "bytes": 4000,
-            "memcpy_ns": 80_000, "ns": 180_000, "share": 0.18, **changed}  # fmt: skip
-
-
-def profiled(**changed: Any) -> dict[str, Any]:
-    """A run of 1 ms, of which an island takes 0.18 ms."""
-    return {
-        "runs": 20,
-        "run_ns": 1_000_000,
-        "outside_ns": 20_000,
-        "operators": [
-            {"op": "Conv", "ep": EP, "nodes": 4, "ns": 800_000, "share": 0.8},
-            {"op": "Det", "ep": CPU_EP, "nodes": 1, "ns": 100_000, "share": 0.1},
-            {"op": "MemcpyToHost", "ep": None, "nodes": 1, "ns": 40_000, "share": 0.04},
-            {"op": "MemcpyFromHost", "ep": None, "nodes": 1, "ns": 400, "share": 0.0004},
-        ],
-        "eps": [
-            {"ep": EP, "nodes": 4, "ns": 800_000, "share": 0.8},
-            {"ep": CPU_EP, "nodes": 1, "ns": 100_000, "share": 0.1},
-            {"ep": None, "nodes": 2, "ns": 80_000, "share": 0.08},
-        ],
-        "memcpy": [copy("matrices", "to host"), copy("determinants", "from host", ns=400)],
-        "islands": [island()],
-        "problem": None,
-        **changed,
-    }
+from ortbench.schema import InnerCopies
+from tests.results import DET, EP, island, measured, memcpy_node, profiled, result_of, steady
 
 
 def with_nodes(**changed: Any) -> Result:
@@ -88,8 +51,8 @@ def test_the_tables() -> None:
 
 def test_without_times_there_are_no_columns_of_them() -> None:
     bare: dict[str, Any] = {"ns": None, "bytes": None}
-    found = {
-        "memcpy": [copy("a", "to host", **bare)],
+    found: InnerCopies = {
+        "memcpy": [memcpy_node("a", "to host", **bare)],
         "islands": [island(node_ns=None, memcpy_ns=None, share=None, **bare)],
         "problem": None,
     }
@@ -100,7 +63,9 @@ def test_without_times_there_are_no_columns_of_them() -> None:
 
 
 def test_what_is_not_known_is_said() -> None:
-    found = profiled(memcpy=[copy(None, "to host", forced_by=None, island=None), copy("b", "from host", bytes=None)])
+    found = profiled(
+        memcpy=[memcpy_node(None, "to host", forced_by=None, island=None), memcpy_node("b", "from host", bytes=None)]
+    )
     rows = report_nodes.sections(found)[2].rows
     assert rows[0] == ("Memcpy", "to host", "2.00 kB", "40.0 µs", "not known", "–")
     assert rows[1] == ("b", "from host", "–", "40.0 µs", "/head/Det_7", "1")
@@ -108,7 +73,7 @@ def test_what_is_not_known_is_said() -> None:
 
 def test_long_tables_end_with_a_line_for_the_rest() -> None:
     many = [{"op": f"Op{n}", "ep": EP, "nodes": 1, "ns": 1000, "share": 0.05} for n in range(13)]
-    found = profiled(operators=many, memcpy=[copy("a", "to host")] * 12, islands=[island()] * 11)
+    found = profiled(operators=many, memcpy=[memcpy_node("a", "to host")] * 12, islands=[island()] * 11)
     operators, _, copies, islands = report_nodes.sections(found)
     assert [len(section.rows) for section in (operators, copies, islands)] == [10, 10, 10]
     assert [operators.rest, copies.rest, islands.rest] == [
@@ -118,7 +83,7 @@ def test_long_tables_end_with_a_line_for_the_rest() -> None:
 
 def test_names_are_cut_at_their_beginning_and_say_the_operator() -> None:
     forced = [{"name": "/model/layers.0/attention/gather", "op": "Gather", "ep": CPU_EP}, DET, DET]
-    found = profiled(memcpy=[copy("/model/layers.0/attention/gather_output_0", "to host", forced_by=forced)])
+    found = profiled(memcpy=[memcpy_node("/model/layers.0/attention/gather_output_0", "to host", forced_by=forced)])
     (row,) = report_nodes.sections(found, report_nodes.NARROW)[2].rows
     assert (row[0], row[4]) == ("…on/gather_output_0", "…ttention/gather +2")
     assert len(row[0]) == len(row[4]) == report_nodes.NARROW
@@ -221,7 +186,10 @@ def test_no_hidden_copies() -> None:
 
 def test_copies_that_no_island_forces() -> None:
     reshape = {"name": "r", "op": "Reshape", "ep": EP}
-    apart = [copy("s", "to host", forced_by=[reshape], island=None), copy(None, "to host", forced_by=None, island=None)]
+    apart = [
+        memcpy_node("s", "to host", forced_by=[reshape], island=None),
+        memcpy_node(None, "to host", forced_by=None, island=None),
+    ]
     assert node_advice.sentences(with_nodes(memcpy=apart, islands=[], problem="the graph is secret")) == [
         f"1 Memcpy node is forced by Reshape on {EP} itself, which keeps what is copied in host memory, as shapes and "
         "indices often are.",
@@ -264,7 +232,7 @@ def test_the_terminal_has_the_tables_in_80_columns(
     wide = island(long, bytes=999_999, share=0.999)
     forced = [{"name": long, "op": long, "ep": CPU_EP}]
     found = with_nodes(
-        memcpy=[copy(long, "from host", forced_by=forced)],
+        memcpy=[memcpy_node(long, "from host", forced_by=forced)],
         islands=[wide],
         operators=[{"op": long, "ep": None, "nodes": 99999, "ns": 999_000, "share": 0.999}],
     )

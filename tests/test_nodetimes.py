@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from ortbench.analysis import node_times
+from ortbench.analysis import node_summary, node_times
 from ortbench.analysis.islands import FROM_HOST, TO_HOST, Node, with_copies
-from ortbench.analysis.node_times import COMPILED, Timed
+from ortbench.analysis.node_summary import COMPILED
+from ortbench.analysis.node_times import Timed
 from ortbench.plan import CPU_EP
 from tests.test_islands import GPU, from_host, node, to_host
 
@@ -38,12 +40,12 @@ TIMED = [
 ]
 
 
-def rows(found: dict[str, Any], key: str, *columns: str) -> list[tuple[Any, ...]]:
+def rows(found: Mapping[str, Any], key: str, *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(row[column] for column in columns) for row in found[key]]
 
 
 def test_the_summary_is_of_medians_over_the_runs() -> None:
-    found = node_times.summary([800, 1000, 1200], TIMED, GRAPH)
+    found = node_summary.summary([800, 1000, 1200], TIMED, GRAPH)
     assert (found["runs"], found["run_ns"], found["outside_ns"], found["problem"]) == (3, 1000, 500, None)
     assert rows(found, "operators", "op", "ep", "nodes", "ns", "share") == [
         ("Det", CPU_EP, 1, 310, 0.31),
@@ -66,7 +68,7 @@ def test_the_summary_is_of_medians_over_the_runs() -> None:
 
 
 def test_without_a_graph_the_copies_are_there_and_who_forces_them_is_not_known() -> None:
-    found = node_times.summary([800, 1000, 1200], TIMED, None, "it is a secret")
+    found = node_summary.summary([800, 1000, 1200], TIMED, None, "it is a secret")
     assert rows(found, "memcpy", "name", "bytes", "ns", "tensor", "forced_by", "island") == [
         ("Memcpy_1", 64, 100, None, None, None),
         ("Memcpy", 16, 30, None, None, None),
@@ -76,12 +78,12 @@ def test_without_a_graph_the_copies_are_there_and_who_forces_them_is_not_known()
 
 def test_compiled_graphs_are_one_operator() -> None:
     parts = [timed(f"{GPU}_{GPU}_123_{n}_{n}", [5, 5], op=f"{GPU}_123_{n}") for n in range(2)]
-    assert rows(node_times.summary([10, 10], parts, []), "operators", "op", "nodes", "ns") == [(COMPILED, 2, 10)]
+    assert rows(node_summary.summary([10, 10], parts, []), "operators", "op", "nodes", "ns") == [(COMPILED, 2, 10)]
 
 
 def test_islands_and_their_copies_are_ranked_by_cost_and_numbered_so() -> None:
     graph = [*GRAPH, node("rest", "x", "z", CPU_EP)]
-    found = node_times.summary([1000], [*(timed(it.name, [9], it.ep, it.op) for it in TIMED), timed("rest", [99], CPU_EP)],
+    found = node_summary.summary([1000], [*(timed(it.name, [9], it.ep, it.op) for it in TIMED), timed("rest", [99], CPU_EP)],
                               graph)  # fmt: skip
     assert [[it["name"] for it in island["nodes"]] for island in found["islands"]] == [["rest"], ["island"]]
     assert rows(found, "memcpy", "tensor", "island") == [("a", 1), ("b", 1)]
@@ -91,13 +93,13 @@ def test_islands_and_their_copies_are_ranked_by_cost_and_numbered_so() -> None:
 def test_what_onnxruntime_made_of_an_islands_nodes_counts_where_there_is_only_one_island() -> None:
     graph = with_copies([node("a", "x", "p"), node("b", "p", "q", CPU_EP), node("c", "q", "r", CPU_EP)], ["x"])
     ran = [timed("new", [7], CPU_EP, op="FusedThing")]
-    assert node_times.summary([10], ran, graph)["islands"][0]["node_ns"] == 7
+    assert node_summary.summary([10], ran, graph)["islands"][0]["node_ns"] == 7
     apart = [*graph, node("d", "x", "z", CPU_EP)]
-    assert [island["node_ns"] for island in node_times.summary([10], ran, apart)["islands"]] == [0, 0]
+    assert [island["node_ns"] for island in node_summary.summary([10], ran, apart)["islands"]] == [0, 0]
 
 
 def test_an_outline_has_no_times_and_the_bytes_of_a_run_if_there_was_one() -> None:
-    ran, unrun = node_times.outline(GRAPH, TIMED), node_times.outline(GRAPH, [])
+    ran, unrun = node_summary.outline(GRAPH, TIMED), node_summary.outline(GRAPH, [])
     for found in (ran, unrun):
         assert rows(found, "memcpy", "tensor", "ns", "island") == [("a", None, 0), ("b", None, 0)]
         assert rows(found, "islands", "ns", "share", "node_ns", "to_host", "from_host") == [(None, None, None, 1, 1)]

@@ -6,7 +6,7 @@ import pytest
 
 from ortbench.analysis.pairs import block_medians, blocks, shared, timed_phase
 from ortbench.result import Case
-from tests.scripted import measured, steady
+from tests.results import measured, steady
 
 UNEVEN = {0: [5, 1, 3], 2: [8, 2], 7: [9]}
 MODES_THAT_ARE_ALL_INFERENCE = ["device-resident", "host-accessible"]

@@ -10,7 +10,7 @@ from ortbench.analysis.advice import sentences
 from tests.conftest import MODELS, cases, measure, ortbench
 from tests.refdevice import Config, Honesty, Trace
 from tests.refdevice.refdevice import MEMORIES
-from tests.scripted import measured, result_of, steady
+from tests.results import measured, result_of, steady
 from tests.truth import COPIES, is_kind, recorded, relu_model, run_on_device
 
 SIZE = 1 << 16

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -22,11 +22,12 @@ from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import outcomes_of_run
 from ortbench.report.page import figures
 from ortbench.report.run import build, records
-from ortbench.result import Case, Result
+from ortbench.result import OK, Case, Result
+from ortbench.schema import Pipeline
 from ortbench.stats import Stats
 from tests.conftest import MODELS, ROOT, ortbench
 from tests.refdevice import HONESTY, Config, Events, Honesty, Trace
-from tests.scripted import measured, result_of, steady
+from tests.results import measured, result_of, steady
 from tests.truth import hidden_share, relu_model, rounds, run_on_device
 
 US, MS = 1_000, 1_000_000
@@ -49,8 +50,8 @@ def pipeline(
     """A pipeline whose samples of a phase are all the same."""
     times = {"upload": upload, "inference": inference, "download": download, "total": total}
     case = measured(PIPELINED, **{phase: steady([ns] * rounds) for phase, ns in times.items()})
-    case.pipeline = {"depth": 3, "items": 4, "distinct": 4, "host_memory": "Mem", "vs_device": None}
-    case.pipeline |= hidden(case) | described
+    made = {"depth": 3, "items": 4, "distinct": 4, "host_memory": "Mem", "vs_device": None, **hidden(case), **described}
+    case.pipeline = cast(Pipeline, made)
     return case
 
 
@@ -246,61 +247,75 @@ def begun(data: Events, trace: Trace, kind: str, start: int) -> Events:
 
 
 @pytest.mark.parametrize("honesty", HONESTY)
+def test_what_a_run_says_of_its_pipeline(honesty: Honesty, library: Path, tmp_path: Path) -> None:
+    config = device(2, 6, honesty=honesty, trace=tmp_path / "run" / "trace")
+    result, case, trace, out = run_pipeline(library, tmp_path / "run", config, "--mode", PIPELINED)
+    check_every_hand_over(case, trace)
+    assert (case.outputs_match, case.bytes_in, case.bytes_out) == (True, SIZE, SIZE)
+    assert case.pipeline is not None
+    assert case.fence is not None
+    assert {key: case.pipeline[key] for key in ("depth", "items", "distinct", "host_memory")} == {
+        "depth": 3,
+        "items": 4,
+        "distinct": 4,
+        "host_memory": "RefDeviceHostAccessible (HOST_ACCESSIBLE)",
+    }
+    assert case.fence["upload"] is not None
+    assert case.fence["upload"]["kind"] == "stream"
+    assert re.search(r"pipelined: [\d.]+ items/s with 3 in flight[;,] ", out)
+    assert len(rounds(result, trace)) == len(case.samples_ns[TOTAL]) == 6
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("honesty", HONESTY)
 def test_the_hidden_share_is_that_of_the_trace(honesty: Honesty, library: Path, tmp_path: Path) -> None:
     seen = []
     for attempt in range(ATTEMPTS):
         folder = tmp_path / str(attempt)
         config = device(2, 6, honesty=honesty, trace=folder / "trace")
-        result, case, trace, out = run_pipeline(library, folder, config, "--mode", PIPELINED)
-        check_every_hand_over(case, trace)
-        assert (case.outputs_match, case.bytes_in, case.bytes_out) == (True, SIZE, SIZE)
-        assert case.pipeline is not None
-        assert case.fence is not None
-        assert {key: case.pipeline[key] for key in ("depth", "items", "distinct", "host_memory")} == {
-            "depth": 3,
-            "items": 4,
-            "distinct": 4,
-            "host_memory": "RefDeviceHostAccessible (HOST_ACCESSIBLE)",
-        }
-        assert case.fence["upload"]["kind"] == "stream"
-        assert re.search(r"pipelined: \d+ items/s with 3 in flight; ", out)
+        result, case, trace, _ = run_pipeline(library, folder, config, "--mode", PIPELINED)
         spans = rounds(result, trace)
-        assert len(spans) == len(case.samples_ns[TOTAL]) == 6
         true_share = median(hidden_share(trace, span) for span in spans)
         true_total = median((end - start) / 3 for start, end in spans)
+        assert case.pipeline is not None
         share, total = case.pipeline["hidden_share"], case.median(TOTAL)
         assert total is not None
+        assert share is not None
         seen.append((share, true_share, total, true_total))
         if abs(share - true_share) <= 0.05 and total == pytest.approx(true_total, rel=0.02) and true_share > 0.9:
             return
     raise AssertionError(seen)
 
 
-def test_at_depth_1_nothing_is_hidden(library: Path, tmp_path: Path) -> None:
-    seen = []
-    for attempt in range(ATTEMPTS):
-        folder = tmp_path / str(attempt)
-        config = device(5, 2, trace=folder / "trace")
-        result, case, trace, _ = run_pipeline(library, folder, config, "--mode", PIPELINED, "--depth", 1)
-        check_every_hand_over(case, trace)
-        assert [hidden_share(trace, span) for span in rounds(result, trace)] == [0.0] * 6
-        assert case.pipeline is not None
-        seen.append(case.pipeline["hidden_share"])
-        if seen[-1] <= 0.05:
-            return
-    raise AssertionError(seen)
+# What hides nothing: one item at a time, and a device that does one thing at a time. By depth and engines.
+HIDES_NOTHING = pytest.mark.parametrize(("depth", "engines"), [(1, 0), (2, 1)], ids=["depth 1", "one engine"])
 
 
-def test_a_device_that_does_one_thing_at_a_time_hides_nothing_and_is_no_error(library: Path, tmp_path: Path) -> None:
+def run_that_hides_nothing(depth: int, engines: int, library: Path, folder: Path) -> tuple[Case, str]:
+    """The pipeline of such a run, of whose copies the device hid none, and what was printed."""
+    config = device(5, 2, engines=engines, trace=folder / "trace")
+    arguments = ("--mode", PIPELINED, "--mode", "device", "--depth", depth)
+    result, case, trace, out = run_pipeline(library, folder, config, *arguments)
+    check_every_hand_over(case, trace)
+    assert [hidden_share(trace, span) for span in rounds(result, trace)] == [0.0] * 6
+    return case, out
+
+
+@HIDES_NOTHING
+def test_a_pipeline_that_hides_nothing_is_no_error(depth: int, engines: int, library: Path, tmp_path: Path) -> None:
+    case, out = run_that_hides_nothing(depth, engines, library, tmp_path / "run")
+    assert case.status == OK
+    assert re.search(rf"pipelined: [\d.]+ items/s with {depth} in flight, [\d.]+ times as fast as device", out)
+
+
+@pytest.mark.timing
+@HIDES_NOTHING
+def test_where_nothing_is_hidden_the_share_is_none(depth: int, engines: int, library: Path, tmp_path: Path) -> None:
     seen = []
     for attempt in range(ATTEMPTS):
-        folder = tmp_path / str(attempt)
-        config = device(5, 2, engines=1, trace=folder / "trace")
-        result, case, trace, out = run_pipeline(library, folder, config, "--depth", 2, "--mode", "device")
-        check_every_hand_over(case, trace)
-        assert max(hidden_share(trace, span) for span in rounds(result, trace)) == 0.0
-        assert re.search(r"pipelined: [\d.]+ items/s with 2 in flight, [\d.]+ times as fast as device", out)
+        case, _ = run_that_hides_nothing(depth, engines, library, tmp_path / str(attempt))
         assert case.pipeline is not None
+        assert case.pipeline["hidden_share"] is not None
         seen.append(case.pipeline["hidden_share"])
         if seen[-1] <= 0.05:
             return

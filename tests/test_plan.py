@@ -302,7 +302,7 @@ def test_defaults_survive_the_way_to_the_worker() -> None:
     assert inputs_from(request["inputs"]) == Inputs()
     assert asdict(Inputs()) == request["inputs"]
     assert Plan("m.onnx").modes == USUAL_MODES == ("cpu", "device", "device-resident", "host-accessible")
-    assert (*USUAL_MODES, "cpu-pinned", "device-pinned", "pipelined", "device-resident-async") == MODES
+    assert (*USUAL_MODES, "cpu-pinned", "device-pinned", "pipelined", "device-resident-async") == tuple(MODES)
 
 
 @pytest.mark.parametrize("text", ["x:x", "x:,", "x:1xx3", "x:1x", "x: 3", "x:1_0"])

@@ -17,7 +17,7 @@ from ortbench.modes import CPU, DEVICE, TOTAL
 from ortbench.report import profile as report_profile
 from ortbench.result import Result, load
 from tests.nsys.export import Export
-from tests.scripted import broken, measured, result_of, steady
+from tests.results import broken, measured, result_of, steady
 
 MS = 1_000_000
 

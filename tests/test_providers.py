@@ -11,7 +11,8 @@ import onnxruntime as ort
 import pytest
 
 from ortbench.plan import Target
-from ortbench.worker.session.providers import Provider, library_name, load_problem
+from ortbench.worker.session.libraries import load_problem
+from ortbench.worker.session.providers import Provider, library_name
 from tests.compiling import BuildError, compile_library
 from tests.conftest import ROOT, lacking
 
@@ -30,13 +31,13 @@ from tests.conftest import ROOT, lacking
 )
 def test_a_missing_library_is_named_with_what_brings_it(library: str, hint: str) -> None:
     error = RuntimeError(f"Failed to load ep.so with error: {library}: cannot open shared object file: No such file")
-    assert load_problem(error).startswith(f"the shared library {library} is missing")
-    assert hint in load_problem(error)
+    assert load_problem(error).text.startswith(f"the shared library {library} is missing")
+    assert hint in load_problem(error).text
 
 
 def test_a_library_that_is_not_known_is_named_without_a_hint() -> None:
     error = RuntimeError("libother.so.1: cannot open shared object file: No such file or directory")
-    assert load_problem(error) == "the shared library libother.so.1 is missing"
+    assert load_problem(error).text == "the shared library libother.so.1 is missing"
 
 
 def test_a_library_is_named_inside_the_package_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +63,7 @@ def test_cuda_is_found_in_nvidia_packages_in_another_folder_than_onnxruntime(tmp
     place = tmp_path / "site" / "nvidia" / "cudnn" / "lib" / name
     place.parent.mkdir(parents=True)
     library.rename(place)
-    script = "from ortbench.worker.session import providers; providers.preload_nvidia(); print(open('/proc/self/maps').read())"
+    script = "from ortbench.worker.session import libraries; libraries.preload_nvidia(); print(open('/proc/self/maps').read())"
     path = os.pathsep.join(filter(None, [str(tmp_path / "site"), os.environ.get("PYTHONPATH")]))
     line = [sys.executable, "-c", script]
     done = subprocess.run(line, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -15,81 +14,9 @@ from ortbench.report.run import RUN_COLUMNS, build, csv, frame, markdown, split_
 from ortbench.report.table import NOTHING, Table, stacked, table_markdown
 from ortbench.report.words import heading
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
-from ortbench.stats import Stats
-
-US, MS = 1_000, 1_000_000
-MB = 1_000_000
+from tests.results import MS, US, case, nvidia_result, published, with_failures
 
 COLUMNS = ("mode", *(name for group in RUN_COLUMNS for name in group))
-
-
-def stats(median: int, n: int = 200) -> Stats:
-    """Statistics whose percentiles follow from the median: p95 is 10 % above it, p99 20 %."""
-    return Stats(
-        n=n,
-        min_ns=median * 9 // 10,
-        mean_ns=median,
-        median_ns=median,
-        p90_ns=median * 105 // 100,
-        p95_ns=median * 11 // 10,
-        p99_ns=median * 12 // 10,
-        max_ns=median * 2,
-        stdev_ns=median // 100,
-        mad_ns=median // 200,
-        ci95_ns=(median * 99 // 100, median * 101 // 100),
-    )
-
-
-def case(mode: str, n: int = 200, ratio: Sequence[float] | None = None, **phases: int) -> Case:
-    """A case from the medians of its phases; `ratio` is (ratio, low, high), or (ratio,) without an interval."""
-    made = Case(mode, bytes_in=0, bytes_out=0, outputs_match=True)
-    for name, median in phases.items():
-        made.phases[name] = stats(median, n)
-    if ratio is not None:
-        made.vs_cpu = {"ratio": ratio[0], "ci95": list(ratio[1:]) or None}
-    return made
-
-
-def not_ok(mode: str, status: str, reason: str) -> Case:
-    return Case(mode, status, reason)
-
-
-def result(*cases: Case, **target: Any) -> Result:
-    """A result on a GPU, with what the report reads besides the cases."""
-    made = Result(
-        tool={"name": "ortbench", "version": "0"},
-        created="2026-01-01T00:00:00+00:00",
-        command=["ortbench", "run", "m.onnx", "--ep", "some"],
-        environment={"onnxruntime": "1.28.0", "cpu": {"model": "Some CPU"}, "gpus": [{"name": "Some GPU"}]},
-        model={"path": "m.onnx", "inputs": [{"name": "x", "shape": [1, 3]}, {"name": "s", "shape": []}]},
-        target={
-            "ep": "SomeExecutionProvider",
-            "ep_version": "0.4",
-            "device": {"type": "GPU", "vendor": "NVIDIA", "vendor_id": 0x10DE, "device_id": 0x2335},
-            "memory": {"kind": "ep-device", "default": "Some", "host_accessible": "SomeShared"},
-            "fence": {"kind": "synchronize_outputs", "cost_ns": 2_300, "how": "seen"},
-            **target,
-        },
-        stopped="precision: ±1 %",
-    )
-    made.cases = list(cases)
-    return made
-
-
-def published(ratio: Sequence[float] = (2.4, 2.3, 2.5)) -> Result:
-    """The figures of ONNX Runtime's device tensor sample: 7.2 ms with CPU tensors, 3.0 ms with device tensors."""
-    cpu = case("cpu", ratio=(1.0, 1.0, 1.0), total=7_200 * US)
-    cpu.bytes_in = cpu.bytes_out = 25 * MB
-    cpu.derived = {"copies_ns": 4_200 * US, "inference_ns": 3_000 * US}
-    device = case(
-        "device", ratio=(0.9, 0.88, 0.92), upload=2_100 * US, inference=3_100 * US, download=2_100 * US, total=8 * MS
-    )
-    device.bytes_in = device.bytes_out = 25 * MB
-    resident = case("device-resident", ratio=ratio, inference=3_000 * US, total=3_000 * US)
-    resident.once = {"upload_ns": 2_100 * US, "download_ns": 2_100 * US}
-    shared = case("host-accessible", ratio=(1.8, 1.75, 1.85), inference=4 * MS, total=4 * MS)
-    shared.zero_copy = {"proved": True, "how": "bound addresses are used"}
-    return result(cpu, device, resident, shared)
 
 
 def rows(made: Result) -> list[tuple[str, ...]]:
@@ -176,7 +103,7 @@ def on_host() -> Result:
     resident.once = {"upload_ns": 1 * US, "download_ns": 2 * US}
     shared = case("host-accessible", ratio=(1.1, 1.05, 1.12), inference=18 * US, total=18 * US)
     shared.zero_copy = {"proved": True, "how": "the EP computes in host memory, at the addresses that were bound"}
-    return result(
+    return nvidia_result(
         cpu,
         device,
         resident,
@@ -223,18 +150,6 @@ def test_heading_on_host_memory() -> None:
 # Modes that gave nothing, or too little
 
 
-def with_failures() -> Result:
-    wrong = case("device", upload=1 * MS, inference=1 * MS, download=1 * MS, total=2 * MS)
-    wrong.status, wrong.reason = FAILED, "after the timed runs: output y: 1 of 2 values differ"
-    wrong.outputs_match = False
-    return result(
-        case("cpu", ratio=(1.0, 1.0, 1.0), total=3 * MS),
-        wrong,
-        not_ok("device-resident", FAILED, "the worker was ended by SIGABRT"),
-        not_ok("host-accessible", UNSUPPORTED, "no HOST_ACCESSIBLE memory"),
-    )
-
-
 def test_modes_without_figures_are_notes() -> None:
     table, _ = build(with_failures())
     assert table.rows == (
@@ -260,7 +175,7 @@ def test_no_sentence_without_a_comparison() -> None:
 
 
 def test_nothing_was_measured() -> None:
-    made = result(not_ok("cpu", FAILED, "no"), not_ok("device", UNSUPPORTED, "never"), fence=None)
+    made = nvidia_result(Case("cpu", FAILED, "no"), Case("device", UNSUPPORTED, "never"), fence=None)
     made.stopped = None
     table, unit = build(made)
     assert (table.rows, unit) == ((), "ns")
@@ -291,7 +206,7 @@ def test_nothing_was_measured() -> None:
     ],
 )
 def test_percentiles_need_samples_beyond_them(n: int, p95: str, p99: str) -> None:
-    (row,) = rows(result(case("cpu", n=n, total=2 * MS)))
+    (row,) = rows(nvidia_result(case("cpu", n=n, total=2 * MS)))
     assert [row[COLUMNS.index(name)] for name in ("total", "p95", "p99")] == ["2.00", p95, p99]
 
 
@@ -388,7 +303,7 @@ def test_without_cpu_nothing_is_compared() -> None:
     ],
 )
 def test_heading_of_a_fence(fence: dict[str, Any], text: str) -> None:
-    assert heading(result(fence=fence))[2].startswith(text)
+    assert heading(nvidia_result(fence=fence))[2].startswith(text)
 
 
 @pytest.mark.parametrize(
@@ -401,7 +316,7 @@ def test_heading_of_a_fence(fence: dict[str, Any], text: str) -> None:
     ],
 )
 def test_heading_of_a_device(device: dict[str, Any], name: str) -> None:
-    assert heading(result(device=device))[1] == f"SomeExecutionProvider 0.4 on {name}, ONNX Runtime 1.28.0"
+    assert heading(nvidia_result(device=device))[1] == f"SomeExecutionProvider 0.4 on {name}, ONNX Runtime 1.28.0"
 
 
 @pytest.mark.parametrize(
@@ -413,11 +328,11 @@ def test_heading_of_a_device(device: dict[str, Any], name: str) -> None:
     ],
 )
 def test_heading_of_a_memory(memory: dict[str, Any], text: str) -> None:
-    assert heading(result(memory=memory))[2].endswith(f"; memory: {text}; stopped by precision: ±1 %")
+    assert heading(nvidia_result(memory=memory))[2].endswith(f"; memory: {text}; stopped by precision: ±1 %")
 
 
 def test_one_of_several_gpus_is_not_guessed() -> None:
-    made = result()
+    made = nvidia_result()
     made.environment["gpus"].append({"name": "Other GPU"})
     assert heading(made)[1] == "SomeExecutionProvider 0.4 on GPU NVIDIA 10de:2335, ONNX Runtime 1.28.0"
 
@@ -450,7 +365,7 @@ def read_csv(text: str) -> dict[str, dict[str, Any]]:
 
 def test_csv_is_read_back() -> None:
     made = published()
-    made.cases[3] = not_ok("host-accessible", FAILED, 'a, "b"\nand c')
+    made.cases[3] = Case("host-accessible", FAILED, 'a, "b"\nand c')
     found = read_csv(csv(made))
     assert {mode: row["status"] for mode, row in found.items()} == {
         "cpu": "ok",
@@ -478,7 +393,7 @@ def test_csv_is_read_back() -> None:
 
 
 def test_csv_holds_whole_nanoseconds() -> None:
-    (line,) = csv(result(case("cpu", total=123_456_789))).splitlines()[1:]
+    (line,) = csv(nvidia_result(case("cpu", total=123_456_789))).splitlines()[1:]
     assert "123456789" in line.split(",")
     assert "123456789.0" not in line
 
@@ -574,7 +489,7 @@ def test_rates(per_second: float, text: str) -> None:
 
 
 def test_the_unit_is_that_of_the_fastest_mode() -> None:
-    made = result(case("cpu", total=2 * MS), case("device-resident", total=900 * US))
+    made = nvidia_result(case("cpu", total=2 * MS), case("device-resident", total=900 * US))
     assert build(made)[1] == "µs"
     assert [row[COLUMNS.index("total")] for row in rows(made)] == ["2000", "900"]
 
@@ -582,7 +497,7 @@ def test_the_unit_is_that_of_the_fastest_mode() -> None:
 def test_a_small_phase_keeps_its_digits_beside_long_ones() -> None:
     device = case("device", upload=4_120, inference=90 * MS, download=87, total=90 * MS)
     device.bytes_in, device.bytes_out = 64, 64
-    (row,) = rows(result(device))
+    (row,) = rows(nvidia_result(device))
     assert row[COLUMNS.index("upload") :][:3] == ("0.00412", "90.0", "0.000087")
     assert row[COLUMNS.index("copy rate")] == "30.4 MB/s"
 
@@ -598,7 +513,7 @@ def test_a_small_phase_keeps_its_digits_beside_long_ones() -> None:
     ],
 )
 def test_one_unit_for_fast_and_slow(fastest: int, slowest: int, unit: str, totals: list[str]) -> None:
-    made = result(case("cpu", total=slowest), case("device-resident", total=fastest))
+    made = nvidia_result(case("cpu", total=slowest), case("device-resident", total=fastest))
     assert build(made)[1] == unit
     assert [row[COLUMNS.index("total")] for row in rows(made)] == totals[::-1]
 
@@ -647,7 +562,7 @@ def test_bars_on_host_memory_do_not_split_what_is_not_known() -> None:
 
 
 def test_the_bar_of_many_runs_with_one_wait_says_what_it_is() -> None:
-    many = result(case("cpu", total=5 * MS), case("device-resident-async", total=2 * MS))
+    many = nvidia_result(case("cpu", total=5 * MS), case("device-resident-async", total=2 * MS))
     assert splits(many) == [[("━", 5 * MS)], [("┅", 2 * MS)]]
     assert split_legend(splits(many)) == "split: ┅ time per run (throughput) ━ not split, scaled to total"
 
@@ -663,13 +578,13 @@ def test_bars_of_odd_results() -> None:
     nothing = case("device-resident", inference=0, total=0)
     profiled = case("cpu", upload=1 * MS, inference=2 * MS, download=1 * MS, total=4 * MS)
     profiled.derived = {"copies_ns": 3 * MS, "inference_ns": 1 * MS}
-    assert splits(result(slower, half, nothing, profiled)) == [
+    assert splits(nvidia_result(slower, half, nothing, profiled)) == [
         [("≈", 0), ("█", 7_200 * US)],
         [("━", 4 * MS)],
         [("━", 0)],
         [("░", 1 * MS), ("█", 2 * MS), ("▒", 1 * MS)],
     ]
-    assert split_legend(splits(result(slower))) == "split: █ inference, scaled to total"
+    assert split_legend(splits(nvidia_result(slower))) == "split: █ inference, scaled to total"
 
 
 # Tables in a terminal's width

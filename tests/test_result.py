@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,6 +21,7 @@ from ortbench.measure.side import Side
 from ortbench.plan import Loop, Plan, Target
 from ortbench.result import PHASE_NAMES, SCHEMA_VERSION, Case, Result, load, save, to_json
 from ortbench.stats import summarise
+from tests.results import tensor
 
 # Design, "Contract": these keys are read by other programs.
 TOP_KEYS = {
@@ -228,7 +229,7 @@ def whole() -> Result:
         vs_cpu={"ratio": 1.5, "ci95": [1.25, 1.75]},
         derived={"copies_ns": 3, "inference_ns": 4},
         once={"upload_ns": 5, "download_ns": 6},
-        fence={"kind": "run", "cost_ns": 0, "how": "seen", "upload": None},
+        fence={"kind": "run", "cost_ns": 0, "how": "seen", "upload": None, "download": None},
         samples_ns={"total": total, "upload": upload},
         blocks={"total": [[0, 2, 100], [1, 1, 200]], "upload": [[0, 2, 300]]},
     )
@@ -237,16 +238,27 @@ def whole() -> Result:
         tool={"name": "ortbench", "version": "0"},
         created="2026-01-01T00:00:00+00:00",
         command=["ortbench", "run", "a b"],
-        environment={"onnxruntime": "1.0", "cpu": {"model": "µ"}, "gpus": []},
+        environment={
+            "onnxruntime": "1.0",
+            "cpu": {"model": "µ"},
+            "gpus": [],
+            "load_average": {"start": [0.5, 0.25, 0.125], "end": None},
+        },
         model={
             "path": "m.onnx",
             "sha256": "0",
             "outputs": [],
-            "inputs": [{"name": "x", "shape": [1, 3]}, {"name": "s", "shape": []}],
+            "inputs": [tensor("x", [1, 3], 12), tensor("s", [])],
         },
-        target={"ep": "e", "device": {}, "memory": {}, "fence": None, "ep_options": {}},
-        placement={"nodes": {"e": 3}, "memcpy_nodes": 0},
-        setup={"seed": 0},
+        target={
+            "ep": "e",
+            "device": {"type": "GPU"},
+            "memory": {"kind": "none", "default": None, "host_accessible": None},
+            "fence": None,
+            "ep_options": {},
+        },
+        placement={"nodes": {"e": 3}, "memcpy_nodes": 0, "cpu_operators": {}},
+        setup={"session_ns": 1, "first_run_ns": 2, "seed": 0},
         stopped="interrupted",
         warnings=[{"code": "c", "message": "m"}],
         cases=[case, Case("cpu")],
@@ -295,7 +307,7 @@ def test_samples_stand_on_one_line() -> None:
         '"ci95": [1.25, 1.75]',
         "[0, 2, 100],",
         "[1, 1, 200]",
-        '"shape": [1, 3]',
+        '"shape": [1, 3],',
     ):
         assert line in lines
 
@@ -335,10 +347,10 @@ def test_a_path_that_is_no_text_can_be_saved(tmp_path: Path) -> None:
 
 def test_not_a_number_is_not_json() -> None:
     strange = whole()
-    strange.setup["seed"] = float("nan")
+    cast(Any, strange.setup)["seed"] = float("nan")
     with pytest.raises(ValueError, match="JSON compliant"):
         to_json(strange)
-    strange.setup["seed"] = [1.0, float("inf")]
+    cast(Any, strange.setup)["seed"] = [1.0, float("inf")]
     with pytest.raises(ValueError, match="JSON compliant"):
         to_json(strange)
 
@@ -361,7 +373,7 @@ def test_unknown_keys_are_ignored(tmp_path: Path) -> None:
 
     found = load(rewritten(tmp_path, add))
     expected = whole()
-    expected.target["new"] = 2
+    cast(Any, expected.target)["new"] = 2
     assert found == expected
 
 
@@ -467,7 +479,7 @@ def test_an_interrupted_rename_leaves_the_old_file(
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(type(error)):
-        save(Result(tool={}, created="", command=[]), path)
+        save(Result(tool={"name": "", "version": ""}, created="", command=[]), path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
@@ -476,7 +488,7 @@ def test_a_result_that_is_no_json_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     save(whole(), path)
     strange = whole()
-    strange.setup["seed"] = float("nan")
+    cast(Any, strange.setup)["seed"] = float("nan")
     with pytest.raises(ValueError, match="JSON compliant"):
         save(strange, path)
     assert load(path) == whole()

@@ -93,22 +93,27 @@ def test_the_result_has_the_contracts_keys(tmp_path: Path) -> None:
     assert by_mode["device-resident"]["once"].keys() == {"upload_ns", "download_ns"}
     assert by_mode["host-accessible"]["zero_copy"]["proved"] is True
     for case in result["cases"]:
-        assert [size for _, size, _ in case["blocks"]["total"]] == [30]
+        assert sum(size for _, size, _ in case["blocks"]["total"]) == 30
         assert len(case["samples_ns"]["total"]) == 30
-        assert case["vs_cpu"]["ci95"] is None  # one block is not enough for an interval
+        assert case["vs_cpu"].keys() == {"ratio", "ci95"}
 
 
 def test_blocks_alternate_in_an_order_that_the_seed_fixes(tmp_path: Path) -> None:
     def order(seed: int, name: str) -> list[str]:
         arguments = ("--ep", "cpu", "--seed", seed, "--iterations", 2500, "--warmup", 200)
         result = measure(MODELS / "tiny.onnx", *arguments, out=tmp_path / name)
-        starts = [(start, case["mode"]) for case in result["cases"] for _, _, start in case["blocks"]["total"]]
-        assert len(starts) == 12  # three blocks of each mode: 1000, 1000, 500
-        return [mode for _, mode in sorted(starts)]
+        blocks = [
+            (number, start, case["mode"])
+            for case in result["cases"]
+            for number, _, start in case["blocks"]["total"]
+            if number < 2  # a block has 1000 at most, so each mode has three or more; how many, its speed decides
+        ]
+        assert sorted(blocks) == sorted(blocks, key=lambda block: block[1])  # round after round
+        return [mode for _, _, mode in sorted(blocks)]
 
     first = order(3, "a")
     assert order(3, "b") == first
-    assert sorted(first[:4]) == sorted(first[4:8]) == sorted(first[8:]) == MODES
+    assert sorted(first[:4]) == sorted(first[4:]) == MODES
 
 
 @pytest.fixture(scope="module")

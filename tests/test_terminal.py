@@ -27,14 +27,23 @@ from ortbench.report.run import build
 from ortbench.report.terminal.console import shortened, wrapped
 from ortbench.report.terminal.listing import print_devices, print_model
 from ortbench.report.terminal.print import print_comparison, print_profile, print_result, print_summary, print_verdict
-from ortbench.result import FAILED, Result, load
+from ortbench.result import FAILED, Case, Result, load
 from ortbench.suite import record
 from tests.conftest import ROOT, command, lacking
-from tests.scripted import measured, result_of, steady
-from tests.test_nodes import copy as memcpy_node
-from tests.test_nodes import island, profiled
+from tests.results import (
+    case,
+    island,
+    measured,
+    memcpy_node,
+    nvidia_result,
+    profiled,
+    published,
+    result_of,
+    steady,
+    tensor,
+    with_failures,
+)
 from tests.test_profile import CPU_TOTAL, recording, session
-from tests.test_report import case, not_ok, published, result, with_failures
 
 MS = 1_000_000
 REPORT = ROOT / "reports" / "copy_bound-refdevice"
@@ -150,7 +159,7 @@ def test_the_first_example_of_the_readme_is_what_is_printed() -> None:
 
 
 def test_nothing_measured_is_no_table() -> None:
-    made = result(not_ok("cpu", FAILED, "no"), fence=None)
+    made = nvidia_result(Case("cpu", FAILED, "no"), fence=None)
     made.stopped = None
     assert screen(print_result, made, "reports/some")[2:] == [
         "",
@@ -280,9 +289,9 @@ def extreme() -> Result:
     resident.once = {"upload_ns": 1, "download_ns": 1}
     shared = case("host-accessible", inference=5 * MS, total=5 * MS)
     shared.status, shared.reason = FAILED, "it was not as it should have been, " * 5
-    made = result(cpu, device, resident, shared, ep="A" * 70 + "ExecutionProvider")
+    made = nvidia_result(cpu, device, resident, shared, ep="A" * 70 + "ExecutionProvider")
     made.model["path"] = "/home/模型/" + "ein_sehr_langer_ordner/" * 8 + "模" * 50 + ".onnx"
-    made.model["inputs"] = [{"name": f"入力{number}", "shape": [1, 3, 1080, 1920]} for number in range(12)]
+    made.model["inputs"] = [tensor(f"入力{number}", [1, 3, 1080, 1920]) for number in range(12)]
     made.warn("long", "nodes stay on the CPU: " + ", ".join(f"Operator{number}" for number in range(30)))
     return made
 

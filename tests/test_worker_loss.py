@@ -25,13 +25,13 @@ Worker = Callable[[int], None]
 def worker_of(parent: int) -> int:
     """The process id of the worker that a running `ortbench` has."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    workers = [int(pid) for pid in children if b"ortbench.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    workers = [int(pid) for pid in children if b"bootstrap.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     return workers[0]
 
 
 # The program itself, which keeps what it measured more often than it would.
 _KEEPS_OFTEN = """
-from ortbench import bench
+from ortbench.measure import bench
 bench._KEEP_EVERY_S = 0.5
 from ortbench.__main__ import main
 main()
@@ -45,13 +45,13 @@ def run_and_disturb(disturb: Callable[[int], None], out: Path, *arguments: objec
     with subprocess.Popen(
         [str(word) for word in line], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while not has_samples(out):
             assert process.poll() is None, process.stderr and process.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.05)
         disturb(process.pid)
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=600)
     (folder,) = out.iterdir()
     return process.returncode, errors, json.loads((folder / "result.json").read_text())
 
@@ -95,7 +95,7 @@ def test_ctrl_c_keeps_and_prints_what_was_measured(tmp_path: Path) -> None:
 def test_a_killed_worker_costs_one_mode_and_the_others_go_on(tmp_path: Path) -> None:
     def kill_then_stop(pid: int) -> None:
         os.kill(worker_of(pid), signal.SIGKILL)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while not has_gone_on(saved_cases(tmp_path)) and time.monotonic() < deadline:
             time.sleep(0.05)
         os.kill(pid, signal.SIGINT)
@@ -117,9 +117,10 @@ def test_a_worker_that_hangs_is_stopped_after_the_timeout(tmp_path: Path) -> Non
     def freeze(pid: int) -> None:
         os.kill(worker_of(pid), signal.SIGSTOP)
 
-    code, errors, result = run_and_disturb(freeze, tmp_path, "--timeout", 3, "--mode", "cpu")
+    # Long enough for a slow machine to load ONNX Runtime.
+    code, errors, result = run_and_disturb(freeze, tmp_path, "--timeout", 20, "--mode", "cpu")
     assert code == 1
-    assert "gave no answer for 3 s and was stopped (--timeout)" in errors
+    assert "gave no answer for 20 s and was stopped (--timeout)" in errors
     assert len(errors.splitlines()) == 1
     assert result["cases"][0]["status"] == "failed"
     assert result["cases"][0]["phases"]["total"]["n"] > 0
@@ -127,7 +128,7 @@ def test_a_worker_that_hangs_is_stopped_after_the_timeout(tmp_path: Path) -> Non
 
 def worker_script(script: str) -> Client:
     """A client whose worker is a shell script."""
-    return Client(timeout_s=30, python=["sh", "-c", script])
+    return Client(timeout_s=300, python=["sh", "-c", script])
 
 
 def test_the_obituary_names_the_signal_and_the_last_words() -> None:
@@ -145,7 +146,7 @@ def test_a_worker_that_just_ends() -> None:
 
 
 def test_the_client_leaves_no_worker_behind() -> None:
-    with Client(timeout_s=30) as client:
+    with Client(timeout_s=300) as client:
         assert client.ask("devices")["eps"]
         pid = client.pid
     assert not Path(f"/proc/{pid}").exists()

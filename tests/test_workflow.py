@@ -1,4 +1,4 @@
-"""The workflow in the README: its form, and that its steps do what it says when they are carried out."""
+"""The workflows in docs/: the form of the one in ci.md, and that their steps do what they say when they are carried out."""
 
 from __future__ import annotations
 
@@ -17,10 +17,16 @@ import pytest
 import yaml
 
 from ortbench import errors
-from tests.conftest import ROOT, lacking
+from tests.conftest import ROOT, lacking, ortbench
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-(TEXT,) = (block for block in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL) if "\njobs:" in block)
+
+def workflow_of(page: str) -> str:
+    """The workflow in a page of docs/."""
+    (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL)
+    return str(text)
+
+
+TEXT = workflow_of("ci.md")
 WORKFLOW: dict[Any, Any] = yaml.safe_load(TEXT)
 JOBS: dict[str, dict[str, Any]] = WORKFLOW["jobs"]
 STEPS: list[tuple[str, dict[str, Any]]] = [(job, step) for job in JOBS for step in JOBS[job]["steps"]]
@@ -63,7 +69,7 @@ def carry_out(script: str, place: Path, ortbench: str, **environment: str) -> su
         env={**os.environ, **environment, "PATH": path},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
     )
 
 
@@ -195,3 +201,32 @@ def test_the_base_is_what_the_pull_request_is_merged_into(tmp_path: Path) -> Non
     """
     done = subprocess.run(["bash", "-ec", script], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout.split()) == (0, ["new", "old", "more"]), done.stderr
+
+
+def test_shards_side_by_side_and_the_last_job_joins_them(tmp_path: Path) -> None:
+    """The workflow in suites.md, with a case for each shard."""
+    jobs = yaml.safe_load(workflow_of("suites.md"))["jobs"]
+    shards = jobs["bench"]["strategy"]["matrix"]["shard"]
+    eps = [{"name": f"cpu-{shard}", "ep": "cpu"} for shard in shards]
+    cases = ", ".join(f'{{name = "{ep["name"]}", ep = "{ep["ep"]}"}}' for ep in eps)
+    model = ROOT / "models" / "tiny.onnx"
+    (tmp_path / "bench.toml").write_text(
+        f'[[bench]]\nmodel = "{model}"\nmode = "cpu"\niterations = 1\nwarmup = 1\nep = [{cases}]\n'
+    )
+    measure, upload = jobs["bench"]["steps"]
+    for shard in shards:
+        line, name, path = (
+            text.replace("${{ matrix.shard }}", str(shard)) for text in (measure["run"], *upload["with"].values())
+        )
+        ran = ortbench(*shlex.split(line)[1:], cwd=tmp_path)
+        assert ran.code == 0, ran.err
+        # What the two actions do: an artifact is a folder of its name.
+        shutil.copytree(tmp_path / path, tmp_path / jobs["verdict"]["steps"][0]["with"]["path"] / name)
+    arguments = shlex.split(jobs["verdict"]["steps"][1]["run"])[1:]
+    (pattern,) = (argument for argument in arguments if "*" in argument)
+    at = arguments.index(pattern)
+    arguments[at : at + 1] = [str(path) for path in sorted(tmp_path.glob(pattern))]
+    ran = ortbench(*arguments, cwd=tmp_path)
+    assert ran.code == 0, ran.err
+    assert len(list((tmp_path / value_of(arguments, "--out")).glob("*/result.json"))) == len(shards)
+    assert ET.parse(tmp_path / value_of(arguments, "--junit")).getroot().tag == "testsuites"

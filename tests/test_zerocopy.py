@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from ortbench.worker.modes.bound import HostAccessibleMode, ResidentMode, TimedCall
+from ortbench.worker.modes.base import TimedCall
+from ortbench.worker.modes.host_accessible import HostAccessibleMode
+from ortbench.worker.modes.resident import ResidentMode
 from ortbench.worker.proofs.zero_copy import ZeroCopy, prove_zero_copy, verdict
 from ortbench.worker.session.memory import Copy
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from ortbench.analysis import engines, gpu_activity, node_advice
-from ortbench.modes import ASYNC, CPU, DEVICE, DEVICE_PINNED, PIPELINED, RESIDENT, TOTAL, is_rate
+from ortbench.modes import CPU, MODES, PER_ITEM, PER_RUN, TOTAL, is_rate, mode_of
 from ortbench.result import OK, Case, Result
+from ortbench.schema import LinkShare, Pipeline
 from ortbench.units import digits, duration, rate, ratio, share, size
 
 _RUNS = 100  # the loop of the published device tensor sample, and a length people can picture
@@ -101,12 +101,17 @@ def _copy_share(result: Result) -> list[str]:
 
 def copy_share(result: Result) -> float | None:
     """Which share of a run with CPU tensors is copies: 0 where they cannot be measured, None where nobody can tell."""
-    cpu, resident = result.case(CPU), result.case(RESIDENT)
+    cpu, resident = _with_and_without_copies(result)
     if cpu is None or resident is None or cpu.derived is None:
         return None
     total, copies = cpu.median("total"), cpu.derived["copies_ns"]
     assert total is not None
     return float(copies / total) if copies > 0 and is_faster(resident) else 0.0
+
+
+def _with_and_without_copies(result: Result) -> tuple[Case | None, Case | None]:
+    """The mode that all are held against, and the one whose total is this one's without its copies."""
+    return result.case(CPU), result.case(MODES[CPU].without_copies)
 
 
 def is_faster(case: Case) -> bool:
@@ -148,7 +153,7 @@ def _fastest(result: Result) -> list[str]:
 
 
 def _residency(result: Result) -> list[str]:
-    cpu, resident = result.case(CPU), result.case(RESIDENT)
+    cpu, resident = _with_and_without_copies(result)
     if cpu is None or resident is None or resident.once is None or cpu.derived is None or not is_faster(resident):
         return []
     saved = cpu.derived["copies_ns"]
@@ -162,52 +167,71 @@ def _residency(result: Result) -> list[str]:
     ]
 
 
+def _of_figure(result: Result, figure: str) -> list[tuple[Case, int]]:
+    """The modes with totals of a kind that are ok and were measured, and the medians of those totals."""
+    found = [case for name, mode in MODES.items() if mode.figure == figure and (case := result.case(name))]
+    return [(case, total) for case in found if (total := case.median(TOTAL)) is not None]
+
+
 def _pipeline(result: Result) -> list[str]:
-    case = result.case(PIPELINED)
-    total = None if case is None else case.median(TOTAL)
-    if case is None or case.pipeline is None or not total:
-        return []
-    found = case.pipeline
+    return [
+        _pipeline_of(case, total, case.pipeline)
+        for case, total in _of_figure(result, PER_ITEM)
+        if case.pipeline is not None and total
+    ]
+
+
+def _pipeline_of(case: Case, total: int, found: Pipeline) -> str:
     said = f"{case.mode}: {rate(1e9 / total)} items/s with {found['depth']} in flight"
     if found["vs_device"] is not None:
         times, interval = found["vs_device"]["ratio"], found["vs_device"]["ci95"]
-        said += f", {ratio(times)} times as fast as device"
+        said += f", {ratio(times)} times as fast as {mode_of(case.mode).like}"
         said += "" if interval is None else f" (95 %: {ratio(interval[0])} to {ratio(interval[1])})"
     said += f"{_hidden(found)}. Its total is time per item, not latency."
     if found["distinct"] == 1:
         said += " All items had the same inputs: others could not be made, so a mix-up of items would not show."
-    return [said]
+    return said
 
 
-def _hidden(found: dict[str, Any]) -> str:
-    if found["hidden_share"] is None:
+def _hidden(found: Pipeline) -> str:
+    part, interval, hidden_ns, copies_ns = (
+        found["hidden_share"],
+        found["hidden_ci95"],
+        found["hidden_ns"],
+        found["copies_ns"],
+    )
+    if part is None or interval is None or hidden_ns is None or copies_ns is None:
         return ""
-    low, high = found["hidden_ci95"]
+    low, high = interval
     if high - low > _VAGUE:
-        return (
-            f"; what share of its copies ({duration(found['copies_ns'])} an item) is hidden cannot be told from noise"
-        )
-    of = f"≈{duration(found['hidden_ns'])} of {duration(found['copies_ns'])} an item"
-    return f"; ≈{share(found['hidden_share'])} of its copies are hidden (95 %: {share(low)} to {share(high)}; {of})"
+        return f"; what share of its copies ({duration(copies_ns)} an item) is hidden cannot be told from noise"
+    of = f"≈{duration(hidden_ns)} of {duration(copies_ns)} an item"
+    return f"; ≈{share(part)} of its copies are hidden (95 %: {share(low)} to {share(high)}; {of})"
 
 
 def _throughput(result: Result) -> list[str]:
-    case, resident = result.case(ASYNC), result.case(RESIDENT)
-    total, waited = (None if it is None else it.median(TOTAL) for it in (case, resident))
-    if case is None or total is None:
-        return []
+    return [_throughput_of(result, case, total) for case, total in _of_figure(result, PER_RUN)]
+
+
+def _throughput_of(result: Result, case: Case, total: int) -> str:
+    one_each = result.case(mode_of(case.mode).like)
+    waited = None if one_each is None else one_each.median(TOTAL)
     said = f"{case.mode}: {rate(1e9 / max(total, 1))} runs/s with one wait for {case.runs_per_sample} runs"
     said += "" if waited is None else f", against {rate(1e9 / max(waited, 1))} with one for each"
-    return [f"{said}. Its total is time per run, not latency."]
+    return f"{said}. Its total is time per run, not latency."
 
 
 def _pinned(result: Result) -> list[str]:
-    taken, pinned = (_copies_ns(result.case(mode)) for mode in (DEVICE, DEVICE_PINNED))
-    if taken is None or pinned is None:
-        return []
+    pairs = [
+        (_copies_ns(result.case(mode.like)), _copies_ns(result.case(mode.name)))
+        for mode in MODES.values()
+        if mode.pinned and mode.times_copies
+    ]
     return [
         f"Upload and download take {duration(taken)} from and to ordinary host memory, {duration(pinned)} from and to pinned "
         f"memory ({ratio(taken / max(pinned, 1))} times as fast)."
+        for taken, pinned in pairs
+        if taken is not None and pinned is not None
     ]
 
 
@@ -257,12 +281,12 @@ def _link(result: Result) -> list[str]:
     if result.link is None:
         return []
     shares = result.link.get("shares", {})
-    said = [
-        f"{way}s of {_amount(share)} run at {_reach(share, '', number == 0)}"
-        for number, (way, share) in enumerate(shares.get(DEVICE, {}).items())
-    ]
-    if "both" in shares.get(CPU, {}):
-        said.append(f"copies inside a run with CPU tensors run at {_reach(shares[CPU]['both'], '≈', not said)}")
+    said: list[str] = []
+    for way, found in (item for of_mode in shares.values() for item in of_mode.items()):
+        if way == "both":
+            said.append(f"copies inside a run with CPU tensors run at {_reach(found, '≈', not said)}")
+        else:
+            said.append(f"{way}s of {_amount(found)} run at {_reach(found, '', not said)}")
     if not said:
         return []
     swept = f"bandwidth sweep of {result.link['created'][:10]}"
@@ -272,14 +296,14 @@ def _link(result: Result) -> list[str]:
     return [f"{text[0].upper()}{text[1:]} ({swept}{more})."]
 
 
-def _amount(share: dict[str, Any]) -> str:
+def _amount(share: LinkShare) -> str:
     """How much was copied: one tensor's bytes, or those of several."""
     return (
         size(share["bytes"]) if share["copies"] == 1 else f"{share['copies']} tensors, {size(share['bytes'])} in all,"
     )
 
 
-def _reach(share: dict[str, Any], mark: str, in_full: bool) -> str:
+def _reach(share: LinkShare, mark: str, in_full: bool) -> str:
     """The rate of copies and its shares, explained where they come first; `mark` stands before what was derived."""
     rate = f"{mark}{digits(share['bytes'] / share['took_ns'])} GB/s"
     of_sweep, of_peak = f"{mark}{share['of_sweep']:.0%}", f"{mark}{share['of_peak']:.0%}"

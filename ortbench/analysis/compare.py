@@ -17,10 +17,11 @@ import numpy as np
 from ortbench.analysis.pairs import block_medians, blocks, shared, timed_phase
 from ortbench.analysis.sequential import median_ratio
 from ortbench.errors import NotComparable
-from ortbench.modes import MODES, PIPELINED
+from ortbench.modes import MODES
 from ortbench.options import changed
 from ortbench.plan import Target
-from ortbench.result import PHASE_NAMES, Case, Result
+from ortbench.result import OK, PHASE_NAMES, Case, Result
+from ortbench.schema import Environment, Provider
 
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
 
@@ -59,13 +60,13 @@ def _model(result: Result) -> str:
     return f"{result.model['path']} ({result.model['sha256'][:12]})"
 
 
-def _identity(result: Result) -> dict[str, Any]:
+def _identity(result: Result) -> dict[str, object]:
     """What a result was measured on, besides the model."""
     shapes = {tensor["name"]: tensor["shape"] for tensor in result.model["inputs"]}
     return {"shapes": shapes, **machine(result.target, result.environment)}
 
 
-def machine(target: dict[str, Any], environment: dict[str, Any]) -> dict[str, Any]:
+def machine(target: Provider, environment: Environment) -> dict[str, object]:
     """Which EP, device and machine something was measured on, as results and bandwidth sweeps describe them."""
     device, cpu = target["device"], environment["cpu"]
     return {
@@ -120,16 +121,41 @@ def changes(one: Result, other: Result) -> list[str]:
     ):
         if a != b:
             found.append(f"{name}: {short(a)} → {short(b)}")
-    depths = _depth(one), _depth(other)
-    if None not in depths and depths[0] != depths[1]:
-        found.append(f"depth of {PIPELINED}: {depths[0]} → {depths[1]}")
+    depths, others = _depths(one), _depths(other)
+    for mode, depth in depths.items():
+        if others.get(mode, depth) != depth:
+            found.append(f"depth of {mode}: {depth} → {others[mode]}")
     return found
 
 
-def _depth(result: Result) -> int | None:
-    """How deep the pipeline was; None without one."""
-    case = result.case(PIPELINED)
-    return None if case is None or case.pipeline is None else case.pipeline["depth"]
+_OF_THE_RUN = ("ep_requested", "policy", "fence")  # of a target: how it was asked for, and what was measured of it
+_RUNTIME = ("onnxruntime", "onnxruntime_build", "python", "numpy")  # of an environment: all that a worker brings
+
+
+def sameness(one: Result, other: Result) -> str | None:
+    """That two sides of a run differ in nothing that is recorded, as a sentence; None where something differs.
+
+    What differs then is chance, which is what one may want to see; or one side is not what it was meant to be.
+    """
+    sides = [
+        (
+            result.model["sha256"],
+            {key: value for key, value in result.target.items() if key not in _OF_THE_RUN},
+            [result.environment.get(key) for key in _RUNTIME],
+        )
+        for result in (one, other)
+    ]
+    if sides[0] != sides[1] or changes(one, other):
+        return None
+    versions = f"ONNX Runtime {one.environment['onnxruntime']}, Python {one.environment['python']}"
+    return f"nothing recorded differs between the two: the same model file, EP, options, {versions}"
+
+
+def _depths(result: Result) -> dict[str, int]:
+    """How deep the pipelines were, by mode."""
+    return {
+        case.mode: case.pipeline["depth"] for case in result.cases if case.status == OK and case.pipeline is not None
+    }
 
 
 def names(paths: Sequence[Path]) -> list[str]:

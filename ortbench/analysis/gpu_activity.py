@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Final
 
 from ortbench.errors import BenchmarkFailed
-from ortbench.modes import CPU, DEVICE, HOST_ACCESSIBLE
+from ortbench.modes import MODES, Mode
 from ortbench.result import Case, Result
+from ortbench.schema import Copied, Direction, Measured, ZeroCopy
 from ortbench.units import duration, share
 
-UPLOAD, DOWNLOAD, KERNEL = "upload", "download", "kernel"
-MODES = (CPU, DEVICE, HOST_ACCESSIBLE)  # those whose runs copy, and the one whose runs must not
+UPLOAD: Final = "upload"
+DOWNLOAD: Final = "download"
+KERNEL: Final = "kernel"
+_DIRECTIONS: tuple[Direction, ...] = (UPLOAD, DOWNLOAD)
 GAP_NS = 1_000_000  # kept between runs, so that a record whose time is off by microseconds still falls to its run
 
 
@@ -45,7 +48,7 @@ class Moment:
 
 def measured(
     runs: Sequence[tuple[int, int]], activities: Sequence[Activity], before: Moment, after: Moment
-) -> dict[str, Any]:
+) -> Measured:
     """What the copies and kernels of a run took: the key ``measured`` of a case.
 
     Args:
@@ -89,7 +92,7 @@ def _holds(span: tuple[int, int], at_ns: int) -> bool:
     return span[0] - GAP_NS // 2 <= at_ns <= span[1] + GAP_NS // 2
 
 
-def _copies(by_run: Sequence[Sequence[Activity]], what: str) -> dict[str, Any]:
+def _copies(by_run: Sequence[Sequence[Activity]], what: Direction) -> Copied:
     memory = dict.fromkeys(activity.memory for run in by_run for activity in run if activity.what == what)
     return {
         "n": _median(by_run, what, lambda _: 1),
@@ -107,11 +110,16 @@ def _median(by_run: Sequence[Sequence[Activity]], what: str, value: Callable[[Ac
 
 def sentences(result: Result) -> list[str]:
     """What CUPTI measured beside what is derived or timed; empty where nothing was measured."""
-    said = ((result.case(mode), sentence) for mode, sentence in _SENTENCES.items())
-    return [sentence(case) for case, sentence in said if case is not None and case.measured is not None]
+    said = [(_sentence_of(mode), result.case(name)) for name, mode in MODES.items()]
+    return [sentence(case) for sentence, case in said if sentence and case is not None and case.measured is not None]
 
 
-def _of_cpu(case: Case) -> str:
+def _sentence_of(mode: Mode) -> Callable[[Case], str] | None:
+    """How what was recorded of a mode is told; None for one that has no copies."""
+    return _of_cpu_tensors if mode.of_cpu_tensors else _of_timed_copies if mode.times_copies else None
+
+
+def _of_cpu_tensors(case: Case) -> str:
     assert case.measured is not None
     total = case.median("total")
     assert total is not None
@@ -125,24 +133,21 @@ def _of_cpu(case: Case) -> str:
     )
 
 
-def _of_device(case: Case) -> str:
+def _of_timed_copies(case: Case) -> str:
     assert case.measured is not None
     up, down = case.median(UPLOAD), case.median(DOWNLOAD)
     theirs = f"{duration(case.measured[UPLOAD]['ns'])} up and {duration(case.measured[DOWNLOAD]['ns'])} down"
     ours = f" where ortbench timed {duration(up)} and {duration(down)}" if up is not None and down is not None else ""
-    return f"In {DEVICE} CUPTI measured {theirs}{ours}: the rest is the host's part of a copy."
+    return f"In {case.mode} CUPTI measured {theirs}{ours}: the rest is the host's part of a copy."
 
 
-def _how(case: Case, what: str) -> str:
+def _how(case: Case, what: Direction) -> str:
     assert case.measured is not None
     memory = case.measured[what]["memory"]
     return f" ({memory})" if memory else ""
 
 
-_SENTENCES = {CPU: _of_cpu, DEVICE: _of_device}
-
-
-def zero_copy(claim: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+def zero_copy(claim: ZeroCopy, found: Measured) -> ZeroCopy:
     """What CUPTI makes of a verdict on zero-copy.
 
     A kernel that reads the host's memory over the link takes about as long as a copy would, so times alone cannot tell
@@ -154,7 +159,7 @@ def zero_copy(claim: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     """
     if not claim["addresses"]:
         return claim
-    seen = [f"{found[what]['bytes']} bytes of {what}" for what in (UPLOAD, DOWNLOAD) if found[what]["memory"]]
+    seen = [f"{found[what]['bytes']} bytes of {what}" for what in _DIRECTIONS if found[what]["memory"]]
     if seen:  # in any run: where there was no copy at all there is no kind of memory
         return {**claim, "proved": False, "how": f"CUPTI saw {' and '.join(seen)} a run; {claim['how']}"}
     return {**claim, "proved": True, "how": f"CUPTI saw no copy in {found['runs']} runs; {claim['how']}"}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ortbench.modes import TOTAL
 from ortbench.result import Case
+from ortbench.schema import Hidden
 
-_UNKNOWN = {"copies_ns": None, "hidden_ns": None, "hidden_share": None, "hidden_ci95": None}
+UNKNOWN: Hidden = {"copies_ns": None, "hidden_ns": None, "hidden_share": None, "hidden_ci95": None}
 
 
-def hidden(case: Case) -> dict[str, Any]:
+def hidden(case: Case) -> Hidden:
     """What the copies of an item cost on their own, and how much of that a pipeline does not have to wait for.
 
     One item after the other would take the sum of its phases, each timed on its own with the device idle. In the pipeline
@@ -31,11 +30,11 @@ def hidden(case: Case) -> dict[str, Any]:
     found = [case.phases[phase] for phase in ("upload", "inference", "download", TOTAL)]
     stats = [item for item in found if item is not None]
     if len(stats) < len(found):
-        return dict(_UNKNOWN)
+        return {**UNKNOWN}
     upload, _, download, _ = (item.median_ns for item in stats)
     copies = upload + download
     if copies <= 0:
-        return dict(_UNKNOWN)
+        return {**UNKNOWN}
     *phases, total = stats
     saved = sum(item.median_ns for item in phases) - total.median_ns
     least = sum(item.ci95_ns[0] for item in phases) - total.ci95_ns[1]

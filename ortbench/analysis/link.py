@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ortbench import units
 from ortbench.analysis.compare import machine, short
@@ -26,14 +25,14 @@ from ortbench.analysis.sweep import (
     expected_ns,
     half_rate_bytes,
     load,
-    peak_of,
+    peaks_of,
 )
 from ortbench.errors import BadInput
-from ortbench.modes import CPU, DEVICE
+from ortbench.modes import MODES, mode_of
 from ortbench.result import Case, Result
+from ortbench.schema import Direction, Link, LinkShare, Tensor
 
 _REACH = 4  # how far beyond its ends a sweep speaks: a step between its sizes
-_TENSORS = {UPLOAD: "inputs", DOWNLOAD: "outputs"}
 
 
 def attach(results: Sequence[Result], out: Path, named: Path | None) -> None:
@@ -83,7 +82,7 @@ def misfits(sweep: Sweep, result: Result) -> list[str]:
     return found or [reason for way in DIRECTIONS if (reason := _out_of_range(sweep.curve(way, ORDINARY), result, way))]
 
 
-def _out_of_range(curve: Curve, result: Result, way: str) -> str | None:
+def _out_of_range(curve: Curve, result: Result, way: Direction) -> str | None:
     """Why a curve says nothing about the largest tensor that goes one way; None if it does."""
     if not curve:
         return f"it has no {way} of ordinary memory"
@@ -95,41 +94,50 @@ def _out_of_range(curve: Curve, result: Result, way: str) -> str | None:
     return f"its {way}s are of {swept}, the largest here is of {units.size(largest)}"
 
 
-def link_of(path: Path, sweep: Sweep) -> dict[str, Any]:
+def link_of(path: Path, sweep: Sweep) -> Link:
     """A sweep as a result keeps it: the curves of ordinary memory, where runs have their arrays, and the link's peaks.
 
     Args:
         path: where the sweep is.
         sweep: with both directions of ordinary memory.
     """
-    peaks = {direction: peak_of(sweep.peak(direction)) for direction in DIRECTIONS}
-    curves = {direction: [list(point) for point in sweep.curve(direction, ORDINARY)] for direction in DIRECTIONS}
-    return {"from": str(path), "created": sweep.created, "memory": ORDINARY, **curves, "peak": peaks, "shares": {}}
+    return {
+        "from": str(path),
+        "created": sweep.created,
+        "memory": ORDINARY,
+        "upload": [list(point) for point in sweep.curve(UPLOAD, ORDINARY)],
+        "download": [list(point) for point in sweep.curve(DOWNLOAD, ORDINARY)],
+        "peak": peaks_of(sweep),
+        "shares": {},
+    }
 
 
 def add_shares(result: Result) -> None:
     """Say how near to the link's limit a result's copies are, by its figures as they are now."""
     if result.link is None:
         return
-    shares: dict[str, Any] = {}
-    device, cpu = result.case(DEVICE), result.case(CPU)
-    if device is not None:
-        found = {way: _share(result, device, (way,), device.median(way)) for way in DIRECTIONS}
-        shares[DEVICE] = {way: share for way, share in found.items() if share is not None}
-    if cpu is not None and cpu.derived is not None:
-        both = _share(result, cpu, DIRECTIONS, cpu.derived["copies_ns"])
-        shares[CPU] = {} if both is None else {"both": both}
+    shares: dict[str, dict[str, LinkShare]] = {}
+    # The curves are of ordinary memory, one copy at a time.
+    ordinary = [name for name, mode in MODES.items() if not mode.pinned and not mode.is_rate]
+    cases = [case for name in ordinary if (case := result.case(name)) is not None]
+    for case in (case for case in cases if mode_of(case.mode).times_copies):
+        found = {way: _share(result, case, (way,), case.median(way)) for way in DIRECTIONS}
+        shares[case.mode] = {way: share for way, share in found.items() if share is not None}
+    for case, derived in ((case, case.derived) for case in cases if case.derived is not None):
+        both = _share(result, case, DIRECTIONS, derived["copies_ns"])
+        shares[case.mode] = {} if both is None else {"both": both}
     result.link["shares"] = shares
 
 
-def _share(result: Result, case: Case, ways: Sequence[str], took_ns: int | None) -> dict[str, Any] | None:
+def _share(result: Result, case: Case, ways: Sequence[Direction], took_ns: int | None) -> LinkShare | None:
     """The share of copies that took `took_ns` together; None where nothing was copied or it is not known."""
-    assert result.link is not None
+    link = result.link
+    assert link is not None
     parts = [_copied(result, case, way) for way in ways]
-    if took_ns is None or took_ns <= 0 or not any(map(sum, parts)):
+    if took_ns is None or took_ns <= 0 or not any(sum(sizes) for sizes in parts):
         return None
-    sweep_ns = sum(expected_ns(result.link[way], sizes) for way, sizes in zip(ways, parts, strict=True))
-    peak_ns = sum(sum(sizes) / result.link["peak"][way]["gbps"] for way, sizes in zip(ways, parts, strict=True))
+    sweep_ns = sum(expected_ns(link[way], sizes) for way, sizes in zip(ways, parts, strict=True))
+    peak_ns = sum(sum(sizes) / _peak_gbps(link, way) for way, sizes in zip(ways, parts, strict=True))
     return {
         "bytes": sum(map(sum, parts)),
         "copies": sum(map(len, parts)),
@@ -140,7 +148,13 @@ def _share(result: Result, case: Case, ways: Sequence[str], took_ns: int | None)
     }
 
 
-def _copied(result: Result, case: Case, way: str) -> list[int]:
+def _peak_gbps(link: Link, way: Direction) -> float:
+    peak = link["peak"][way]
+    assert peak is not None  # there is a curve
+    return peak["gbps"]
+
+
+def _copied(result: Result, case: Case, way: Direction) -> list[int]:
     """The bytes of each tensor that a case copies; where some stay in host memory, which the result does not name,
     all that it copies as one."""
     copied = (case.bytes_in if way == UPLOAD else case.bytes_out) or 0
@@ -148,5 +162,6 @@ def _copied(result: Result, case: Case, way: str) -> list[int]:
     return sizes if sum(sizes) == copied else [copied] if copied else []
 
 
-def _tensor_sizes(result: Result, way: str) -> list[int]:
-    return [tensor["bytes"] for tensor in result.model[_TENSORS[way]] if tensor["bytes"]]
+def _tensor_sizes(result: Result, way: Direction) -> list[int]:
+    tensors: list[Tensor] = result.model["inputs"] if way == UPLOAD else result.model["outputs"]
+    return [tensor["bytes"] for tensor in tensors if tensor["bytes"]]

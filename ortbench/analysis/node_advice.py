@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from ortbench.plan import CPU_EP
 from ortbench.result import Result
+from ortbench.schema import InnerCopies, Island, NodeReference, Nodes
 from ortbench.units import duration, size
 
 MOST = 10  # rows of a table; the rest is one line
@@ -25,14 +26,14 @@ def short(ep: str | None) -> str:
     return "between EPs" if ep is None else ep.removesuffix("ExecutionProvider") or ep
 
 
-def forced_by(nodes: Sequence[dict[str, Any]] | None, longest: int) -> str:
+def forced_by(nodes: Sequence[NodeReference] | None, longest: int) -> str:
     if not nodes:
         return NOT_KNOWN
     more = f" +{len(nodes) - 1}" if len(nodes) > 1 else ""
     return cut(_called(nodes[0]), longest - len(more)) + more
 
 
-def _called(node: dict[str, Any]) -> str:
+def _called(node: NodeReference) -> str:
     """A node's name, with its operator where the name does not say it."""
     return str(node["name"]) if node["op"] in node["name"] else f"{node['op']} {node['name']}".rstrip()
 
@@ -51,7 +52,7 @@ def cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"…{text[1 - longest :]}"
 
 
-def operators_of(island: dict[str, Any], most: int | None = None) -> str:
+def operators_of(island: Island, most: int | None = None) -> str:
     """An island's operators with how many nodes there are of each, the commonest first."""
     counts = Counter(node["op"] for node in island["nodes"]).most_common()
     named = [f"{count} {op}" if count > 1 else op for op, count in counts[:most]]
@@ -70,7 +71,7 @@ def sentences(result: Result) -> list[str]:
     if not nodes["memcpy"]:
         return [_none(nodes, ep)]
     paying = [number for number, row in enumerate(nodes["islands"]) if row["to_host"] + row["from_host"]]
-    alone = [number for number in paying if nodes["islands"][number]["share"] >= _LITTLE][:_MOST_ISLANDS]
+    alone = [number for number in paying if _share(nodes["islands"][number]) >= _LITTLE][:_MOST_ISLANDS]
     others = [number for number in paying if number not in alone]
     if len(others) == 1:
         alone, others = [*alone, *others], []
@@ -82,16 +83,37 @@ def sentences(result: Result) -> list[str]:
     return [*found, *_without_island(nodes, ep)]
 
 
-def _together(islands: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _share(island: Island) -> float:
+    """What an island that was timed takes of a run."""
+    assert island["share"] is not None
+    return island["share"]
+
+
+def _together(islands: Sequence[Island]) -> Island:
     """Several islands as if they were one."""
-    summed = {
-        key: None if any(row[key] is None for row in islands) else sum(row[key] for row in islands)
-        for key in ("to_host", "from_host", "bytes", "node_ns", "memcpy_ns", "share")
+    return {
+        "nodes": [node for row in islands for node in row["nodes"]],
+        "position": None,
+        "node_ns": _sum(row["node_ns"] for row in islands),
+        "to_host": sum(row["to_host"] for row in islands),
+        "from_host": sum(row["from_host"] for row in islands),
+        "bytes": _sum(row["bytes"] for row in islands),
+        "memcpy_ns": _sum(row["memcpy_ns"] for row in islands),
+        "ns": _sum(row["ns"] for row in islands),
+        "share": _sum(row["share"] for row in islands),
     }
-    return {**summed, "nodes": [node for row in islands for node in row["nodes"]], "position": None}
 
 
-def outlook(copies: dict[str, Any]) -> list[str]:
+_Number = TypeVar("_Number", int, float)
+
+
+def _sum(values: Iterable[_Number | None]) -> _Number | None:
+    """The sum; None where one is not known."""
+    known = list(values)
+    return None if None in known else sum(value for value in known if value is not None)
+
+
+def outlook(copies: InnerCopies) -> list[str]:
     """The same before a run, from what `ortbench inspect` found."""
     if copies["problem"] is not None:
         return [f"Which nodes force Memcpy nodes is not known: {copies['problem']}."]
@@ -100,7 +122,7 @@ def outlook(copies: dict[str, Any]) -> list[str]:
     return ["They copy in every run; ortbench run --nodes says what that takes and what to do about it."]
 
 
-def _none(nodes: dict[str, Any], ep: str) -> str:
+def _none(nodes: Nodes, ep: str) -> str:
     on_cpu = sum(row["nodes"] for row in nodes["eps"] if row["ep"] == CPU_EP)
     if on_cpu:
         return f"No hidden copies: no Memcpy node ran, though {_count(on_cpu, 'node')} of {ep}'s graph ran on the CPU."
@@ -108,11 +130,14 @@ def _none(nodes: dict[str, Any], ep: str) -> str:
     return f"No hidden copies: {'the one node' if ran == 1 else f'all {ran} nodes'} that ran {_be(ran)} on {ep}."
 
 
-def _island(island: dict[str, Any], name: str, ep: str) -> str:
+def _island(island: Island, name: str, ep: str) -> str:
     count, copies = len(island["nodes"]), island["to_host"] + island["from_host"]
     # A copy to the host waits for whatever the device still has to do, which is no cost of the island's.
     most = "up to " if island["to_host"] else ""
-    share = f"{most}{_part(island['share'])}" if island["share"] >= _LEAST else _part(island["share"])
+    part = _share(island)
+    share = f"{most}{_part(part)}" if part >= _LEAST else _part(part)
+    assert island["memcpy_ns"] is not None  # timed as its share is
+    assert island["node_ns"] is not None
     cost = (
         f"{share} of a run is {name}: {operators_of(island, _MOST_KINDS)} on the CPU "
         f"{'forces' if count == 1 else 'force'} {_count(copies, 'Memcpy node')}{_moving(island)} "
@@ -122,7 +147,7 @@ def _island(island: dict[str, Any], name: str, ep: str) -> str:
     return f"{cost[0].upper()}{cost[1:]} {_advice(island, ep)}"
 
 
-def _moving(island: dict[str, Any]) -> str:
+def _moving(island: Island) -> str:
     if island["bytes"] is None:
         return ""
     return f" that {'moves' if island['to_host'] + island['from_host'] == 1 else 'move'} {size(island['bytes'])} a run"
@@ -135,8 +160,8 @@ _PLACES = {
 }
 
 
-def _advice(island: dict[str, Any], ep: str) -> str:
-    if island["share"] < _LITTLE:
+def _advice(island: Island, ep: str) -> str:
+    if _share(island) < _LITTLE:
         return f"That is little: {'it' if island['position'] else 'they'} can stay."
     rare = _rare(island)
     found = []
@@ -152,7 +177,7 @@ def _advice(island: dict[str, Any], ep: str) -> str:
     return " ".join([*found, "Then --require-placement keeps it so in CI."])
 
 
-def _rare(island: dict[str, Any]) -> tuple[str, str] | None:
+def _rare(island: Island) -> tuple[str, str] | None:
     """An operator of an island whose first input is of a type that devices often lack, and that type."""
     for node in island["nodes"]:
         kind = node["reads"][0].partition("[")[0] if node["reads"] else ""
@@ -161,13 +186,13 @@ def _rare(island: dict[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def _without_island(nodes: dict[str, Any], ep: str) -> list[str]:
+def _without_island(nodes: Nodes, ep: str) -> list[str]:
     """What is to be said of Memcpy nodes that no node on the CPU forces, or of which it is not known."""
     apart = [row for row in nodes["memcpy"] if row["island"] is None]
-    known = [row for row in apart if row["forced_by"]]
+    known = [row["forced_by"] for row in apart if row["forced_by"]]
     found = []
     if known:
-        names = ", ".join(dict.fromkeys(node["op"] for row in known for node in row["forced_by"]))
+        names = ", ".join(dict.fromkeys(node["op"] for nodes_of_one in known for node in nodes_of_one))
         found.append(
             f"{_count(len(known), 'Memcpy node')} {_be(len(known))} forced by {names} on {ep} itself, which keeps what is "
             "copied in host memory, as shapes and indices often are."

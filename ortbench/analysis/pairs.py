@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import median
 
-from ortbench.modes import HOST_ACCESSIBLE, RESIDENT, TOTAL
+from ortbench.modes import mode_of
 from ortbench.result import Case
 
 
@@ -26,7 +26,7 @@ def blocks(case: Case, phase: str) -> list[tuple[int, list[int]]]:
 
 def timed_phase(mode: str, phase: str) -> str:
     """Under which phase samples were taken: where inference is all there is to a mode, it is timed as its total."""
-    return TOTAL if mode in (RESIDENT, HOST_ACCESSIBLE) and phase == "inference" else phase
+    return mode_of(mode).timed_as(phase)
 
 
 def shared(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[list[float], list[float]]:

@@ -14,23 +14,26 @@ rates GB/s of 1e9 bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypedDict
 
 from ortbench.analysis.compare import machine
 from ortbench.analysis.pairs import shared
 from ortbench.errors import BadInput
 from ortbench.files import write_atomically
-from ortbench.result import OK, json_text, read_json
+from ortbench.result import OK, empty, json_text, read_json
+from ortbench.schema import Direction, Environment, Fence, Peak, Peaks, Provider, Tool, Warned
 from ortbench.stats import Ratio, Stats, paired_ratio
 
 SCHEMA_VERSION = 1
 FILE_NAME = "bandwidth.json"
 
-UPLOAD, DOWNLOAD = DIRECTIONS = ("upload", "download")
+UPLOAD: Final = "upload"
+DOWNLOAD: Final = "download"
+DIRECTIONS: tuple[Direction, ...] = (UPLOAD, DOWNLOAD)
 ORDINARY, HOST_ACCESSIBLE = MEMORIES = ("ordinary", "host-accessible")
 TITLES = {ORDINARY: "ordinary memory", HOST_ACCESSIBLE: "HOST_ACCESSIBLE memory"}
 
@@ -53,7 +56,7 @@ class Point:
         samples_ns: raw samples in the order taken; None where there are more than `KEPT_SAMPLES`.
     """
 
-    direction: str
+    direction: Direction
     memory: str
     bytes: int
     status: str = OK
@@ -71,18 +74,30 @@ class Point:
 KEPT_SAMPLES = 1000  # of a point; small copies have many thousands, of which the blocks' medians say enough
 
 
+class SweepTarget(Provider):
+    """The EP; ``fence``, by host memory and direction: what ends a sample."""
+
+    fence: dict[str, dict[Direction, Fence]]
+
+
+class SweepSetup(TypedDict):
+    """How the sweep began."""
+
+    seed: int
+
+
 @dataclass
 class Sweep:
     """One sweep: see the module's text for the meaning of each key."""
 
-    tool: dict[str, str]
+    tool: Tool
     created: str
     command: list[str]
-    environment: dict[str, Any] = field(default_factory=dict)
-    target: dict[str, Any] = field(default_factory=dict)
-    setup: dict[str, Any] = field(default_factory=dict)
+    environment: Environment = field(default_factory=empty)
+    target: SweepTarget = field(default_factory=empty)
+    setup: SweepSetup = field(default_factory=empty)
     stopped: str | None = None
-    warnings: list[dict[str, str]] = field(default_factory=list)
+    warnings: list[Warned] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
     schema_version: int = SCHEMA_VERSION
 
@@ -174,19 +189,23 @@ def advantage(sweep: Sweep, direction: str) -> tuple[int, Ratio] | None:
 
 def to_json(sweep: Sweep) -> str:
     """The file's text."""
-    peaks = {direction: peak_of(sweep.peak(direction)) for direction in DIRECTIONS}
     points = [_flat(point) for point in sweep.points]
+    peaks = peaks_of(sweep)
     return json_text({"schema_version": sweep.schema_version, **vars(sweep), "points": points, "peak": peaks})
 
 
-def peak_of(point: Point | None) -> dict[str, Any] | None:
-    """The fastest point as files have it: ``{gbps, bytes, memory}``."""
+def peaks_of(sweep: Sweep) -> Peaks:
+    """The fastest points as files have them."""
+    return {"upload": _peak(sweep.peak(UPLOAD)), "download": _peak(sweep.peak(DOWNLOAD))}
+
+
+def _peak(point: Point | None) -> Peak | None:
     if point is None:
         return None
     return {"gbps": round(point.gbps, 6), "bytes": point.bytes, "memory": point.memory}
 
 
-def _flat(point: Point) -> dict[str, Any]:
+def _flat(point: Point) -> dict[str, object]:
     statistics = {item.name: getattr(point.stats, item.name, None) for item in fields(Stats)}
     own = vars(point)
     head = {key: own[key] for key in ("direction", "memory", "bytes", "status", "reason")}
@@ -219,7 +238,7 @@ def load(path: Path) -> Sweep:
         raise BadInput(f"{path} is not a whole bandwidth sweep: {error!r}") from None
 
 
-def from_dict(data: dict[str, Any]) -> Sweep:
+def from_dict(data: Mapping[str, Any]) -> Sweep:
     """The inverse of `to_json`; unknown keys are ignored.
 
     Raises:
@@ -232,7 +251,7 @@ def from_dict(data: dict[str, Any]) -> Sweep:
     return Sweep(**{**known, "points": [_point_from(point) for point in data["points"]]})
 
 
-def _point_from(data: dict[str, Any]) -> Point:
+def _point_from(data: Mapping[str, Any]) -> Point:
     known = {item.name: data[item.name] for item in fields(Point) if item.name in data}
     if data["n"] is None:
         return Point(**known)

@@ -17,7 +17,7 @@ from ortbench.analysis.pairs import blocks, timed_phase
 from ortbench.analysis.sequential import Interval, median_ratio
 from ortbench.errors import BadInput
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric
-from ortbench.modes import CPU, PHASES, RESIDENT, TOTAL
+from ortbench.modes import CPU, MODES, TOTAL, mode_of
 from ortbench.result import OK, Result
 
 ALPHA = 0.01  # the chance that a gate fails what is exactly at its limit, over all of its contests
@@ -87,7 +87,7 @@ def regression_contests(limits: Limits, modes: Sequence[str]) -> list[Contest]:
                 "--metric",
             )
         compared = [mode for mode in modes if metric.mode == mode or (metric.mode is None and limits.held(mode))]
-        chosen = [mode for mode in compared if metric.phase in PHASES[mode]]
+        chosen = [mode for mode in compared if metric.phase in mode_of(mode).phases]
         if not chosen:
             reason = f"no mode that is measured has it; measured: {', '.join(modes)}"
             raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
@@ -116,10 +116,10 @@ def own_contests(limits: Limits) -> list[Contest]:
         for mode, least in limits.min_speedup.items()
     ]
     if limits.max_copy_share is not None:
-        resident = Stream(CANDIDATE, RESIDENT, TOTAL, "median")
+        rest = Stream(CANDIDATE, MODES[CPU].without_copies, TOTAL, "median")
         least = 1 - limits.max_copy_share
         what = "what is left of a run with CPU tensors without its copies"
-        found.append(Contest(COPY_SHARE, resident, cpu, least, at_most=False, what=what))
+        found.append(Contest(COPY_SHARE, rest, cpu, least, at_most=False, what=what))
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.kinds import MODE_NAMES, SHARE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
-from ortbench.modes import CPU, MODES, RESIDENT, TOTAL
+from ortbench.modes import CPU, MODES, TOTAL
 from ortbench.options import LIMIT, Given, check_values, make, not_negative, option
 
 PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
@@ -123,7 +123,7 @@ class Limits:
         if self.min_speedup:
             needed |= {CPU, *self.min_speedup}
         if self.max_copy_share is not None:
-            needed |= {CPU, RESIDENT}
+            needed |= {CPU, MODES[CPU].without_copies}
         return needed | set(self.require_modes)
 
     def held(self, mode: str) -> bool:

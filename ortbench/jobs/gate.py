@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ortbench.analysis.compare import changes, comparability
+from ortbench.analysis.compare import changes, comparability, sameness
 from ortbench.errors import INTERRUPTED
 from ortbench.files import write_atomically
 from ortbench.gate.checks import check_alone, check_stored
@@ -58,12 +58,19 @@ def gate_live(
     if launched.interrupted:
         return None
     results = launched.results
-    remarks = [f"baseline → candidate: {change}" for change in changes(results[1], results[0])] if results[1:] else []
+    remarks = _remarks(*results) if results[1:] else []
     place = launched.folders[0].parent if results[1:] else launched.folders[0]
     verdict = Verdict(results, live.checks(results), remarks, place)
     write_atomically(place / "gate.json", to_json(verdict))
     write_atomically(place / "gate.md", markdown(verdict))
     return verdict
+
+
+def _remarks(candidate: Result, baseline: Result) -> list[str]:
+    """What differs between the sides of a live gate, in sentences; that nothing does, if so."""
+    if (same := sameness(baseline, candidate)) is not None:
+        return [same]
+    return [f"baseline → candidate: {change}" for change in changes(baseline, candidate)]
 
 
 def check_stored_result(result: Path, baseline: Path | None, limits: Limits, force: bool, wanted: Wanted) -> int:

@@ -9,15 +9,19 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from ortbench.answers import Held, Saved
 from ortbench.errors import BenchmarkFailed, OrtbenchError
+from ortbench.measure.describe import describe_fence, describe_gpus
 from ortbench.measure.environment import environment
+from ortbench.measure.follow_up import look_closer, measure_copies, profile_nodes
 from ortbench.measure.gpus import Watch
 from ortbench.measure.schedule import Estimates, InOrder, Schedule, StopRule
 from ortbench.measure.side import Side
 from ortbench.plan import Observer
 from ortbench.result import Result
+from ortbench.schema import Machine
 
 # All cases grow together, block by block; how much of them a crash of this very process could cost.
 _KEEP_EVERY_S = 5.0
@@ -105,7 +109,7 @@ class Bench:
             for side in self._sides if not self.interrupted else []:
                 if side.plan.nodes:
                     self._observer.stage(f"profiling nodes ({side.plan.target.ep})")
-                    side.profile_nodes()
+                    profile_nodes(side)
         except KeyboardInterrupt:
             self.interrupted = True
 
@@ -123,7 +127,7 @@ class Bench:
     def _open(self) -> None:
         """Wait for every model to be open, one worker after the other, and describe the machine meanwhile."""
         run_id = uuid.uuid4().hex
-        machine: dict[str, Any] | None = None
+        machine: Machine | None = None
         opened: list[Side] = []
         for side in self._sides:
             self._observer.stage(f"loading {Path(side.plan.model).name} ({side.plan.target.ep})")
@@ -157,14 +161,15 @@ class Bench:
             return
         with tempfile.TemporaryDirectory(prefix="ortbench-") as folder:
             with self._awake(first):
-                if not first.ask("save_outputs", folder=folder)["saved"]:
+                written: Saved = first.ask("save_outputs", folder=folder)
+                if not written["saved"]:
                     return
             for side in others:
                 with self._awake(side):
-                    differs = side.ask("hold_outputs", folder=folder)["differs"]
-                if differs is None:
+                    held: Held = side.ask("hold_outputs", folder=folder)
+                if held["differs"] is None:
                     continue
-                message = f"the outputs of {side.name} are not those of {first.name}: {differs}"
+                message = f"the outputs of {side.name} are not those of {first.name}: {held['differs']}"
                 if side.result.model["sha256"] != first.result.model["sha256"]:
                     side.result.warn("outputs-differ", message)
                 elif self._judge is not None:
@@ -178,7 +183,7 @@ class Bench:
                 self._observer.stage(f"preparing {mode} ({side.plan.target.ep})")
                 with self._awake(side):
                     side.prepare(mode)
-            side.describe_fence()
+            describe_fence(side.result)
         self._keep()
         lanes = {lane: self._sides[lane.side].estimates_ns(lane.mode) for lane in self._lanes()}
         if not lanes:
@@ -189,7 +194,7 @@ class Bench:
             self._time_blocks(schedule, set(lanes), watch)
             watch.look(now=True)
         for side in self._sides:
-            side.describe_gpus(watch.readings)
+            describe_gpus(side.result, watch.readings)
         self._observer.stage("checking outputs")
         for side in self._sides:
             with self._awake(side):
@@ -204,7 +209,7 @@ class Bench:
             self._keep()
         for side in traced:
             with self._awake(side):
-                side.look_closer(self._observer.stage)
+                look_closer(side, self._observer.stage)
 
     def _measure_copies(self) -> None:
         """What only CUPTI shows, last of all that the workers do: it stays in their processes."""
@@ -213,7 +218,7 @@ class Bench:
                 self._keep()
                 self._observer.stage(f"measuring copies with CUPTI ({side.plan.target.ep})")
                 with self._awake(side):
-                    side.measure_copies()
+                    measure_copies(side)
 
     @contextmanager
     def _captured(self) -> Iterator[None]:

@@ -7,12 +7,12 @@ import os
 import platform
 import subprocess
 from pathlib import Path
-from typing import Any
 
 from ortbench.measure.gpus import nvidia_gpus
+from ortbench.schema import Machine
 
 
-def environment() -> dict[str, Any]:
+def environment() -> Machine:
     """The machine and the state it is in; what the worker knows (ONNX Runtime, Python) is added to it."""
     return {
         "os": platform.platform(),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
-Reading = dict[str, Any]
+from ortbench.schema import Gpu, GpuReading, GpuState
 
 EVERY_S = 1.0
 _STEADY = 0.05  # how far clocks may move before it is said
@@ -20,9 +20,11 @@ _SLOWED = {
     0x80: "the power brake",
 }
 _IDLE = 0x01
+_CLOCKS: tuple[tuple[Literal["sm_mhz", "memory_mhz"], str], ...] = (("sm_mhz", "SM"), ("memory_mhz", "memory"))
+_State = Literal["sm_mhz", "memory_mhz", "temperature_c", "power_w", "reasons"]
 
 
-def nvidia_gpus() -> list[Reading]:
+def nvidia_gpus() -> list[Gpu]:
     """NVIDIA GPUs by NVML: name, driver, memory in bytes, SM and memory clocks in MHz; empty where there are none."""
     nvml = _open()
     if nvml is None:
@@ -46,17 +48,19 @@ def _open() -> Any:
     return pynvml
 
 
-def _describe(nvml: Any, index: int, driver: str) -> Reading:
+def _describe(nvml: Any, index: int, driver: str) -> Gpu:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    gpu = {
+    gpu: Gpu = {
         "name": nvml.nvmlDeviceGetName(handle),
         "driver": driver,
         "memory_bytes": nvml.nvmlDeviceGetMemoryInfo(handle).total,
     }
-    for key, clock in (("sm_mhz", nvml.NVML_CLOCK_SM), ("memory_mhz", nvml.NVML_CLOCK_MEM)):
-        with contextlib.suppress(nvml.NVMLError):
-            gpu[key] = nvml.nvmlDeviceGetClockInfo(handle, clock)
-            gpu[f"{key}_max"] = nvml.nvmlDeviceGetMaxClockInfo(handle, clock)
+    with contextlib.suppress(nvml.NVMLError):
+        gpu["sm_mhz"] = nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)
+        gpu["sm_mhz_max"] = nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)
+    with contextlib.suppress(nvml.NVMLError):
+        gpu["memory_mhz"] = nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)
+        gpu["memory_mhz_max"] = nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM)
     return gpu
 
 
@@ -68,13 +72,11 @@ class Watch:
         clock: monotonic, s.
 
     Attributes:
-        readings: ``at_s`` since the first, ``gpu`` (its number), ``sm_mhz``, ``memory_mhz``, ``temperature_c``,
-            ``power_w`` and ``reasons`` (NVML's bits for why clocks are what they are); what a card does not tell is left
-            out.
+        readings: so far.
     """
 
     def __init__(self, nvml: Any = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.readings: list[Reading] = []
+        self.readings: list[GpuReading] = []
         self._nvml = nvml or _open()
         self._clock = clock
         self._start = self._last = clock()
@@ -93,16 +95,16 @@ class Watch:
         for number, handle in enumerate(self._handles):
             self.readings.append({"at_s": round(at - self._start, 3), "gpu": number, **self._read(handle)})
 
-    def _read(self, handle: Any) -> Reading:
+    def _read(self, handle: Any) -> GpuState:
         nvml = self._nvml
-        calls: dict[str, Callable[[], Any]] = {
+        calls: dict[_State, Callable[[], Any]] = {
             "sm_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
             "memory_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
             "temperature_c": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
             "power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
             "reasons": lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
         }
-        found: Reading = {}
+        found: GpuState = {}
         for key, call in calls.items():
             with contextlib.suppress(nvml.NVMLError):
                 found[key] = call()
@@ -116,13 +118,13 @@ class Watch:
             self._nvml, self._handles = None, []
 
 
-def what_moved(readings: Sequence[Reading]) -> list[str]:
+def what_moved(readings: Sequence[GpuReading]) -> list[str]:
     """What a reader of the figures should know about the GPUs' state while they were measured, a sentence each."""
     said = []
     for number in sorted({reading["gpu"] for reading in readings}):
         own = [reading for reading in readings if reading["gpu"] == number]
         busy = [reading for reading in own if not reading.get("reasons", 0) & _IDLE]
-        for key, name in (("sm_mhz", "SM"), ("memory_mhz", "memory")):
+        for key, name in _CLOCKS:
             clocks = [reading[key] for reading in busy if key in reading]
             if clocks and max(clocks) > min(clocks) * (1 + _STEADY):
                 said.append(f"GPU {number}: its {name} clock moved between {min(clocks)} and {max(clocks)} MHz")

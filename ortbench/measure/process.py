@@ -18,11 +18,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ortbench.errors import BAD_INPUT, BadInput, BenchmarkFailed, Unsupported, one_line
+from ortbench.errors import BenchmarkFailed, from_data, one_line
 from ortbench.plan import Plan
 from ortbench.profiler import is_profiled
 from ortbench.sweep_plan import CopyPlan
 
+BOOTSTRAP = Path(__file__).resolve().parents[1] / "worker" / "bootstrap.py"
 _LAST_WORDS = 200  # characters of a dead worker's stderr that fit a one-line message
 _FLUSH_S = 30.0  # how long a profiler may take to save what it recorded in a worker
 
@@ -46,16 +47,11 @@ class Client:
         self.timeout_s = timeout_s
         self.started_ns = time.perf_counter_ns()
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the client
-        environment = dict(os.environ)
-        # The worker finds this very ortbench, also from a source tree or under another interpreter.
-        root = str(Path(__file__).resolve().parent.parent)
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
-            [*python, "-m", "ortbench.worker"],
+            [*python, str(BOOTSTRAP)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            env=environment,
             # In a session of its own, Ctrl-C reaches only this process, which then ends the worker in its own time.
             start_new_session=True,
         )
@@ -128,9 +124,7 @@ class Client:
         answer = json.loads(self._line())
         if "ok" in answer:
             return answer["ok"]
-        if "unsupported" in answer:
-            raise Unsupported(answer["unsupported"])
-        raise (BadInput if answer["exit_code"] == BAD_INPUT else BenchmarkFailed)(answer["error"])
+        raise from_data(answer)
 
     def _line(self) -> bytes:
         try:

@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ortbench import __version__, units
 from ortbench.analysis.sweep import DIRECTIONS, KEPT_SAMPLES, TITLES, Point, Sweep
+from ortbench.answers import CopiesProved, CopyEp, Held, Samples
 from ortbench.errors import BenchmarkFailed
 from ortbench.measure.environment import environment, load_average
 from ortbench.measure.process import Client, WorkerLost, open_copies
@@ -18,6 +19,7 @@ from ortbench.measure.schedule import Block, Schedule, StopRule
 from ortbench.modes import TOTAL
 from ortbench.plan import Observer
 from ortbench.result import FAILED, OK
+from ortbench.schema import Direction
 from ortbench.stats import summarise
 from ortbench.sweep_plan import CopyPlan, sizes
 
@@ -29,7 +31,7 @@ _LEFT_OUT = "sizes-left-out"
 class Lane(NamedTuple):
     """What alternates: copies of one size, direction and host memory."""
 
-    direction: str
+    direction: Direction
     memory: str
     bytes: int
 
@@ -95,9 +97,9 @@ class SweepBench:
 
     def _describe(self) -> None:
         self._observer.stage(f"loading {self._plan.target.ep}")
-        self.sweep.environment = environment()
-        opened = self._client.receive()
-        self.sweep.environment.update(opened["runtime"])
+        machine = environment()
+        opened: CopyEp = self._client.receive()
+        self.sweep.environment = {**machine, **opened["runtime"]}
         self._kinds = opened["kinds"]
         self.sweep.target = {
             "ep": opened["ep"],
@@ -133,7 +135,7 @@ class SweepBench:
             for number, size in enumerate(all_sizes):
                 self._observer.stage(f"allocating {units.size(size)} ({TITLES[kind]})")
                 try:
-                    wrong = self._client.ask("bandwidth_add", memory=kind, size=size)["differs"]
+                    added: Held = self._client.ask("bandwidth_add", memory=kind, size=size)
                 except BenchmarkFailed as error:
                     left_out = f"copies of {units.size(size)} and more ({TITLES[kind]}) are left out: {error}"
                     self.sweep.warn(_LEFT_OUT, left_out)
@@ -141,8 +143,8 @@ class SweepBench:
                     if isinstance(error, WorkerLost):
                         return False
                     break
-                if wrong is not None:
-                    self._points |= {lane: Point(*lane, FAILED, wrong) for lane in _both(kind, size)}
+                if added["differs"] is not None:
+                    self._points |= {lane: Point(*lane, FAILED, added["differs"]) for lane in _both(kind, size)}
         return True
 
     def _prove(self, kind: str) -> None:
@@ -151,7 +153,7 @@ class SweepBench:
             return
         self._observer.stage(f"proving fences ({TITLES[kind]})")
         try:
-            answer = self._client.ask("bandwidth_prove", memory=kind)
+            answer: CopiesProved = self._client.ask("bandwidth_prove", memory=kind)
         except WorkerLost:
             raise
         except BenchmarkFailed as error:
@@ -173,7 +175,7 @@ class SweepBench:
         while (block := schedule.next_block()) is not None:
             self._observer.progress(schedule.progress)
             try:
-                answer = self._client.ask("bandwidth_block", **_request(block))
+                answer: Samples = self._client.ask("bandwidth_block", **_request(block))
             except BenchmarkFailed as error:
                 self._fail(block.lane, str(error))
                 if isinstance(error, WorkerLost):
@@ -187,7 +189,7 @@ class SweepBench:
             self._check(kind, size)
         return self._why(schedule.stopped or "")
 
-    def _add(self, block: Block[Lane], answer: dict[str, Any]) -> None:
+    def _add(self, block: Block[Lane], answer: Samples) -> None:
         samples = answer["samples"]
         self._samples[block.lane] += samples
         self._points[block.lane].blocks.append([block.round, block.n, answer["start_ns"], round(median(samples))])
@@ -197,7 +199,8 @@ class SweepBench:
     def _check(self, kind: str, size: int) -> None:
         """Hold what the timed copies left against what was to be copied."""
         try:
-            wrong = self._client.ask("bandwidth_finish", memory=kind, size=size)["differs"]
+            left: Held = self._client.ask("bandwidth_finish", memory=kind, size=size)
+            wrong = left["differs"]
         except WorkerLost:
             raise
         except BenchmarkFailed as error:
@@ -243,6 +246,6 @@ def _both(kind: str, size: int) -> list[Lane]:
     return [Lane(direction, kind, size) for direction in DIRECTIONS]
 
 
-def _request(block: Block[Lane]) -> dict[str, Any]:
+def _request(block: Block[Lane]) -> dict[str, object]:
     lane = block.lane
     return {"direction": lane.direction, "memory": lane.memory, "size": lane.bytes, "n": block.n, "drop": block.drop}

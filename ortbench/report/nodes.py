@@ -9,6 +9,7 @@ from typing import Any
 from ortbench.analysis.node_advice import MOST, NOT_KNOWN, cut, forced_by, operators_of, share_text, short
 from ortbench.modes import CPU
 from ortbench.result import Result
+from ortbench.schema import InnerCopies, Island, MemcpyNode, Nodes
 from ortbench.units import duration, size
 
 NARROW, WIDE = 19, 60  # characters of a name; with the shorter ones every table fits 80 columns
@@ -51,7 +52,7 @@ def heading(result: Result) -> str:
     )
 
 
-def sections(nodes: dict[str, Any], longest: int = WIDE) -> list[Section]:
+def sections(nodes: Nodes, longest: int = WIDE) -> list[Section]:
     """The tables of a result's ``nodes``.
 
     Args:
@@ -61,13 +62,13 @@ def sections(nodes: dict[str, Any], longest: int = WIDE) -> list[Section]:
     return [_operators(nodes, longest), _eps(nodes), *outline(nodes, longest)]
 
 
-def outline(nodes: dict[str, Any], longest: int = WIDE) -> list[Section]:
+def outline(nodes: InnerCopies, longest: int = WIDE) -> list[Section]:
     """The tables of Memcpy nodes and islands, where there are any; without times where nothing was timed."""
     found = [_memcpy(nodes["memcpy"], longest)] if nodes["memcpy"] else []
     return found + ([_islands(nodes["islands"], longest)] if nodes["islands"] else [])
 
 
-def _operators(nodes: dict[str, Any], longest: int) -> Section:
+def _operators(nodes: Nodes, longest: int) -> Section:
     rows = tuple(
         (cut(row["op"], longest), short(row["ep"]), str(row["nodes"]), duration(row["ns"]), share_text(row["share"]))
         for row in nodes["operators"][:MOST]
@@ -77,7 +78,7 @@ def _operators(nodes: dict[str, Any], longest: int) -> Section:
     return Section(("operator", "on", "nodes", "time", "share"), rows, ("operator", "on"), rest)
 
 
-def _eps(nodes: dict[str, Any]) -> Section:
+def _eps(nodes: Nodes) -> Section:
     rows = [
         (short(row["ep"]), str(row["nodes"]), duration(row["ns"]), share_text(row["share"])) for row in nodes["eps"]
     ]
@@ -87,7 +88,7 @@ def _eps(nodes: dict[str, Any]) -> Section:
     return Section(("on", "nodes", "time", "share"), tuple(rows), ("on",))
 
 
-def _memcpy(copies: Sequence[dict[str, Any]], longest: int) -> Section:
+def _memcpy(copies: Sequence[MemcpyNode], longest: int) -> Section:
     shown, others = copies[:MOST], copies[MOST:]
     columns = ["copied tensor", "direction", "bytes", "time", "forced by", "island"]
     rows = [
@@ -104,11 +105,11 @@ def _memcpy(copies: Sequence[dict[str, Any]], longest: int) -> Section:
     rest = ""
     if others:
         known = all(row["bytes"] is not None for row in others)
-        rest = f"and {len(others)} more" + (f": {size(sum(row['bytes'] for row in others))}" if known else "")
+        rest = f"and {len(others)} more" + (f": {size(sum(row['bytes'] or 0 for row in others))}" if known else "")
     return _section(columns, rows, ("copied tensor", "direction", "forced by"), rest)
 
 
-def _islands(islands: Sequence[dict[str, Any]], longest: int) -> Section:
+def _islands(islands: Sequence[Island], longest: int) -> Section:
     columns = ["island", "on the CPU", "nodes", "copies", "bytes", "in nodes", "in copies", "share"]
     rows = [
         [
@@ -128,7 +129,7 @@ def _islands(islands: Sequence[dict[str, Any]], longest: int) -> Section:
     if others:
         known = all(row["share"] is not None for row in others)
         rest = f"and {len(others)} more" + (
-            f": {share_text(sum(row['share'] for row in others))} of a run" if known else ""
+            f": {share_text(sum(row['share'] or 0 for row in others))} of a run" if known else ""
         )
     return _section(columns, rows, ("island", "on the CPU"), rest)
 

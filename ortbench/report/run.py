@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ortbench import units
 from ortbench.analysis.advice import sentences
 from ortbench.analysis.pairs import timed_phase
-from ortbench.modes import ASYNC, CPU, CPU_TENSOR_MODES, TOTAL, is_rate
+from ortbench.modes import CPU, TOTAL, is_rate, mode_of
 from ortbench.report import nodes as report_nodes
 from ortbench.report.table import DERIVED, NOTHING, Table, markdown_line, table_markdown
 from ortbench.report.terminal.bars import COPIES, FILLS, PER_RUN, WHOLE
@@ -65,7 +65,7 @@ def _row(case: Case, scale: float) -> tuple[str, ...]:
 
 
 def _phase_cells(case: Case, scale: float) -> tuple[str, str, str]:
-    if case.mode in CPU_TENSOR_MODES:
+    if mode_of(case.mode).of_cpu_tensors:
         if case.derived is None:
             return NOTHING, NOTHING, NOTHING
         copies, inference = (units.time(case.derived[key], scale) for key in ("copies_ns", "inference_ns"))
@@ -102,7 +102,7 @@ def _copy_cells(case: Case) -> tuple[str, str]:
     copied = case.bytes_in + case.bytes_out
     if not copied:
         return "0", NOTHING
-    if case.mode in CPU_TENSOR_MODES:
+    if mode_of(case.mode).of_cpu_tensors:
         took = case.derived["copies_ns"] if case.derived else 0
         return f"{DERIVED}{units.size(copied)}", f"{DERIVED}{_per_second(copied, took)}" if took > 0 else NOTHING
     upload, download = case.median("upload"), case.median("download")
@@ -127,7 +127,7 @@ def splits(result: Result) -> list[list[tuple[str, float]]]:
 
 
 def _split(case: Case, total: int) -> list[tuple[str, float]]:
-    if case.mode == ASYNC:
+    if mode_of(case.mode).in_bursts:
         return [(PER_RUN, total)]
     if is_rate(case.mode, TOTAL):
         return _left_over(case, total)
@@ -144,9 +144,10 @@ def _split(case: Case, total: int) -> list[tuple[str, float]]:
 
 def _left_over(case: Case, total: int) -> list[tuple[str, float]]:
     """What a pipeline still waits for: the copies that are not hidden, and inference."""
-    if case.pipeline is None or case.pipeline["copies_ns"] is None:
+    pipeline = case.pipeline
+    if pipeline is None or pipeline["copies_ns"] is None or pipeline["hidden_ns"] is None:
         return [(WHOLE, total)]
-    copies = case.pipeline["copies_ns"] - case.pipeline["hidden_ns"]
+    copies = pipeline["copies_ns"] - pipeline["hidden_ns"]
     return [(COPIES, copies), (FILLS["inference"], max(total - copies, 0))]
 
 

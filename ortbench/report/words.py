@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ortbench import units
 from ortbench.result import Result
+from ortbench.schema import Memory, Tensor
 
 if TYPE_CHECKING:
     from ortbench.analysis.sweep import Sweep
@@ -25,7 +26,7 @@ def heading(result: Result) -> list[str]:
     return lines
 
 
-def _shape(tensor: dict[str, Any]) -> str:
+def _shape(tensor: Tensor) -> str:
     if tensor["shape"] is None:
         return str(tensor["type"])
     return "x".join(map(str, tensor["shape"])) or "scalar"
@@ -37,11 +38,11 @@ _FENCES = {"run": "the run itself waits", "readback": "reading a value back"}
 def ep_line(result: Result | Sweep) -> str:
     """EP, device and versions."""
     ep = f"{result.target['ep']} {result.target['ep_version'] or ''}".strip()
-    chosen = f" (chosen by {result.target['policy']})" if result.target.get("policy") else ""
+    chosen = f" (chosen by {policy})" if (policy := result.target.get("policy")) else ""
     return f"{ep} on {device_name(result)}{chosen}, ONNX Runtime {result.environment['onnxruntime']}"
 
 
-def memory_name(memory: dict[str, Any]) -> str:
+def memory_name(memory: Memory) -> str:
     """An EP's memory in a few words."""
     kinds = {"ep-device": "EP device ", "named-device": "device by name ", "host": "", "none": "no device memory"}
     shared = f" and {memory['host_accessible']}" if memory["host_accessible"] else ""

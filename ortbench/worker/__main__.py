@@ -1,4 +1,8 @@
-"""The worker's process: answers requests, a line of JSON each, until there are no more. Started as ``python -m ortbench.worker``."""
+"""The worker's process, which runs as ``python -m ortbench.worker``.
+
+Requests come as JSON lines on standard input, one answer line each goes out on what was standard output; whatever
+libraries print there goes to standard error instead. It ends with its input.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,7 @@ def main() -> None:
     sys.stdout = sys.stderr
     with os.fdopen(channel, "w", encoding="utf-8") as answers:
         with suppress(Exception):  # it is said when it is asked for; loading it need not wait for the first request
-            from ortbench.worker.modes import bound  # noqa: F401
+            from ortbench.worker.modes import make  # noqa: F401
         serve(sys.stdin, answers)
         answers.flush()
         # Some EPs abort while they unload, so only what needs an orderly exit gets one: a profiler takes its data then.

@@ -12,7 +12,7 @@ from ortbench import units
 from ortbench.analysis.sweep import DOWNLOAD, HOST_ACCESSIBLE, ORDINARY, UPLOAD
 from ortbench.errors import BenchmarkFailed, Unsupported
 from ortbench.plan import Target
-from ortbench.worker.modes.bound import TimedCall
+from ortbench.worker.modes.base import TimedCall
 from ortbench.worker.proofs.fence import RUN, Fence, prove
 from ortbench.worker.session import providers
 from ortbench.worker.session.memory import (

@@ -24,10 +24,12 @@ from typing import Any, Protocol
 
 from ortbench.profiler import CAPTURE, DOMAIN
 from ortbench.result import PHASE_NAMES
-from ortbench.worker.modes.bound import TimedCall
+from ortbench.worker.modes.base import TimedCall
 
 # ARGB; four of Okabe and Ito's, which people who cannot tell red from green can tell apart.
 COLORS = {"upload": 0xFFE69F00, "inference": 0xFF009E73, "download": 0xFFCC79A7, "total": 0xFF0072B2}
+
+_MIN_WARMUP, _MAX_WARMUP = 2, 1000
 
 
 class Timed(Protocol):
@@ -181,3 +183,20 @@ def _no_garbage_collection() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+def warm_up(call: TimedCall, count: int | None, budget_ns: int) -> float | None:
+    """Run a phase of a mode `count` times, or for `budget_ns`; returns the median of the later half, ns; None without any."""
+    run, a, b = call
+    times: list[int] = []
+    least, most = (count, count) if count is not None else (_MIN_WARMUP, _MAX_WARMUP)
+    spent = 0
+    while len(times) < least or (spent < budget_ns and len(times) < most):
+        start = time.perf_counter_ns()
+        run(a, b)
+        times.append(time.perf_counter_ns() - start)
+        spent += times[-1]
+    if not times:
+        return None
+    later = sorted(times[len(times) // 2 :])
+    return float(later[len(later) // 2])

@@ -20,9 +20,10 @@ from pathlib import Path
 
 from ortbench.modes import RESIDENT
 from ortbench.plan import Inputs, Target
-from ortbench.worker.modes.bound import BoundMode, make_mode
+from ortbench.worker.modes.bound import BoundMode
+from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.fence import READBACK, RUN, SYNCHRONIZE
-from ortbench.worker.session import providers, session
+from ortbench.worker.session import first_run, providers, session
 from tests.refdevice import HONESTY, build
 from tests.truth import relu_model
 
@@ -63,7 +64,7 @@ def main(processes: int = 8, proofs: int = 20) -> None:
             for compute_us in COMPUTE_US:
                 options = {"honesty": honesty, "compute_us": str(compute_us)}
                 model = session.open_model(path, Target(library=str(library), options=options), provider)
-                mode = make_mode(RESIDENT, model, session.make_data(path, model, Inputs()))
+                mode = make_mode(RESIDENT, model, first_run.make_data(path, model, Inputs()))
                 assert isinstance(mode, BoundMode)
                 start = time.perf_counter()
                 found = Counter(mode._prove_run().kind for _ in range(proofs))

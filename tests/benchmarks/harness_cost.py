@@ -25,8 +25,9 @@ from ortbench.modes import RESIDENT, TOTAL
 from ortbench.plan import Inputs, Target
 from ortbench.stats import summarise
 from ortbench.worker import timing
-from ortbench.worker.modes import bound
-from ortbench.worker.session import providers, session
+from ortbench.worker.modes.base import Mode
+from ortbench.worker.modes.make import make_mode
+from ortbench.worker.session import first_run, providers, session
 from tests.nvtx import build, environ
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -36,7 +37,7 @@ TINY = ROOT / "models" / "tiny.onnx"
 def loop_cost() -> str:
     """The median of a 16-element model in device-resident against a bare loop around the same bound call."""
     model = session.open_model(str(TINY), Target(ep="cpu", threads=1), providers.find(Target(ep="cpu")))
-    mode = bound.make_mode(RESIDENT, model, session.make_data(str(TINY), model, Inputs()))
+    mode = make_mode(RESIDENT, model, first_run.make_data(str(TINY), model, Inputs()))
     found = loop_figures(mode, seconds=4)
     ratio = found["ours_ns"] / found["bare_ns"]
     return (
@@ -45,7 +46,7 @@ def loop_cost() -> str:
     )
 
 
-def loop_figures(mode: bound.Mode, seconds: float) -> dict[str, float]:
+def loop_figures(mode: Mode, seconds: float) -> dict[str, float]:
     """What a sample takes in ortbench's loop and in a bare one around the same call, in turns.
 
     Args:

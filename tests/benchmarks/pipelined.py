@@ -79,6 +79,7 @@ def measure(library: Path, times: Times, honesty: Honesty, engines: int, depth: 
         (case,) = result.cases
         assert case.pipeline is not None
         assert case.fence is not None
+        assert case.pipeline["hidden_share"] is not None
         trace, spans = Trace.read(folder / "trace"), rounds(result, Trace.read(folder / "trace"))
         return Line(
             times, honesty, engines, depth, case.fence["kind"],

@@ -29,6 +29,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import tests
 from ortbench.measure.environment import cpu_model, git_commit
 from ortbench.measure.gpus import nvidia_gpus
 from ortbench.units import duration
@@ -273,7 +274,10 @@ def _trace(folder: Path) -> Any:
 
 
 def _environment() -> dict[str, str]:
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    found_in = str(
+        Path(tests.__file__).resolve().parents[1]
+    )  # no more than `tests` may be there: see tests/installed.py
+    path = os.pathsep.join(filter(None, [found_in, os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": path, "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
 
 

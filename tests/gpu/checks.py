@@ -9,13 +9,12 @@ from typing import Any
 from ortbench.measure.gpus import what_moved
 from ortbench.modes import (
     ASYNC,
-    CAPTURED_MODES,
     CPU,
     CPU_PINNED,
     DEVICE,
     DEVICE_PINNED,
-    EXTERNAL_MODES,
     HOST_ACCESSIBLE,
+    MODES,
     PIPELINED,
     RESIDENT,
 )
@@ -119,7 +118,7 @@ def graph(name: str, result: Result, plain: Result | None = None) -> Check:
     """Runs were captured as graphs and replayed."""
 
     def replayed(case: Mapping[str, Any]) -> str | None:
-        if case["mode"] not in CAPTURED_MODES:
+        if not MODES[case["mode"]].captured:
             return ""
         return f"replayed: {case['graph']['how']}" if case["graph"] and case["graph"]["proved"] else None
 
@@ -141,7 +140,7 @@ def external(name: str, result: Result) -> Check:
 
     def read(case: Mapping[str, Any]) -> str | None:
         found = case["external"]
-        if case["mode"] not in EXTERNAL_MODES:
+        if not MODES[case["mode"]].external_inputs:
             return ""
         return f"in {found['place']}: {found['how']}" if found and found["proved"] else None
 

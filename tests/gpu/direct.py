@@ -25,23 +25,26 @@ from ortbench.errors import OrtbenchError, Unsupported
 from ortbench.modes import CPU, DEVICE, RESIDENT, TOTAL
 from ortbench.plan import Inputs, Target
 from ortbench.worker import timing
-from ortbench.worker.modes import bound
-from ortbench.worker.session import memory, providers, session
-from ortbench.worker.session.providers import NAMED_DEVICES, Provider
+from ortbench.worker.modes.make import make_mode
+from ortbench.worker.modes.resident import ResidentMode
+from ortbench.worker.proofs import outputs
+from ortbench.worker.session import first_run, libraries, memory, providers, session
+from ortbench.worker.session.ep_names import NAMED_DEVICES
+from ortbench.worker.session.providers import Provider
 from tests.benchmarks.harness_cost import loop_figures
 
 _TURN_NS = 30_000_000  # long against a readback, short against what else a machine does
 
 
-def resident(path: str, target: Target, provider: Provider) -> bound.ResidentMode:
+def resident(path: str, target: Target, provider: Provider) -> ResidentMode:
     """A model with its tensors on the device."""
     model = session.open_model(path, target, provider)
-    mode = bound.make_mode(RESIDENT, model, session.make_data(path, model, Inputs()))
-    assert isinstance(mode, bound.ResidentMode)
+    mode = make_mode(RESIDENT, model, first_run.make_data(path, model, Inputs()))
+    assert isinstance(mode, ResidentMode)
     return mode
 
 
-def fence_figures(mode: bound.ResidentMode, seconds: float) -> dict[str, Any]:
+def fence_figures(mode: ResidentMode, seconds: float) -> dict[str, Any]:
     """N runs timed one by one, and N runs with one readback at their end, in turns.
 
     The smallest of each are compared: what else runs on the machine only ever adds. A fence that did not wait would make
@@ -99,23 +102,23 @@ def named_figures(path: str, inputs: str, ep: str, library: str) -> dict[str, An
     if name not in NAMED_DEVICES:
         return {"reason": f"{ep if name is None else name} is known by its EP device only", "memory": None, "modes": {}}
     # As ortbench itself makes it: NVIDIA's libraries are found, and nothing is registered.
-    providers.preload_nvidia()
+    libraries.preload_nvidia()
     provider = Provider(name)
     found = memory.device_memory(provider)
     # TF32 and other sums than the evaluator's; see tests.gpu.steps.
     request = Inputs(path=inputs, rtol=1e-2, atol=5e-3)
     model = session.open_model(path, target, provider)
-    data = session.make_data(path, model, request)
+    data = first_run.make_data(path, model, request)
     by_mode = {mode: _named_mode(mode, model, data, request) for mode in (CPU, DEVICE, RESIDENT)}
     return {"reason": None, "memory": found and found.label, "modes": by_mode}
 
 
-def _named_mode(name: str, model: session.Model, data: session.Data, request: Inputs) -> dict[str, Any]:
+def _named_mode(name: str, model: session.Model, data: first_run.Data, request: Inputs) -> dict[str, Any]:
     try:
-        mode = bound.make_mode(name, model, data)
-        bound.check_outputs(mode, request.rtol, request.atol)
+        mode = make_mode(name, model, data)
+        outputs.check_outputs(mode, request.rtol, request.atol)
         samples = timing.time_block(mode, timing.Ranges(mode), TOTAL, 50, 10)
-        wrong = bound.differences(mode, request.rtol, request.atol)
+        wrong = outputs.differences(mode, request.rtol, request.atol)
     except Unsupported as error:
         return {"median_ns": None, "fence": None, "wrong": None, "reason": str(error)}
     except OrtbenchError as error:

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ortbench.modes import (
-    CAPTURED_MODES,
     CPU,
     DEVICE,
     DEVICE_PINNED,
-    EXTERNAL_MODES,
     HOST_ACCESSIBLE,
     MODES,
     RESIDENT,
     USUAL_MODES,
+    modes_that,
 )
 from tests.gpu import checks
 from tests.gpu.checks import Check, Result
@@ -169,7 +168,7 @@ class Steps:
         )
         shows = {COPY: (*of_all, *of_copies), IMAGE: of_all, TRANSFORMER: of_all}
         return [
-            self._run(name, name, f"{name}: outputs equal in all modes", shows[name], MODES, more, basic=True)
+            self._run(name, name, f"{name}: outputs equal in all modes", shows[name], tuple(MODES), more, basic=True)
             for name in (COPY, IMAGE, TRANSFORMER)
         ]
 
@@ -263,7 +262,7 @@ class Steps:
             model,
             f"--cuda-graph, {model}: replayed, outputs equal",
             (lambda left: checks.graph(left.title, left.data, left.results.get(model)),),
-            CAPTURED_MODES,
+            modes_that(lambda mode: mode.captured),
             ("--cuda-graph",),
             refusals=("--cuda-graph: ",),
         )
@@ -285,7 +284,7 @@ class Steps:
             COPY,
             f"--external {library}: its memory is read in place, outputs equal",
             (lambda left: checks.external(left.title, left.data),),
-            EXTERNAL_MODES,
+            modes_that(lambda mode: mode.external_inputs),
             ("--external", library),
             refusals=(f"--external {library}: it cannot be imported here",),
         )

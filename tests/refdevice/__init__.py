@@ -15,6 +15,7 @@ from .refdevice import (
     Trace,
     build,
     duration_ns,
+    failures_so_far,
     late_ns,
 )
 
@@ -33,5 +34,6 @@ __all__ = [
     "Trace",
     "build",
     "duration_ns",
+    "failures_so_far",
     "late_ns",
 ]

@@ -244,6 +244,12 @@ class Trace:
         return [KNOBS[int(event["bytes"])] for event in self.of("failure")]
 
 
+def failures_so_far(path: Path) -> list[str]:
+    """The knobs whose injected failures have happened by now, of a device that may not have begun its trace yet."""
+    ready = path.exists() and path.stat().st_size > 0
+    return Trace.read(path).failures() if ready else []
+
+
 def duration_ns(events: Events) -> npt.NDArray[Any]:
     """How long each event lasted, in nanoseconds."""
     return np.asarray(events["end_ns"] - events["start_ns"])

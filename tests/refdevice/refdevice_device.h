@@ -259,8 +259,9 @@ static bool trace_prepare(int file, TraceHeader *header) {
   }
   *header = (TraceHeader){.version = TRACE_VERSION, .record_bytes = sizeof(Event), .capacity = trace_records()};
   memcpy(header->magic, "REFDEVTR", 8);
-  return ftruncate(file, (off_t)(TRACE_HEADER_BYTES + header->capacity * sizeof(Event))) == 0 &&
-         pwrite(file, header, sizeof *header, 0) == sizeof *header;
+  /* The header first: whoever sees that the file holds something may read it. */
+  return pwrite(file, header, sizeof *header, 0) == sizeof *header &&
+         ftruncate(file, (off_t)(TRACE_HEADER_BYTES + header->capacity * sizeof(Event))) == 0;
 }
 
 static const char *trace_open(void) {

@@ -39,11 +39,12 @@ from .refdevice import (
     Trace,
     build,
     duration_ns,
+    failures_so_far,
     late_ns,
 )
 
 HERE = Path(__file__).parent
-TIMEOUT_S = 60.0
+TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,18 @@ STEPS = ("run", "synchronize", "copy")
 
 
 @pytest.mark.parametrize("honesty", HONESTY)
+def test_the_promised_step_waits(run: Run, honesty: Honesty) -> None:
+    check_what_waits(run, honesty, fast=False)
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("honesty", HONESTY)
 def test_only_the_promised_step_waits(run: Run, honesty: Honesty) -> None:
+    check_what_waits(run, honesty, fast=True)
+
+
+def check_what_waits(run: Run, honesty: Honesty, fast: bool) -> None:
+    """Whether the promised step waits; where the host is fast enough to see it, also that none before it does."""
     outcome = run("honesty", honesty=honesty, compute_us=20_000)
     calls = outcome.found["calls"]
     inferences = outcome.trace.of("inference")[1:]  # without the one of mode cpu
@@ -231,7 +243,9 @@ def test_only_the_promised_step_waits(run: Run, honesty: Honesty) -> None:
                 if (call["memory"], call["wait_disabled"]) == (memory, disabled)
             ]
             assert all(all(steps[waits:]) for steps in returned)
-            assert waits == 0 or not all(any(steps[:waits]) for steps in returned)
+            early = [not any(steps[:waits]) for steps in returned]
+            if fast:
+                assert waits == 0 or any(early)
     check_results(calls, inferences)
     assert outcome.found["cpu"]
 
@@ -256,14 +270,21 @@ def test_a_session_chooses_its_own_times_and_honesty(run: Run) -> None:
 # ---- streams ----
 
 
-def test_a_stream_runs_beside_an_inference_and_is_in_order_itself(run: Run) -> None:
-    outcome = run("streams", compute_us=30_000, upload_latency_us=20_000)
-    trace, uploads = outcome.trace, outcome.trace.of("upload")
+def test_a_stream_is_in_order_itself(run: Run) -> None:
+    outcome = run("streams", compute_us=1_000, upload_latency_us=5_000)
+    uploads = outcome.trace.of("upload")
     assert all(outcome.found["right"])
     assert outcome.found["handle"]
     uploads = uploads[uploads["queue"] > 0].reshape(-1, 2)
-    inferences = trace.of("inference")
     assert (uploads[:, 1]["start_ns"] >= uploads[:, 0]["end_ns"]).all()
+
+
+@pytest.mark.timing
+def test_a_stream_runs_beside_an_inference_and_is_not_waited_for(run: Run) -> None:
+    outcome = run("streams", compute_us=30_000, upload_latency_us=20_000)
+    trace, uploads = outcome.trace, outcome.trace.of("upload")
+    uploads = uploads[uploads["queue"] > 0].reshape(-1, 2)
+    inferences = trace.of("inference")
     assert any(
         inference["start_ns"] < pair[1]["end_ns"] and pair[0]["start_ns"] < inference["end_ns"]
         for inference, pair in zip(inferences, uploads, strict=True)
@@ -280,7 +301,7 @@ def test_a_copy_without_a_stream_waits_for_all_streams(run: Run) -> None:
     assert (first_reads["start_ns"] >= uploads[:, 1]["end_ns"]).all()
 
 
-@pytest.mark.parametrize(
+ENGINES = pytest.mark.parametrize(
     ("engines", "beside"),
     [
         (0, {("inference", "upload"), ("inference", "download"), ("upload", "download")}),
@@ -289,20 +310,33 @@ def test_a_copy_without_a_stream_waits_for_all_streams(run: Run) -> None:
         (1, set()),
     ],
 )
+
+
+@ENGINES
+def test_engines_say_what_may_go_on_at_the_same_time(engines: int, beside: set[tuple[str, str]], run: Run) -> None:
+    assert seen_beside(engines, run) <= beside
+
+
+@pytest.mark.timing
+@ENGINES
 def test_engines_say_what_goes_on_at_the_same_time(engines: int, beside: set[tuple[str, str]], run: Run) -> None:
+    assert seen_beside(engines, run) == beside
+
+
+def seen_beside(engines: int, run: Run) -> set[tuple[str, str]]:
+    """What went on at the same time, of three things that were asked for at once."""
     slow = {"compute_us": 20_000, "upload_latency_us": 5000, "download_latency_us": 5000}
     outcome = run("three_things", engines=engines, **slow)
     assert outcome.found["right"] == [True, True]
     works = {kind: outcome.trace.of(kind) for kind in ("inference", "upload", "download")}
     works = {kind: events if kind == "inference" else events[events["queue"] > 0] for kind, events in works.items()}
     assert {len(events) for events in works.values()} == {3}
-    pairs = {
+    return {
         (one, other)
         for one, other in itertools.combinations(works, 2)
         for a, b in itertools.product(works[one], works[other])
         if a["start_ns"] < b["end_ns"] and b["start_ns"] < a["end_ns"]
     }
-    assert pairs == beside
 
 
 def test_a_process_may_end_with_work_in_flight(run: Run) -> None:
@@ -387,11 +421,6 @@ def test_a_hanging_run_is_seen_from_outside(start: Start, tmp_path: Path) -> Non
         time.sleep(0.05)
     assert process.poll() is None
     assert len(Trace.read(tmp_path / "trace").of("inference")) == 1
-
-
-def failures_so_far(path: Path) -> list[str]:
-    ready = path.exists() and path.stat().st_size > 0
-    return Trace.read(path).failures() if ready else []
 
 
 # ---- knobs and building ----

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
-from ortbench.modes import DEVICE, DEVICE_PINNED, PIPELINED, TOTAL
+from ortbench.modes import TOTAL, mode_of
 from ortbench.result import Case, Result
 from ortbench.timeline import Span, TimedBlock, Timeline
 
@@ -167,11 +167,13 @@ def _fences(case: Case) -> dict[str, str]:
     """What ends a sample, by phase; a download waits for the device by itself, and so does what ends with one."""
     if case.fence is None:
         return {}
-    if case.mode in (DEVICE, DEVICE_PINNED, PIPELINED):
-        copies = {way: case.fence[way]["kind"] for way in ("upload", "download") if case.fence.get(way)}
+    mode = mode_of(case.mode)
+    if mode.times_copies:
+        ends = {"upload": case.fence.get("upload"), "download": case.fence.get("download")}
+        copies = {way: fence["kind"] for way, fence in ends.items() if fence}
         found = {**copies, "inference": case.fence["kind"]}
-        # A round of a pipeline ends with copies in flight.
-        return found if case.mode == PIPELINED or "download" not in copies else {**found, TOTAL: copies["download"]}
+        # What several in flight are timed by ends with copies in flight.
+        return found if mode.is_rate or "download" not in copies else {**found, TOTAL: copies["download"]}
     return {"inference": case.fence["kind"], TOTAL: case.fence["kind"]}
 
 

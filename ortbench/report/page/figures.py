@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ortbench import units
-from ortbench.modes import ASYNC, TOTAL, is_rate
+from ortbench.modes import TOTAL, is_rate, mode_of
 from ortbench.report.run import SAMPLES_FOR
 from ortbench.report.table import DERIVED, NOTHING, Table
 from ortbench.result import Case, Result
@@ -113,7 +113,7 @@ def split(result: Result) -> Split | None:
 
 
 def _bar(case: Case, total: Stats) -> Bar:
-    if case.mode == ASYNC:
+    if mode_of(case.mode).in_bursts:
         return Bar(case.mode, (Segment(PER_RUN, total.median_ns),), total.median_ns)
     if case.derived is not None and case.derived["copies_ns"] > 0:
         copies = Segment(COPIES, case.derived["copies_ns"], derived=True)
@@ -396,8 +396,10 @@ def _copies(case: Case, prefix: str) -> Iterator[Copy]:
 
 def _curves(result: Result) -> Iterator[Curve]:
     """The sweep of the link that `ortbench bandwidth` left in the result."""
-    for kind in (UPLOAD, DOWNLOAD):
-        points = tuple((int(count), int(ns)) for count, ns in (result.link or {}).get(kind, []) if count and ns)
+    link = result.link
+    curves = {} if link is None else {UPLOAD: link.get("upload", []), DOWNLOAD: link.get("download", [])}
+    for kind, curve in curves.items():
+        points = tuple((int(count), int(ns)) for count, ns in curve if count and ns)
         if points:
             yield Curve(kind, points)
 

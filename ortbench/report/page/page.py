@@ -18,7 +18,7 @@ from ortbench import __version__, units
 from ortbench.analysis.advice import copy_share, fastest, headline, headline_of_many, is_faster, sentences
 from ortbench.analysis.compare import changes, mismatches
 from ortbench.characters import printable
-from ortbench.modes import CPU, DEVICE, HOST_ACCESSIBLE, MODES, RESIDENT, TOTAL, is_rate
+from ortbench.modes import CPU, MODES, TOTAL, is_rate
 from ortbench.report import nodes as report_nodes
 from ortbench.report.comparison import comparison, comparison_legend
 from ortbench.report.page import figures
@@ -27,16 +27,14 @@ from ortbench.report.run import TIME_COLUMNS, build
 from ortbench.report.table import DERIVED, NOTHING, Table
 from ortbench.report.words import device_name, heading
 from ortbench.result import FAILED, OK, Case, Result
+from ortbench.schema import Gpu, Load, Tensor
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|GB/s|%)(?!\w))")
 _SAME = 0.02  # up to which difference two results are called the same
 _WORDS = Table(
     (),
     (
-        (CPU, "session.run with arrays in host memory; ONNX Runtime copies in and out inside every run"),
-        (DEVICE, "inputs copied to device tensors, run through IO binding, outputs copied back, every run"),
-        (RESIDENT, "the same, but copied in once before and out once after all runs"),
-        (HOST_ACCESSIBLE, "inputs and outputs live in the EP's HOST_ACCESSIBLE memory and are bound as they are"),
+        *((mode.name, mode.sentence) for mode in MODES.values()),
         ("upload, inference, download", "phases, timed in blocks of their own, each ended by a fence"),
         ("total", "one whole inference as its user waits for it, with no fence between its phases"),
         ("fence", "what makes sure that the device has finished before the clock is read"),
@@ -319,24 +317,25 @@ def _pairs(pairs: dict[str, Any] | None) -> str:
     return ", ".join(f"{key}={value}" for key, value in (pairs or {}).items())
 
 
-def _tensors(tensors: Sequence[dict[str, Any]]) -> str:
+def _tensors(tensors: Sequence[Tensor]) -> str:
     found = []
     for tensor in tensors:
-        shape = "" if tensor.get("shape") is None else " " + ("×".join(map(str, tensor["shape"])) or "scalar")
-        bytes_ = f", {units.size(tensor['bytes'])}" if tensor.get("bytes") else ""
+        dims, count = tensor.get("shape"), tensor.get("bytes")
+        shape = "" if dims is None else " " + ("×".join(map(str, dims)) or "scalar")
+        bytes_ = f", {units.size(count)}" if count else ""
         found.append(f"{tensor['name']}: {tensor.get('type', '')}{shape}{bytes_}")
     return "; ".join(found)
 
 
-def _gpu(gpu: dict[str, Any]) -> str:
+def _gpu(gpu: Gpu) -> str:
     driver = f", driver {gpu['driver']}" if "driver" in gpu else ""
     return f"{gpu.get('name') or gpu.get('error')}{driver}"
 
 
-def _load(load: dict[str, Any] | None) -> str:
+def _load(load: Load | None) -> str:
     """Of the last minute, at the start and at the end of the run."""
-    ends = [f"{load[end][0]:g} at the {end}" for end in ("start", "end") if load and load.get(end)]
-    return ", ".join(ends)
+    ends = {"start": load.get("start"), "end": load.get("end")} if load else {}
+    return ", ".join(f"{averages[0]:g} at the {end}" for end, averages in ends.items() if averages)
 
 
 def _provenance(result: Result) -> str:

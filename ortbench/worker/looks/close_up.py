@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ortbench.worker.modes.bound import Mode
+from ortbench.worker.modes.base import Mode
 
 ITERATIONS = 8
 BUDGET_NS = 1_000_000_000  # a slow model is looked at fewer times

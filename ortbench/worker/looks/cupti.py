@@ -14,14 +14,15 @@ from typing import Any
 from ortbench.analysis.gpu_activity import DOWNLOAD, GAP_NS, KERNEL, UPLOAD, Activity, Moment, measured
 from ortbench.errors import BenchmarkFailed, OrtbenchError, one_line
 from ortbench.modes import TOTAL
-from ortbench.worker.modes.bound import Mode
+from ortbench.schema import Measured
+from ortbench.worker.modes.base import Mode
 
 _BUFFER_BYTES = 8 << 20  # as in NVIDIA's samples; more are asked for as they fill
 _FORCED = 1  # CUPTI_ACTIVITY_FLAG_FLUSH_FORCED: also buffers that are not full
 _READINGS = 10  # of both clocks; the one that took the least time is the best
 
 
-def measure_copies(modes: Sequence[Mode], runs: int) -> dict[str, dict[str, Any]]:
+def measure_copies(modes: Sequence[Mode], runs: int) -> dict[str, Measured]:
     """Record what the GPU does in some runs of modes that are set up.
 
     Args:
@@ -121,7 +122,7 @@ class Recorder:
         return min(readings, key=lambda reading: reading[0])[1]
 
 
-def _measure(recorder: Recorder, mode: Mode, runs: int) -> dict[str, Any]:
+def _measure(recorder: Recorder, mode: Mode, runs: int) -> Measured:
     call, a, b = mode.phases()[TOTAL]
     with recorder.recording() as found:
         call(a, b)  # the first with CUPTI pays for its buffers

@@ -6,21 +6,15 @@ from typing import Any
 
 import onnxruntime as ort
 
-from ortbench.errors import BenchmarkFailed, one_line
+from ortbench.errors import one_line
 from ortbench.modes import MODES
 from ortbench.plan import CPU_EP
-from ortbench.worker.modes.bound import unsupported_reason
+from ortbench.worker.modes.make import unsupported_reason
+from ortbench.worker.session.hardware import hardware
+from ortbench.worker.session.libraries import NotLoaded, bundled_library, ep_devices, register, register_library
 from ortbench.worker.session.memory import describe
-from ortbench.worker.session.providers import (
-    Plugin,
-    Provider,
-    bundled_library,
-    ep_devices,
-    plugins,
-    register,
-    register_library,
-)
-from ortbench.worker.session.session import hardware
+from ortbench.worker.session.plugins import Plugin, plugins
+from ortbench.worker.session.providers import Provider
 
 # Not hardware: an EP that sends a model to a service, listed by every onnxruntime wheel.
 _NOT_LOCAL = {"AzureExecutionProvider"}
@@ -64,8 +58,8 @@ def _built_in_entry(name: str) -> dict[str, Any]:
 def _problem(name: str, library: str) -> str | None:
     try:
         register(name, library)
-    except BenchmarkFailed as error:
-        return str(error).removeprefix(f"{name} does not load: ")
+    except NotLoaded as error:
+        return error.why
     return None
 
 

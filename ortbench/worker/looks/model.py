@@ -9,10 +9,10 @@ from typing import Any
 
 from ortbench.errors import BadInput, OrtbenchError, Unsupported, one_line
 from ortbench.plan import Inputs, Target
+from ortbench.worker.inputs.shapes import resolve_shapes
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import nodes, ort_profile
-from ortbench.worker.session import providers, session
-from ortbench.worker.session.inputs import resolve_shapes
+from ortbench.worker.session import first_run, hardware, placement, providers, session
 from ortbench.worker.session.tensors import Array, TensorSpec
 
 _WAYS_OUT = "--shape and --dim change their shapes; ortbench run --nodes takes real ones"
@@ -43,14 +43,14 @@ def inspect_model(path: str, target: Target | None, request: Inputs) -> dict[str
     provider = providers.find(target)
     content = looks_graph.with_names(path)
     with ort_profile.recording(path, target, provider, content) as recorder:
-        where = session.placement(recorder.model)
+        where = placement.placement(recorder.model)
         several = where["memcpy_nodes"] is None and where["nodes"] is not None
         found, arrays = _describe(path, recorder.model, request, needs_run=several)
         profile = _profile(recorder, arrays) if several and arrays is not None else None
     copies = nodes.outline(path, target, recorder.model, content, profile) if where["nodes"] is not None else None
     if copies is not None and (copies["problem"] is None or profile is not None):
         where["memcpy_nodes"] = len(copies["memcpy"])
-    device = session.describe_device(recorder.model)
+    device = hardware.describe_device(recorder.model)
     return {**found, "ep": provider.name, "device": device, "placement": where, "copies": copies}
 
 
@@ -69,7 +69,7 @@ def _describe(
     data, why = None, None
     if needs_run or not all(map(_is_static, model.outputs)):
         try:
-            data = session.make_data(path, model, request, _WAYS_OUT)
+            data = first_run.make_data(path, model, request, _WAYS_OUT)
         except OrtbenchError as error:  # made-up inputs need not be valid: then some things stay unknown
             why = str(error)
     inputs = [_tensor(spec, shapes[spec.name]) for spec in model.inputs]
@@ -93,7 +93,7 @@ def _is_static(spec: TensorSpec) -> bool:
     return bool(spec.shape) and all(isinstance(dim, int) for dim in spec.shape)
 
 
-def _shape(spec: TensorSpec, index: int, data: session.Data | None) -> tuple[int, ...] | None:
+def _shape(spec: TensorSpec, index: int, data: first_run.Data | None) -> tuple[int, ...] | None:
     """The shape of an output: that of a run, or else what the model states."""
     if data is not None:
         return data.reference[index].shape

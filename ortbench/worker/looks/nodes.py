@@ -7,20 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ortbench.analysis import node_times as analysis_node_times
+from ortbench.analysis import node_summary
 from ortbench.analysis.islands import Node
-from ortbench.analysis.node_times import Timed
+from ortbench.analysis.node_times import Timed, copies
 from ortbench.errors import OrtbenchError
 from ortbench.plan import CPU_EP, Inputs, Target
+from ortbench.schema import InnerCopies, Nodes
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import ort_profile
 from ortbench.worker.looks.ort_profile import NodeEvent, Profile
-from ortbench.worker.session import providers, session
+from ortbench.worker.session import first_run, placement, providers, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array
 
 
-def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tuple[dict[str, Any], Profile]:
+def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tuple[Nodes, Profile]:
     """Profile some runs and say what its nodes and the copies between them take: the key ``nodes`` of a result.
 
     Args:
@@ -38,19 +39,19 @@ def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tupl
     provider = providers.find(target)
     content = looks_graph.with_names(path)
     with ort_profile.recording(path, target, provider, content) as recorder:
-        arrays, _, _ = session.make_inputs(path, recorder.model, request)
-        placed = session.placed(recorder.model)
+        arrays, _, _ = first_run.make_inputs(path, recorder.model, request)
+        placed = placement.placed(recorder.model)
         profile = recorder.take(arrays, runs)
     del recorder  # and with it the session, before there is another one
     timed = node_times(profile)
     graph, problem = _graph(path, target, provider, content, placed, timed)
-    return analysis_node_times.summary([duration for _, duration in profile.runs], timed, graph, problem), profile
+    return node_summary.summary([duration for _, duration in profile.runs], timed, graph, problem), profile
 
 
 def outline(
     path: str, target: Target, model: session.Model, content: bytes | None, profile: Profile | None
-) -> dict[str, Any]:
-    """The Memcpy nodes and the islands of an open model without times; see `ortbench.analysis.node_times.outline`.
+) -> InnerCopies:
+    """The Memcpy nodes and the islands of an open model without times; see `ortbench.analysis.node_summary.outline`.
 
     Args:
         path: of the model.
@@ -60,16 +61,14 @@ def outline(
         profile: of one run; None where it could not be run.
     """
     timed = [] if profile is None else node_times(profile)
-    graph, problem = _graph(path, target, model.provider, content, session.placed(model), timed)
-    return analysis_node_times.outline(graph, timed, problem)
+    graph, problem = _graph(path, target, model.provider, content, placement.placed(model), timed)
+    return node_summary.outline(graph, timed, problem)
 
 
 def count_copies(path: str, target: Target, provider: Provider, arrays: dict[str, Array]) -> int | None:
     """How many Memcpy nodes one run has; None where it cannot be profiled."""
     try:
-        return analysis_node_times.copies(
-            node_times(ort_profile.profile_runs(path, target, provider, arrays, 1, warmup=0))
-        )
+        return copies(node_times(ort_profile.profile_runs(path, target, provider, arrays, 1, warmup=0)))
     except OrtbenchError:  # the count is a help in reading the figures: never worth losing them for
         return None
 

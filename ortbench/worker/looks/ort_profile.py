@@ -19,7 +19,7 @@ from typing import Any
 
 from ortbench.errors import BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.plan import Target
-from ortbench.worker.session import session
+from ortbench.worker.session import first_run, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array
 
@@ -107,7 +107,7 @@ class Recorder:
         """Run, end the profile and read it; see `profile_runs`. It can be taken once."""
         try:
             for _ in range(warmup + runs):
-                session.run_once(self.model, arrays)
+                first_run.run_once(self.model, arrays)
             text = Path(self.model.session.end_profiling()).read_text(encoding="utf-8", errors="replace")
             return read(json.loads(text, strict=False), self.start_ns, runs)
         except OrtbenchError:

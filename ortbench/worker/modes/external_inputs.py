@@ -11,7 +11,8 @@ import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.errors import BadInput, BenchmarkFailed, Unsupported, ort_text
-from ortbench.worker.session.providers import NVIDIA_EPS, Provider
+from ortbench.worker.session.ep_names import NVIDIA_EPS
+from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec
 
 

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ortbench.errors import Unsupported, WrongOutputs
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.session.session import Data, Model, run_once
+from ortbench.worker.session.first_run import Data, run_once
+from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array
 
 if TYPE_CHECKING:
     from ortbench.worker.modes.bound import BoundMode
+    from ortbench.worker.modes.external_inputs import ExternalInputs
 
 
 @dataclass(frozen=True)
@@ -82,3 +85,37 @@ def _rolled(array: Array) -> Array:
 
 def _equal(one: Array, other: Array) -> bool:
     return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+
+
+def prove_external(
+    mode: BoundMode, external: ExternalInputs, model: Model, data: Data, rtol: float | None, atol: float | None
+) -> dict[str, Any]:
+    """Whether runs read the memory of another library: ``library``, ``place``, ``proved``, ``how``.
+
+    Raises:
+        WrongOutputs: they do not.
+    """
+    if not external.same_addresses():
+        return {**external.describe(), "proved": False, "how": "the bound addresses are not the library's"}
+    found = follows(mode, model, data, external.write, rtol, atol)
+    if found.wrong is not None:
+        raise WrongOutputs(f"{found.wrong} (after inputs were written through {model.target.external})")
+    how = f"the addresses are the library's; {found.how}"
+    return {**external.describe(), "proved": found.proved, "how": how}
+
+
+def prove_replay(
+    mode: BoundMode, graph_id: int, model: Model, data: Data, rtol: float | None, atol: float | None
+) -> dict[str, Any]:
+    """Whether runs are replays, and replays see what is written to the inputs in place: ``id``, ``proved``, ``how``.
+
+    Raises:
+        Unsupported: nothing was captured.
+        WrongOutputs: a replay does not see it.
+    """
+    if not mode.is_replayed():
+        raise Unsupported(f"{model.provider.name} captured no graph: a run writes to whatever is bound")
+    found = follows(mode, model, data, mode.write_inputs, rtol, atol)
+    if found.wrong is not None:
+        raise WrongOutputs(f"{found.wrong} (a replay after its inputs were written in place)")
+    return {"id": graph_id, "proved": found.proved, "how": found.how}

@@ -1,13 +1,18 @@
-"""Whether two modes computed the same: a comparison with a tolerance by dtype."""
+"""Whether a mode computed what it should: a comparison with a tolerance by dtype, over outputs that were poisoned before."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ortbench.errors import WrongOutputs
+from ortbench.modes import TOTAL
 from ortbench.worker.session.tensors import Array
+
+if TYPE_CHECKING:
+    from ortbench.worker.modes.base import Mode
 
 # (rtol, atol): an element may differ by atol + rtol × |reference|, as in numpy.allclose. Kernels sum in another order
 # and in other widths (TF32, fused multiply-add), which costs about half the digits of a dtype; integers are exact.
@@ -81,3 +86,32 @@ def poison(reference: Array) -> Array:
         return np.logical_not(reference, out=np.empty_like(reference))
     flipped: Array = np.invert(np.ascontiguousarray(reference).reshape(-1).view(np.uint8))
     return flipped.view(reference.dtype).reshape(reference.shape)
+
+
+def check_outputs(mode: Mode, rtol: float | None, atol: float | None) -> None:
+    """Run over poisoned outputs and compare what is there the moment the call returns.
+
+    Raises:
+        WrongOutputs: they differ from the reference.
+    """
+    call, a, b = mode.phases()[TOTAL]
+    for calls in mode.trials:
+        mode.poison()
+        for _ in range(calls):
+            call(a, b)
+        for got, (name, reference) in zip(mode.outputs(), mode.expected(), strict=True):
+            # A user's wide tolerance must not let an output pass that nothing was written to.
+            if got.size and np.array_equal(got, poison(reference)):
+                raise WrongOutputs(f"output {name} was not written")
+        wrong = differences(mode, rtol, atol)
+        if wrong is not None:
+            raise WrongOutputs(wrong)
+
+
+def differences(mode: Mode, rtol: float | None, atol: float | None) -> str | None:
+    """What differs between the mode's outputs as they are now and the reference, in words; None if nothing does."""
+    for got, (name, reference) in zip(mode.outputs(), mode.expected(), strict=True):
+        wrong = difference(name, got, reference, rtol, atol)
+        if wrong is not None:
+            return wrong
+    return None

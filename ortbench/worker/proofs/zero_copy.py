@@ -6,11 +6,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortbench.modes import TOTAL
 from ortbench.units import duration
-from ortbench.worker.modes.bound import HostAccessibleMode, ResidentMode
+
+if TYPE_CHECKING:
+    from ortbench.worker.modes.base import Mode
+    from ortbench.worker.modes.host_accessible import HostAccessibleMode
 
 _ROUNDS = 11
 _BURST_NS = 2_000_000
@@ -38,7 +41,7 @@ class ZeroCopy:
 
 def prove_zero_copy(
     mode: HostAccessibleMode,
-    resident: ResidentMode | None,
+    resident: Mode | None,
     on_host: bool,
     clock: Callable[[], int] = time.perf_counter_ns,
 ) -> ZeroCopy:
@@ -90,8 +93,10 @@ def verdict(extra_ns: float, copies_ns: float, noise_ns: float, used: str = _USE
     return ZeroCopy(True, f"{used}; {compared}")
 
 
-def _copies_ns(resident: ResidentMode, clock: Callable[[], int]) -> int:
-    upload, download = resident.once()
+def _copies_ns(resident: Mode, clock: Callable[[], int]) -> int:
+    copies = resident.once()
+    assert copies is not None
+    upload, download = copies
     times = []
     for _ in range(5):
         start = clock()
@@ -101,9 +106,7 @@ def _copies_ns(resident: ResidentMode, clock: Callable[[], int]) -> int:
     return min(times)
 
 
-def _alternate(
-    mode: HostAccessibleMode, resident: ResidentMode, clock: Callable[[], int]
-) -> tuple[list[float], list[float]]:
+def _alternate(mode: HostAccessibleMode, resident: Mode, clock: Callable[[], int]) -> tuple[list[float], list[float]]:
     """Per-run times of both modes, ns, in alternating bursts."""
     sides: list[list[float]] = [[], []]
     calls = [mode.phases()[TOTAL], resident.phases()[TOTAL]]

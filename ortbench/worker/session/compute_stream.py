@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ortbench.errors import BadInput, BenchmarkFailed, ort_text
-from ortbench.worker.session.providers import NVIDIA_EPS, Provider
+from ortbench.worker.session.ep_names import NVIDIA_EPS
+from ortbench.worker.session.providers import Provider
 
 
 @dataclass(frozen=True)

@@ -1,80 +1,30 @@
-"""Execution providers: which are installed, how each is loaded, and the device a run is to use."""
+"""Execution providers: which one a run is to use, on which of its devices."""
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import importlib
-import pkgutil
 import platform
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import onnxruntime as ort
 
-from ortbench.errors import BadInput, BenchmarkFailed, one_line, ort_text
+from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.plan import CPU_EP, POLICIES, Target
-
-CUDA_EP = "CUDAExecutionProvider"
-
-SHORT_NAMES = {
-    "cpu": CPU_EP,
-    "cuda": CUDA_EP,
-    "tensorrt": "TensorrtExecutionProvider",
-    "nv-tensorrt-rtx": "NvTensorRTRTXExecutionProvider",
-    "webgpu": "WebGpuExecutionProvider",
-    "openvino": "OpenVINOExecutionProvider",
-    "qnn": "QNNExecutionProvider",
-    "migraphx": "MIGraphXExecutionProvider",
-    "dml": "DmlExecutionProvider",
-}
-
-# The package that brings an EP, for the message that it is not installed.
-PACKAGES = {
-    CUDA_EP: "onnxruntime-gpu[cuda,cudnn]",
-    "TensorrtExecutionProvider": "onnxruntime-gpu[cuda,cudnn] and TensorRT",
-    "NvTensorRTRTXExecutionProvider": "onnxruntime-ep-nv-tensorrt-rtx",
-    "WebGpuExecutionProvider": "onnxruntime-ep-webgpu",
-    "OpenVINOExecutionProvider": "onnxruntime-ep-openvino",
-    "QNNExecutionProvider": "onnxruntime-qnn",
-    "MIGraphXExecutionProvider": "onnxruntime-migraphx",
-    "DmlExecutionProvider": "onnxruntime-directml",
-}
-
-# EPs inside an onnxruntime wheel whose library can be registered like a plugin's, which gives them an EP device.
-_BUNDLED_LIBRARIES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "tensorrt"}
-NVIDIA_EPS = {CUDA_EP, "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider"}
-
-# The device names `OrtValue` knows for EPs that offer no EP device.
-NAMED_DEVICES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "cuda", "DmlExecutionProvider": "dml"}
-
-
-@dataclass(frozen=True)
-class Plugin:
-    """An installed package that brings EPs by the convention of plugin EPs.
-
-    Attributes:
-        module: import name.
-        distribution: package name, or the module's where it has none.
-        version: of the package, or "".
-        ep_names: the EPs it brings.
-        library: path of its shared library, or "" where the package could not say.
-        problem: why it could not say, else "".
-    """
-
-    module: str
-    distribution: str
-    version: str
-    ep_names: tuple[str, ...]
-    library: str
-    problem: str = ""
-
+from ortbench.worker.session.ep_names import CUDA_EP, NVIDIA_EPS, PACKAGES, SHORT_NAMES
+from ortbench.worker.session.libraries import (
+    NotLoaded,
+    all_ep_devices,
+    bundled_library,
+    ep_devices,
+    is_accelerator,
+    register,
+    register_library,
+)
+from ortbench.worker.session.plugins import plugins
 
 # EPs that compute on the CPU in ordinary memory, known by name; others are known by their EP device.
 _HOST_EPS = {CPU_EP, "DnnlExecutionProvider", "XnnpackExecutionProvider", "ACLExecutionProvider"}
@@ -108,130 +58,6 @@ class Provider:
         if self.ep_device is not None:
             return bool(self.ep_device.device.type.name == "CPU")
         return self.name in _HOST_EPS
-
-
-@cache
-def plugins() -> tuple[Plugin, ...]:
-    """Every installed plugin EP package: a module ``onnxruntime_*`` with ``get_library_path`` and ``get_ep_name(s)``."""
-    found = []
-    for module in pkgutil.iter_modules():
-        if module.name.startswith("onnxruntime_"):
-            plugin = _plugin(module.name)
-            if plugin is not None:
-                found.append(plugin)
-    return tuple(sorted(found, key=lambda plugin: plugin.module))
-
-
-def _plugin(module_name: str) -> Plugin | None:
-    from importlib import metadata  # not needed for built-in EPs, and slow to import
-
-    distribution = (metadata.packages_distributions().get(module_name) or [module_name])[0]
-    try:
-        version = metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        version = ""
-    try:
-        module = importlib.import_module(module_name)
-        if not hasattr(module, "get_library_path"):
-            return None
-        names = module.get_ep_names() if hasattr(module, "get_ep_names") else [module.get_ep_name()]
-        return Plugin(module_name, distribution, version, tuple(names), str(module.get_library_path()))
-    except Exception as error:  # a broken package is reported, it must not hide the others
-        return Plugin(module_name, distribution, version, (), "", one_line(error))
-
-
-def ep_devices(ep_name: str) -> list[Any]:
-    """The OrtEpDevices of an EP that is registered; empty where there are none or this ORT has no such call."""
-    return [device for device in all_ep_devices() if device.ep_name == ep_name]
-
-
-def all_ep_devices() -> list[Any]:
-    """Every OrtEpDevice of every registered EP."""
-    return list(ort.get_ep_devices()) if hasattr(ort, "get_ep_devices") else []
-
-
-def is_accelerator(ep_device: Any) -> bool:
-    """Whether an OrtEpDevice is a GPU or an NPU."""
-    return ep_device.device.type.name in ("GPU", "NPU")
-
-
-def register(name: str, library: str) -> None:
-    """Register a plugin EP's library; registering one that ORT has registered itself is fine.
-
-    Args:
-        name: of the EP, or whatever the library is to be registered as where the EP's name is not known yet.
-        library: its path.
-
-    Raises:
-        BenchmarkFailed: it cannot be loaded; the message names the missing shared library where that is the cause.
-    """
-    if ep_devices(name):
-        return
-    if name in NVIDIA_EPS:
-        preload_nvidia()
-    try:
-        ort.register_execution_provider_library(name, library)
-    except Exception as error:
-        if "already registered" not in str(error).lower():
-            raise BenchmarkFailed(f"{name} does not load: {load_problem(error)}") from None
-
-
-def preload_nvidia() -> None:
-    """Let ORT find CUDA and cuDNN in the nvidia-* packages. What it cannot find shows when the EP is loaded.
-
-    `preload_dlls` looks beside onnxruntime alone; they may be in another folder of the path, as those that came with
-    PyTorch are where onnxruntime lies in a folder of its own. Libraries that are loaded it takes as they are.
-    """
-    for library in _nvidia_libraries():
-        with contextlib.suppress(OSError):
-            ctypes.CDLL(str(library))
-    with contextlib.suppress(Exception):
-        ort.preload_dlls()
-
-
-def _nvidia_libraries() -> list[Path]:
-    """CUDA's and cuDNN's libraries in nvidia-* packages that do not lie beside onnxruntime, in the order to load them."""
-    if not hasattr(ort, "_get_nvidia_dll_paths"):  # ORT's own list, which is not part of its API
-        return []
-    beside = Path(ort.__file__).parent.parent
-    relative = [Path(*parts) for parts in ort._get_nvidia_dll_paths(platform.system() == "Windows")]
-    found = [folder / path for folder in map(Path, sys.path) if folder != beside for path in relative]
-    return [path for path in found if path.is_file()]
-
-
-def load_problem(error: BaseException) -> str:
-    """Why a library did not load: the missing shared library by name, where that is it."""
-    text = one_line(error, limit=2000)
-    missing = re.search(r"([\w.+-]+\.(?:so|dylib)[\w.]*): cannot open shared object file", text)
-    if missing:
-        return f"the shared library {missing[1]} is missing{_hint(missing[1])}"
-    if "error 126" in text:
-        return "a DLL that it needs is missing (LoadLibrary error 126)"
-    return ort_text(error)
-
-
-def _hint(library: str) -> str:
-    if library.startswith(("libcuda.so", "libnvidia-")):
-        return " (it is part of NVIDIA's driver)"
-    if library.startswith("libnvinfer"):
-        return " (it is part of TensorRT)"
-    if re.match(r"libcu|libnv", library):
-        return f" (CUDA and cuDNN come with: pip install '{PACKAGES[CUDA_EP]}')"
-    if library.startswith("libvulkan"):
-        return " (the Vulkan loader, on Debian and Ubuntu: apt install libvulkan1)"
-    return ""
-
-
-def bundled_library(ep_name: str) -> str | None:
-    """The path of an EP's library inside the onnxruntime package, or None."""
-    stem = _BUNDLED_LIBRARIES.get(ep_name)
-    if stem is None:
-        return None
-    name = (
-        f"onnxruntime_providers_{stem}.dll" if platform.system() == "Windows" else f"libonnxruntime_providers_{stem}.so"
-    )
-    path = Path(ort.__file__).parent / "capi" / name
-    return str(path) if path.is_file() else None
 
 
 def library_name(target: Target, provider: Provider) -> str | None:
@@ -316,8 +142,8 @@ def _built_in(name: str, device: int | None) -> Provider:
         return Provider(name, device_index=index, version=ort.__version__)
     try:
         register(name, library)
-    except BenchmarkFailed as error:
-        if "is missing" in str(error):  # the classic way would need the same shared library, and fail in silence
+    except NotLoaded as error:
+        if error.lacks_library:  # the classic way would need the same one, and fail in silence
             raise
         note = ("named-device", f"{name} has no EP device here ({error}); it is used by name")
         return Provider(name, device_index=index, library=library, version=ort.__version__, notes=[note])
@@ -352,21 +178,6 @@ def _from_library(target: Target, library: str) -> Provider:
         ):
             return _with_device(name, target.device, library, None)
     raise BadInput(f"--ep {target.ep!r}: {library} brings {', '.join(names)}")
-
-
-def register_library(library: str) -> list[str]:
-    """Register a plugin EP's library; returns the EPs it brings, which are those that appear with it.
-
-    Raises:
-        BenchmarkFailed: it does not load, or finds no device.
-    """
-    before = {device.ep_name for device in all_ep_devices()}
-    # Made absolute: a bare file name would be looked for where the system keeps its libraries.
-    register(library, str(Path(library).resolve()))
-    names = sorted({device.ep_name for device in all_ep_devices()} - before)
-    if not names:
-        raise BenchmarkFailed(f"{library} is loaded and finds no device it can use on this machine")
-    return names
 
 
 def _auto(target: Target) -> Provider:

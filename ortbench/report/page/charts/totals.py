@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ortbench import units
-from ortbench.modes import CPU, CPU_PINNED, DEVICE, DEVICE_PINNED, HOST_ACCESSIBLE, RESIDENT
+from ortbench.modes import mode_of
 from ortbench.report.page.charts.sheet import (
     ACCENT,
     COLOURS,
@@ -21,16 +21,9 @@ from ortbench.report.page.charts.sheet import (
     shortened,
     text_width,
 )
-from ortbench.report.page.figures import DOWNLOAD, UPLOAD, Totals
+from ortbench.report.page.figures import Totals
 
-_SHAPES = {
-    CPU: ("o", INK),
-    DEVICE: ("s", COLOURS[UPLOAD]),
-    RESIDENT: ("^", ACCENT),
-    HOST_ACCESSIBLE: ("D", COLOURS[DOWNLOAD]),
-    CPU_PINNED: ("v", INK),
-    DEVICE_PINNED: ("P", COLOURS[UPLOAD]),
-}
+_COLOURS = {**COLOURS, "ink": INK, "accent": ACCENT, "muted": MUTED}
 _LANE = 11  # px, so that modes which take equally long do not hide each other
 
 
@@ -67,5 +60,5 @@ def totals(figure: Totals, width: int) -> Sheet:
 
 
 def _shape(mode: str) -> dict[str, Any]:
-    marker, colour = _SHAPES.get(mode, ("o", MUTED))
-    return {"marker": marker, "color": colour, "markeredgecolor": PAPER, "markersize": 10, "clip_on": False}
+    marker, colour = mode_of(mode).mark
+    return {"marker": marker, "color": _COLOURS[colour], "markeredgecolor": PAPER, "markersize": 10, "clip_on": False}

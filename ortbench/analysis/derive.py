@@ -1,0 +1,72 @@
+"""The figures of a result, from the samples of its cases. Pure."""
+
+from __future__ import annotations
+
+from ortbench.analysis.hidden_copies import hidden
+from ortbench.analysis.link import add_shares
+from ortbench.analysis.pairs import block_medians, shared
+from ortbench.modes import CPU, MODES, TOTAL, mode_of
+from ortbench.result import OK, PHASE_NAMES, Case, Result
+from ortbench.schema import Ratio
+from ortbench.stats import paired_ratio, summarise
+
+
+def derive(result: Result) -> None:
+    """Put every figure into a result that follows from its samples as they are now; it may have more of them later."""
+    for case in result.cases:
+        _summarise(case)
+    for case in result.cases:  # found anew each time: a mode that has failed since takes no part
+        case.vs_cpu = case.derived = None
+    _compare_with_cpu(result)
+    _derive_copies(result)
+    _describe_pipeline(result)
+    add_shares(result)
+
+
+def _summarise(case: Case) -> None:
+    """Statistics of each phase. A failed case keeps what was measured of it."""
+    for phase in PHASE_NAMES:
+        if samples := case.samples_ns.get(phase):
+            case.phases[phase] = summarise(samples, [size for _, size, _ in case.blocks[phase]])
+    if only := mode_of(case.mode).only:
+        case.phases[only] = case.phases[TOTAL]
+
+
+def _compare_with_cpu(result: Result) -> None:
+    """How many times as fast as `cpu` each mode is."""
+    cpu = result.case(CPU)
+    if cpu is None or cpu.phases[TOTAL] is None:
+        return
+    for case in result.cases:
+        if case.status == OK and case.phases[TOTAL] is not None:
+            case.vs_cpu = _ratio(cpu, case)
+
+
+def _derive_copies(result: Result) -> None:
+    """What must be copies of a run with CPU tensors: what a mode without them has less."""
+    if result.target["memory"]["kind"] == "host":
+        return
+    for name, mode in MODES.items():
+        case, rest = result.case(name), result.case(mode.without_copies)
+        total, inference = (None if it is None else it.median(TOTAL) for it in (case, rest))
+        if case is not None and total is not None and inference is not None:
+            case.derived = {"copies_ns": total - inference, "inference_ns": inference}
+
+
+def _describe_pipeline(result: Result) -> None:
+    """What a pipeline hides, and how much that brings over one inference after the other."""
+    for case in result.cases:
+        if case.pipeline is None:
+            continue
+        device = result.case(mode_of(case.mode).like)
+        against = None if device is None or case.status != OK else _ratio(device, case)
+        case.pipeline = {**case.pipeline, **hidden(case), "vs_device": against}
+
+
+def _ratio(base: Case, case: Case) -> Ratio | None:
+    """How many times as fast as `base` a case is, over paired blocks; None without any."""
+    pairs = shared(block_medians(base, TOTAL), block_medians(case, TOTAL))
+    if not pairs[0]:
+        return None
+    ratio = paired_ratio(*pairs)
+    return {"ratio": round(ratio.ratio, 4), "ci95": [round(x, 4) for x in ratio.ci95] if ratio.ci95 else None}

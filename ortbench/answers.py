@@ -1,0 +1,203 @@
+"""What the worker answers, request by request: the keys of its JSON, for the side that asks and the side that answers.
+
+Requests are documented in `ortbench.worker.worker`. Durations are integer nanoseconds; times are on the clock of
+`time.perf_counter_ns`, which both processes share.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from ortbench.schema import (
+    CaseFence,
+    Depth,
+    Device,
+    Direction,
+    EngineCache,
+    External,
+    Fence,
+    Graph,
+    Memory,
+    Nodes,
+    Once,
+    Placement,
+    Runtime,
+    Tensor,
+    Warned,
+    ZeroCopy,
+)
+
+Stage = tuple[str, int, int]  # name, start and duration; from JSON it is a list
+
+
+class OpenedEp(TypedDict):
+    """The EP that was loaded."""
+
+    ep: str
+    library: str | None
+    version: str | None
+    notes: list[Warned]
+    device: Device
+    memory: Memory
+    runtime: Runtime
+
+
+class Opened(OpenedEp):
+    """``open``: the model and its session; ``unsupported``: why no mode can be measured, or None."""
+
+    placement: Placement
+    unsupported: str | None
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    guessed_dims: list[str]
+    expected: bool
+    session_ns: int
+    engine_cache: EngineCache | None
+    first_run_ns: int
+    stages: list[Stage]
+
+
+class Prepared(TypedDict):
+    """``prepare``: a mode that is set up and warm; ``estimates_ns``: about what a call of each phase takes."""
+
+    bytes_in: int
+    bytes_out: int
+    fence: CaseFence
+    zero_copy: ZeroCopy | None
+    external: External | None
+    graph: Graph | None
+    pipeline: Depth | None
+    runs_per_sample: int | None
+    estimates_ns: dict[str, float | None]
+    stages: list[Stage]
+
+
+class Samples(TypedDict):
+    """``block`` and ``bandwidth_block``: samples, and what the block took in all."""
+
+    samples: list[int]
+    start_ns: int
+    spent_ns: int
+
+
+class TracedSamples(Samples):
+    """``block`` for a timeline: also when the call of each sample began, and how long it took."""
+
+    starts_ns: list[int]
+    calls_ns: list[int]
+
+
+class Saved(TypedDict):
+    """``save_outputs``: whether they could be."""
+
+    saved: bool
+
+
+class Held(TypedDict):
+    """``hold_outputs``, ``bandwidth_add``, ``bandwidth_finish``: what differs, in words, or None."""
+
+    differs: str | None
+
+
+class Finished(Held):
+    """``finish``: the outputs after the timed runs, and the copies that are made only once."""
+
+    once: Once | None
+
+
+class NodeEvent(TypedDict):
+    """One of ONNX Runtime's own events: see `ortbench.worker.looks.ort_profile.NodeEvent`."""
+
+    name: str
+    op: str
+    ep: str
+    start_ns: int
+    duration_ns: int
+    run: int
+    thread: int
+    args: dict[str, Any]  # whatever else ONNX Runtime recorded
+
+
+class Recorded(TypedDict):
+    """``profile``: start and duration of each profiled run, and what was recorded of the nodes."""
+
+    runs: list[tuple[int, int]]
+    nodes: list[NodeEvent]
+
+
+class ProfiledNodes(TypedDict):
+    """``nodes``: what is found, and for a timeline the last of the runs."""
+
+    found: Nodes
+    profile: Recorded | None
+
+
+class Captured(TypedDict):
+    """``capture``: whether a profiler listens."""
+
+    listening: bool
+
+
+class ClosedUp(TypedDict):
+    """``close_up``: inferences, each as its steps."""
+
+    inferences: list[list[Stage]]
+
+
+class CopyEp(OpenedEp):
+    """``bandwidth_open``: the EP whose copies are timed, and the kinds of host memory that it copies from and to."""
+
+    kinds: list[str]
+
+
+class CopyEstimate(TypedDict):
+    """About what a copy of a size takes, None without a warm-up."""
+
+    direction: Direction
+    bytes: int
+    ns: float | None
+
+
+class CopiesProved(TypedDict):
+    """``bandwidth_prove``: what ends a copy in either direction, and about what copies of each size take."""
+
+    upload: Fence
+    download: Fence
+    estimates: list[CopyEstimate]
+
+
+# What the commands that only look print, or print as JSON
+
+
+class Streams(TypedDict):
+    """Whether an EP's device offers streams, else why not."""
+
+    offered: bool
+    why: str | None
+
+
+class EpDevice(TypedDict):
+    """A device of an EP; ``modes``: each with None, or why it cannot be done there."""
+
+    hardware: Device
+    memory: Memory
+    streams: Streams
+    modes: dict[str, str | None]
+
+
+class ListedEp(TypedDict):
+    """An EP; ``problem``: why it does not load, or None."""
+
+    name: str
+    library: str | None
+    version: str | None
+    package: str | None
+    problem: str | None
+    devices: list[EpDevice]
+
+
+class Listed(TypedDict):
+    """``devices``: every EP, and what it runs with."""
+
+    eps: list[ListedEp]
+    runtime: Runtime

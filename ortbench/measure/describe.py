@@ -1,0 +1,103 @@
+"""What a result says of the run besides its figures: machine, model, EP, session, placement, fence, GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ortbench.answers import Opened
+from ortbench.errors import BadInput, BenchmarkFailed
+from ortbench.measure.gpus import what_moved
+from ortbench.modes import CPU, MODES
+from ortbench.options import settings
+from ortbench.plan import POLICIES, Plan, is_nvidia
+from ortbench.result import UNSUPPORTED, Result
+from ortbench.schema import GpuReading, Machine
+
+
+def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: str, opened: Opened) -> None:
+    """Describe a run whose model is open.
+
+    Args:
+        result: to be filled in; its cases are those of the plan.
+        plan: what was asked for.
+        machine: the state of the machine.
+        sha256: of the model's file.
+        run_id: shared by the sides of a run.
+        opened: what the worker says.
+
+    Raises:
+        BadInput: CUPTI is to look into an EP that is not NVIDIA's.
+        BenchmarkFailed: nodes stay on the CPU where none may.
+    """
+    result.environment = {**machine, **opened["runtime"]}
+    result.model = {
+        "path": str(Path(plan.model)),
+        "sha256": sha256,
+        "inputs": opened["inputs"],
+        "outputs": opened["outputs"],
+    }
+    result.target = {
+        "ep": opened["ep"],
+        "ep_requested": plan.target.ep,
+        "policy": POLICIES.get(plan.target.ep),
+        "ep_library": opened["library"],
+        "ep_version": opened["version"],
+        "device": opened["device"],
+        "memory": opened["memory"],
+        "fence": None,
+        **settings(plan.target),
+    }
+    if plan.measure_copies and not is_nvidia(opened["ep"]):
+        reason = f"is by NVIDIA's CUPTI, which sees nothing of {opened['ep']}: leave it out"
+        raise BadInput(f"--measure-copies {reason}", "--measure-copies")
+    result.placement = opened["placement"]
+    result.setup = {
+        "run_id": run_id,
+        "session_ns": opened["session_ns"],
+        "engine_cache": opened["engine_cache"],
+        "first_run_ns": opened["first_run_ns"],
+        "seed": plan.inputs.seed,
+        "expected_outputs": opened["expected"],
+    }
+    for note in opened["notes"]:
+        result.warn(note["code"], note["message"])
+    if opened["guessed_dims"]:
+        names = ", ".join(opened["guessed_dims"])
+        result.warn("dims-set-to-1", f"symbolic dimensions set to 1: {names}; give others with --dim or --shape")
+    for case in result.cases:
+        if opened["unsupported"] is not None:
+            case.status, case.reason = UNSUPPORTED, opened["unsupported"]
+    _check_placement(result, plan.target.require_placement)
+
+
+def _check_placement(result: Result, required: bool) -> None:
+    operators = result.placement["cpu_operators"]
+    if not operators:
+        return
+    count = sum(operators.values())
+    listed = ", ".join(f"{name} ({n})" if n > 1 else name for name, n in operators.items())
+    memcpy = result.placement["memcpy_nodes"]
+    copies = f"; {memcpy} Memcpy nodes copy between them in every run" if memcpy else ""
+    message = f"{count} node(s) stay on the CPU: {listed}{copies}"
+    if required:
+        raise BenchmarkFailed(f"{message} (--require-placement)")
+    result.warn("cpu-nodes", message)
+
+
+def describe_fence(result: Result) -> None:
+    """The fence of the target is that of runs without copies, or of the first mode that is there."""
+    for mode in (MODES[CPU].without_copies, *(case.mode for case in result.cases)):
+        case = result.case(mode)
+        if case is not None and case.fence is not None:
+            fence = case.fence
+            result.target["fence"] = {"kind": fence["kind"], "cost_ns": fence["cost_ns"], "how": fence["how"]}
+            return
+
+
+def describe_gpus(result: Result, readings: Sequence[GpuReading]) -> None:
+    """What NVML said while it was measured; on a machine without an NVIDIA GPU nothing."""
+    if readings:
+        result.environment["gpu_readings"] = list(readings)
+    for sentence in what_moved(readings):
+        result.warn("gpu-state", sentence)

@@ -1,0 +1,463 @@
+"""The parts of ``result.json``, schema 1: which keys each has, and what they mean.
+
+They are plain dicts, read and written as JSON as they are; these types let mypy know their keys. Durations are integer
+nanoseconds, sizes bytes. A key that is `NotRequired` is not in every file of this schema: it came later, or is only there
+where there is something to say. What holds them together is `ortbench.result.Result`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+Direction = Literal["upload", "download"]
+
+
+class Tool(TypedDict):
+    """What wrote the file."""
+
+    name: str
+    version: str
+
+
+class Warned(TypedDict):
+    """A warning: a code for programs, a message for people."""
+
+    code: str
+    message: str
+
+
+# The machine
+
+
+class Cpu(TypedDict):
+    """The CPU: its name as the system gives it, its cores, and those that the process may run on."""
+
+    model: str
+    cores: NotRequired[int | None]
+    usable_cores: NotRequired[int | None]
+
+
+class Gpu(TypedDict, total=False):
+    """An NVIDIA GPU by NVML: clocks in MHz. What a card does not tell is left out; only `error` where NVML fails."""
+
+    error: str
+    name: str
+    driver: str
+    memory_bytes: int
+    sm_mhz: int
+    sm_mhz_max: int
+    memory_mhz: int
+    memory_mhz_max: int
+
+
+class GpuState(TypedDict, total=False):
+    """What NVML reads of a GPU while it works; what a card does not tell is left out.
+
+    ``reasons`` are NVML's bits for why clocks are what they are.
+    """
+
+    sm_mhz: int
+    memory_mhz: int
+    temperature_c: int
+    power_w: float
+    reasons: int
+
+
+class GpuReading(GpuState):
+    """The state of GPU number `gpu` at `at_s` seconds after the first reading."""
+
+    at_s: float
+    gpu: int
+
+
+class Load(TypedDict):
+    """Load averages over 1, 5 and 15 minutes before and after; None where the system has none."""
+
+    start: list[float] | None
+    end: list[float] | None
+
+
+class Machine(TypedDict):
+    """The machine and the state that it is in; `git_commit` is that of the current folder, None outside a checkout."""
+
+    os: NotRequired[str]
+    machine: NotRequired[str]
+    cpu: Cpu
+    gpus: list[Gpu]
+    load_average: Load
+    git_commit: NotRequired[str | None]
+    gpu_readings: NotRequired[list[GpuReading]]
+
+
+class Runtime(TypedDict):
+    """Versions of what the worker runs with."""
+
+    onnxruntime: str
+    onnxruntime_build: NotRequired[str]
+    python: NotRequired[str]
+    numpy: NotRequired[str]
+
+
+class Environment(Machine, Runtime):
+    """What figures depend on besides the model and the session."""
+
+
+# The model
+
+
+class Tensor(TypedDict):
+    """An input or output.
+
+    ``model_shape`` is as the model states it, a name or None where a dimension is not fixed; ``shape`` and ``bytes`` are
+    those of the run, None where it is not a tensor that can be held; ``range`` is that of random values.
+    """
+
+    name: str
+    type: str
+    model_shape: list[int | str | None]
+    shape: list[int] | None
+    bytes: int | None
+    range: NotRequired[list[float] | None]
+
+
+class Model(TypedDict):
+    """The model's file, and what it takes and gives."""
+
+    path: str
+    sha256: str
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+
+
+# The execution provider
+
+
+class Device(TypedDict):
+    """Hardware: with vendor, ids and metadata where ONNX Runtime has an EP device for it, else with a name and an index."""
+
+    type: str
+    vendor: NotRequired[str]
+    vendor_id: NotRequired[int]
+    device_id: NotRequired[int]
+    metadata: NotRequired[dict[str, str]]
+    name: NotRequired[str]
+    index: NotRequired[int | None]
+
+
+class Memory(TypedDict):
+    """An EP's memory: ``kind`` (``ep-device``, ``named-device``, ``host``; ``none`` where there is none to bind), and the
+    names of its default and its host-accessible memory."""
+
+    kind: str
+    default: str | None
+    host_accessible: str | None
+
+
+class Fence(TypedDict):
+    """What ends a sample, what that costs in ns, and how it is known to wait."""
+
+    kind: str
+    cost_ns: int
+    how: str
+
+
+class Provider(TypedDict):
+    """An EP as it was asked for and as it was opened, on which device."""
+
+    ep: str
+    ep_requested: NotRequired[str]
+    ep_library: NotRequired[str | None]
+    ep_version: NotRequired[str | None]
+    device: Device
+    memory: Memory
+
+
+class Target(Provider):
+    """The EP and the session.
+
+    ``policy``: where ONNX Runtime chose the EP, what by (``PREFER_GPU`` …, else null; ``ep`` and ``device`` are what it
+    chose, read from the session); ``dynamic_outputs``: ONNX Runtime allocated the outputs of ``device``,
+    ``device-resident`` and ``device-pinned`` in each run (false: they were bound preallocated); ``external``: the library
+    in whose memory the inputs of ``device`` and ``device-resident`` were, or null; ``cuda_graph``: runs were captured and
+    replayed where a case has a ``graph``; ``stream``: what made the stream that the EP's kernels ran on, or null for the
+    EP's own. ``fence`` is null where no mode has one.
+    """
+
+    policy: NotRequired[str | None]
+    fence: Fence | None
+    ep_options: dict[str, str]
+    session_config: NotRequired[dict[str, str]]
+    threads: NotRequired[int | None]
+    opt_level: NotRequired[str]
+    dynamic_outputs: NotRequired[bool]
+    external: NotRequired[str | None]
+    cuda_graph: NotRequired[bool]
+    stream: NotRequired[str | None]
+
+
+class Placement(TypedDict):
+    """Where nodes were placed: how many on each EP (None where ONNX Runtime does not say), how many Memcpy nodes there are
+    (None where nobody can tell), and the operators that stay on the CPU where another EP was asked for, with their number."""
+
+    nodes: dict[str, int] | None
+    memcpy_nodes: int | None
+    cpu_operators: dict[str, int]
+
+
+class EngineCache(TypedDict):
+    """``--engine-cache``: its path, and whether it was warm, the engine there before."""
+
+    path: str
+    warm: bool
+
+
+class Setup(TypedDict):
+    """How the run began. Results of one run, whose blocks alternated, share its ``run_id``."""
+
+    run_id: NotRequired[str]
+    session_ns: int
+    engine_cache: NotRequired[EngineCache | None]
+    first_run_ns: int
+    seed: int
+    expected_outputs: NotRequired[bool]
+    profiler_listens: NotRequired[bool]
+
+
+# The parts of a case
+
+
+class ZeroCopy(TypedDict):
+    """Whether runs use the memory that is bound; ``addresses``: at least the addresses are those that were bound."""
+
+    proved: bool
+    how: str
+    addresses: NotRequired[bool]
+
+
+class External(TypedDict):
+    """Whether runs read the memory of another library, and where that is."""
+
+    library: str
+    place: str
+    proved: bool
+    how: str
+
+
+class Graph(TypedDict):
+    """A graph that was captured and is replayed: whether a replay reads inputs that were written in place."""
+
+    id: int
+    proved: bool
+    how: str
+
+
+class Ratio(TypedDict):
+    """How many times as fast (above 1 is faster) over paired blocks, and its 95 % interval; None with too few of them."""
+
+    ratio: float
+    ci95: list[float] | None
+
+
+class Derived(TypedDict):
+    """Differences of medians, not measurements."""
+
+    copies_ns: int
+    inference_ns: int
+
+
+class Copied(TypedDict):
+    """Copies in one direction of a run, by the GPU's clock; ``memory`` is the host's side, such as ``pageable``, None
+    where there was no copy."""
+
+    n: int
+    bytes: int
+    ns: int
+    memory: str | None
+
+
+class Measured(TypedDict):
+    """What NVIDIA's CUPTI recorded in ``runs`` runs of their own after the measurement, medians of one run by the GPU's
+    clock; ``run_ns`` is one of those runs."""
+
+    runs: int
+    run_ns: int
+    upload: Copied
+    download: Copied
+    kernels_ns: int
+
+
+class Once(TypedDict):
+    """The copies before and after all runs of ``device-resident``."""
+
+    upload_ns: int
+    download_ns: int
+
+
+class Hidden(TypedDict):
+    """What of a pipeline's copies is hidden: derived, see `ortbench.analysis.hidden_copies.hidden`."""
+
+    copies_ns: int | None
+    hidden_ns: int | None
+    hidden_share: float | None
+    hidden_ci95: list[float] | None
+
+
+class Depth(TypedDict):
+    """How a pipeline is filled: ``depth`` inferences are in flight, and each sample is a round of as many items. ``items``
+    come in turns, ``distinct`` of them with inputs of their own, from ``host_memory``."""
+
+    depth: int
+    items: int
+    distinct: int
+    host_memory: str
+
+
+class Pipeline(Depth, Hidden):
+    """A pipeline and what it gives; ``vs_device`` is against mode ``device``, None without that."""
+
+    vs_device: Ratio | None
+
+
+class CaseFence(Fence):
+    """What ends the samples of a mode, and what ends its uploads and downloads, None where the copy waits by its nature."""
+
+    upload: Fence | None
+    download: Fence | None
+
+
+# Profiled nodes
+
+
+class OperatorTime(TypedDict):
+    """All nodes of an operator on an EP; ``compiled graph`` is the operator of what an EP compiled."""
+
+    op: str
+    ep: str | None
+    nodes: int
+    ns: int
+    share: float
+
+
+class EpTime(TypedDict):
+    """All nodes on an EP; None for Memcpy nodes, which are between EPs."""
+
+    ep: str | None
+    nodes: int
+    ns: int
+    share: float
+
+
+class NodeReference(TypedDict):
+    """A node of the graph."""
+
+    name: str
+    op: str
+    ep: str | None
+
+
+class MemcpyNode(TypedDict):
+    """A Memcpy node; ``type`` is such as ``float[8,4]``, ``island`` an index. None is not known."""
+
+    name: str | None
+    direction: Literal["to host", "from host"]
+    tensor: str | None
+    type: str | None
+    bytes: int | None
+    ns: int | None
+    forced_by: list[NodeReference] | None
+    island: int | None
+
+
+class IslandNode(TypedDict):
+    """A node of an island; ``reads`` are the types of its inputs. None is not known."""
+
+    name: str
+    op: str
+    reads: list[str] | None
+    ns: int | None
+
+
+class Island(TypedDict):
+    """Nodes on the CPU that hang together.
+
+    ``position`` is ``start``, ``end``, ``middle`` or ``apart``, see `ortbench.analysis.islands.position`; ``to_host`` and
+    ``from_host`` are the Memcpy nodes that it forces, ``bytes`` and ``memcpy_ns`` are of these, ``node_ns`` of its nodes,
+    ``ns`` of both, ``share`` of a run. Times are None where a model was only looked at. Where an EP compiles, a node that
+    ONNX Runtime made of several on the CPU may be in no island, only among the operators.
+    """
+
+    nodes: list[IslandNode]
+    position: str | None
+    node_ns: int | None
+    to_host: int
+    from_host: int
+    bytes: int | None
+    memcpy_ns: int | None
+    ns: int | None
+    share: float | None
+
+
+class InnerCopies(TypedDict):
+    """The copies inside a graph and what forces them; ``problem``: why tensors, ``forced_by`` and islands are not known."""
+
+    memcpy: list[MemcpyNode]
+    islands: list[Island]
+    problem: str | None
+
+
+class Nodes(InnerCopies):
+    """What ONNX Runtime's profile of some runs after the measurement says.
+
+    Its times are the host's, profiling has slowed them, and on an EP that works asynchronously a node's time is that of
+    its launch: they are shares and hints, and nothing of them is in any case. Medians over the runs: ``ns`` in a run,
+    ``share`` of a run. ``runs``: how many; ``run_ns``: one of them; ``outside_ns``: what of a run is in no node.
+    """
+
+    runs: int
+    run_ns: int
+    outside_ns: int
+    operators: list[OperatorTime]
+    eps: list[EpTime]
+
+
+# The link
+
+
+class Peak(TypedDict):
+    """The highest rate of copies that a sweep saw in a direction, at which size, from which host memory."""
+
+    gbps: float
+    bytes: int
+    memory: str
+
+
+class Peaks(TypedDict):
+    """By direction; None where none was measured."""
+
+    upload: Peak | None
+    download: Peak | None
+
+
+class LinkShare(TypedDict):
+    """How near copies come to what the link can do: see `ortbench.analysis.link`."""
+
+    bytes: int
+    copies: int
+    took_ns: int
+    sweep_ns: int
+    of_sweep: float
+    of_peak: float
+
+
+Link = TypedDict(
+    "Link",
+    {
+        "from": str,  # where the sweep is
+        "created": str,
+        "memory": str,  # the host's side of the copies
+        "upload": list[list[int]],  # bytes and ns of each size
+        "download": list[list[int]],
+        "peak": Peaks,
+        "shares": dict[str, dict[str, LinkShare]],  # by mode and direction
+    },
+)

@@ -1,0 +1,47 @@
+"""Requests for figures: blocks of samples, and what is measured once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from ortbench.modes import TOTAL
+from ortbench.worker.proofs.outputs import differences
+from ortbench.worker.state import Answer, State
+from ortbench.worker.timing import time_block
+
+_ONCE_REPEATS = 5
+
+
+def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> Answer:
+    """Time one block; for a timeline also say when each sample began, and how long its call took.
+
+    Where a call of ``total`` makes several inferences, a sample is the time of one of them.
+    """
+    made = state.modes[mode]
+    starts: list[int] | None = [] if timeline else None
+    start = time.perf_counter_ns()
+    calls = time_block(made, state.ranges[mode], phase, n, drop, starts=starts)
+    made.rest()
+    several = made.per_call if phase == TOTAL else 1
+    samples = calls if several == 1 else [round(ns / several) for ns in calls]
+    answer: Answer = {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
+    return answer if starts is None else {**answer, "starts_ns": starts, "calls_ns": calls}
+
+
+def finish(state: State, mode: str) -> Answer:
+    """After the last block: the outputs as the timed runs left them, and the copies that are made only once."""
+    made = state.modes[mode]
+    wrong = differences(made, state.opened.request.rtol, state.opened.request.atol)
+    copies = made.once()
+    once = copies and dict(zip(("upload_ns", "download_ns"), map(_median_time, copies), strict=True))
+    return {"differs": wrong, "once": once}
+
+
+def _median_time(call: Callable[[], object]) -> int:
+    times = []
+    for _ in range(_ONCE_REPEATS):
+        start = time.perf_counter_ns()
+        call()
+        times.append(time.perf_counter_ns() - start)
+    return sorted(times)[_ONCE_REPEATS // 2]

@@ -1,0 +1,27 @@
+"""Starts a worker under any interpreter: ``PYTHON …/ortbench/worker/bootstrap.py``. It is a script, and nothing imports it.
+
+It makes this very ortbench known by its folder, be it in a source tree or in another environment's site-packages. What
+lies beside that folder stays unknown: on the search path, its ONNX Runtime would come before the interpreter's own.
+"""
+
+import sys
+
+
+def main() -> None:
+    """Run the worker."""
+    if not getattr(sys.flags, "safe_path", False):  # new in Python 3.11, and an interpreter may be older
+        del sys.path[0]  # where Python puts a script's folder, which has modules named like those of other packages
+    import runpy
+    from importlib.util import module_from_spec, spec_from_file_location
+    from pathlib import Path
+
+    spec = spec_from_file_location("ortbench", Path(__file__).parents[1] / "__init__.py")
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["ortbench"] = module_from_spec(spec)
+    spec.loader.exec_module(sys.modules["ortbench"])
+    runpy.run_module("ortbench.worker", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The arrays that go into a model: shapes, random values, files."""

@@ -1,0 +1,93 @@
+"""Arrays in files: .npz, and folders as ONNX's test sets have them."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ortbench.errors import BadInput, one_line
+from ortbench.worker.inputs.shapes import check_fit
+from ortbench.worker.session.tensors import Array, TensorSpec
+
+
+def load(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Array]:
+    """Arrays by name from an .npz file (keys are names) or from a folder with ``input_0.pb`` … in the model's order.
+
+    Args:
+        path: the file or folder.
+        wanted: the model's inputs or outputs.
+        kind: ``input`` or ``output``, which is how the folder's files are called.
+
+    Raises:
+        BadInput: it cannot be read, or names, dtypes or shapes are not the model's.
+    """
+    arrays = _load_folder(path, wanted, kind) if path.is_dir() else _load_npz(path, wanted, kind)
+    return {spec.name: _fit(spec, arrays[spec.name], str(path)) for spec in wanted}
+
+
+def _load_npz(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Array]:
+    try:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise BadInput(f"{path} holds one array: write an .npz whose keys are the {kind} names")
+            names = [spec.name for spec in wanted]
+            missing = [name for name in names if name not in archive.files]
+            extra = [name for name in archive.files if name not in names]
+            if missing or extra:
+                parts = [f"misses {', '.join(missing)}"] if missing else []
+                parts += [f"has {', '.join(extra)} that the model has not"] if extra else []
+                raise BadInput(f"{path} {' and '.join(parts)}; the model's {kind}s are {', '.join(names)}")
+            return {name: archive[name] for name in names}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):  # ValueError: it could only be unpickled
+        raise BadInput(f"{path} is not an .npz file of plain arrays") from None
+
+
+def _load_folder(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Array]:
+    import onnx  # the reader of its own test sets
+    from onnx import numpy_helper
+
+    files = [path / f"{kind}_{index}.pb" for index in range(len(wanted))]
+    missing = [file.name for file in files if not file.is_file()]
+    if missing:
+        raise BadInput(f"{path} has no {', '.join(missing)}; the model has {len(wanted)} {kind}(s)")
+    if (path / f"{kind}_{len(wanted)}.pb").exists():
+        raise BadInput(f"{path} has one file too many, {kind}_{len(wanted)}.pb; the model has {len(wanted)} {kind}(s)")
+    arrays = {}
+    for spec, file in zip(wanted, files, strict=True):
+        tensor = onnx.TensorProto()
+        try:
+            tensor.ParseFromString(file.read_bytes())
+            array = numpy_helper.to_array(tensor)
+        except Exception as error:  # protobuf and onnx raise many kinds for a file that is something else
+            raise BadInput(f"{file} is not a tensor in ONNX format: {one_line(error)}") from None
+        arrays[spec.name] = array
+    return arrays
+
+
+def save(path: Path, arrays: Sequence[Array], kind: str) -> bool:
+    """Write arrays as `load` reads them from a folder; false where protobuf cannot hold them (2 GB is its limit)."""
+    from google.protobuf.message import EncodeError
+    from onnx import numpy_helper
+
+    try:
+        for index, array in enumerate(arrays):
+            (path / f"{kind}_{index}.pb").write_bytes(numpy_helper.from_array(array).SerializeToString())
+    except (ValueError, EncodeError):
+        return False
+    return True
+
+
+def _fit(spec: TensorSpec, array: Array, source: str) -> Array:
+    if spec.is_string and array.dtype.kind in "USO":
+        return array.astype(object)
+    if array.dtype.kind == "V" and not spec.native and array.dtype.itemsize == spec.dtype.itemsize:
+        array = array.view(spec.dtype)  # how numpy stores dtypes that it has not
+    if array.dtype != spec.dtype:
+        raise BadInput(f"{source}: {spec.name} is {array.dtype}, the model wants {spec.dtype}")
+    check_fit(spec, array.shape, source)
+    return np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray makes a scalar one-dimensional

@@ -1,0 +1,74 @@
+"""Requests for a look at something that is not measured: nodes, GPU activity, steps, devices, models."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from ortbench.plan import inputs_from, target_from
+from ortbench.worker.looks import close_up as look_close_up
+from ortbench.worker.looks import cupti, ort_profile
+from ortbench.worker.looks import devices as look_devices
+from ortbench.worker.looks import model as look_model
+from ortbench.worker.looks import nodes as look_nodes
+from ortbench.worker.session.runtime import quiet, versions
+from ortbench.worker.state import Answer, State
+from ortbench.worker.timing import Capture
+
+_PROFILED_RUNS = 3
+
+
+def nodes(
+    state: State, model: str, target: dict[str, Any], inputs: dict[str, Any], runs: int, timeline: bool = False
+) -> Answer:
+    """Profile some runs in a session of their own; see `ortbench.worker.looks.nodes`. A timeline shows the last of them."""
+    quiet()
+    found, profile = look_nodes.profile_nodes(model, target_from(target), inputs_from(inputs), runs)
+    return {"found": found, "profile": _recorded(profile.last(_PROFILED_RUNS)) if timeline else None}
+
+
+def measure_copies(state: State, modes: list[str], runs: int) -> Answer:
+    """What CUPTI records of some runs of modes that are set up, by mode."""
+    return cupti.measure_copies([state.modes[mode] for mode in modes], runs)
+
+
+def capture(state: State, on: bool) -> Answer:
+    """Begin or end what a profiler is to record."""
+    if state.capture is None:
+        state.capture = Capture()
+    if on:
+        state.capture.begin()
+    else:
+        state.capture.end()
+    return {"listening": state.capture.listening}
+
+
+def close_up(state: State, mode: str) -> Answer:
+    """Some inferences of a mode, each as its steps."""
+    return {"inferences": look_close_up.close_up(state.modes[mode])}
+
+
+def profile(state: State) -> Answer:
+    """Some runs in a session with ONNX Runtime's profiler, and what it recorded of their nodes."""
+    opened = state.opened
+    runs = ort_profile.profile_runs(
+        opened.path, opened.target, opened.model.provider, opened.data.arrays, _PROFILED_RUNS
+    )
+    return _recorded(runs)
+
+
+def devices(state: State, library: str | None = None) -> Answer:
+    """Every EP and its devices, those of a library that is not a package included."""
+    quiet()
+    return {"eps": look_devices.list_devices(library), "runtime": versions()}
+
+
+def inspect(state: State, model: str, target: dict[str, Any] | None, inputs: dict[str, Any]) -> Answer:
+    """What a model takes, gives and consists of."""
+    quiet()
+    return look_model.inspect_model(model, None if target is None else target_from(target), inputs_from(inputs))
+
+
+def _recorded(profile: Any) -> Answer:
+    """A profile as a timeline needs it."""
+    return {"runs": profile.runs, "nodes": [asdict(event) for event in profile.events]}

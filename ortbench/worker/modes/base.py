@@ -1,0 +1,167 @@
+"""What a mode is to those that time it, look at it and check it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from ortbench.plan import Loop
+from ortbench.worker.proofs.fence import Fence
+from ortbench.worker.session.first_run import Data
+from ortbench.worker.session.memory import Copy
+from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensors import Array
+
+# A timed call takes two arguments, which it may ignore: ORT's own bound run takes two, and any wrapper around it would
+# cost several percent of a 2 µs run.
+TimedCall = tuple[Callable[[Any, Any], object], Any, Any]
+Step = tuple[str, Callable[[], object]]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Something that a mode proves of itself before it is timed.
+
+    Attributes:
+        key: where a case keeps what was found; see `ortbench.result.Case`.
+        stage: what a timeline calls it.
+        prove: gives what was found.
+    """
+
+    key: str
+    stage: str
+    prove: Callable[[], dict[str, Any]]
+
+
+class Mode(ABC):
+    """One way to hand tensors to a session and get them back.
+
+    Every mode ends `total` with the outputs readable where the mode leaves them, and starts it with the inputs in host
+    memory, or already in place where that is the mode's point.
+
+    Attributes:
+        name: of its record in `ortbench.modes`.
+        fence: what ends its inference.
+        upload_fence, download_fence: what ends these, where it has them and the copy itself does not wait.
+        bytes_in, bytes_out: copied to and from the device per inference.
+        per_call: how many inferences one call of ``total`` makes.
+        trials: how many calls of ``total`` each check of the outputs rests on.
+    """
+
+    name: str
+    fence: Fence
+    upload_fence: Fence | None = None
+    download_fence: Fence | None = None
+    bytes_in: int
+    bytes_out: int
+    per_call: int
+    trials: tuple[int, ...]
+
+    @classmethod
+    def lacks(cls, provider: Provider) -> str | None:
+        """What an EP lacks for it, whatever the model; None if it can do it."""
+        return None
+
+    @classmethod
+    def refusal(cls, provider: Provider) -> str | None:
+        """The same as a sentence."""
+        reason = cls.lacks(provider)
+        return None if reason is None else f"{provider.name} offers {reason} on this device"
+
+    @classmethod
+    @abstractmethod
+    def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
+        """Set it up on an EP that lacks nothing: allocate, bind, upload, run once, prove the fences.
+
+        Args:
+            model: open.
+            data: its inputs and reference outputs.
+            depth: how many inferences are in flight where several are.
+
+        Raises:
+            Unsupported: the model cannot be run so.
+            Exception: whatever ORT raises on the way.
+        """
+
+    @abstractmethod
+    def phases(self) -> dict[str, TimedCall]:
+        """What can be timed, each fenced at its end: ``total``, whole inferences, and its parts where it has any."""
+
+    @abstractmethod
+    def steps(self) -> list[Step]:
+        """What one inference consists of, in order, for a look at each on its own; where a fence waits, it is one."""
+
+    @abstractmethod
+    def poison(self) -> None:
+        """Overwrite the outputs, so that what is read next is what the next run wrote."""
+
+    @abstractmethod
+    def outputs(self) -> list[Array]:
+        """The outputs as they are now, in host memory."""
+
+    @abstractmethod
+    def expected(self) -> list[tuple[str, Array]]:
+        """The name of each of `outputs`, and what it must be."""
+
+    @abstractmethod
+    def rest(self) -> None:
+        """Wait for whatever the last call left in flight, before another mode is measured."""
+
+    def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
+        """What it has to prove, in order.
+
+        Args:
+            rtol, atol: of outputs that are compared; None for the dtype's own.
+            others: the modes that are set up, by name.
+        """
+        return ()
+
+    def once(self) -> tuple[Copy, Copy] | None:
+        """The upload before, fenced, and the download after all runs, where these are made only once."""
+        return None
+
+    def pipeline(self) -> dict[str, Any] | None:
+        """What is in flight, where several inferences are: ``depth``, ``items``, ``distinct`` and ``host_memory``; see
+        `ortbench.result.Case`."""
+        return None
+
+
+class OneAtATime(Mode):
+    """What modes share that finish one inference before they begin the next."""
+
+    per_call = 1
+    trials: tuple[int, ...] = (1,)
+    _model: Model
+    _data: Data
+
+    def rest(self) -> None:
+        """Nothing is left in flight."""
+
+    def expected(self) -> list[tuple[str, Array]]:
+        """The reference of every output."""
+        return list(zip(self._model.output_names, self._data.reference, strict=True))
+
+
+def then(call: Copy, wait: Copy | None) -> Copy:
+    """A call and the wait for its end, where it needs one."""
+    if wait is None:
+        return call
+
+    def fenced() -> None:
+        call()
+        wait()
+
+    return fenced
+
+
+def fence_step(fence: Fence | None) -> list[Step]:
+    """The wait of a fence, if it has one."""
+    return [] if fence is None or fence.wait is None else [(f"fence ({fence.kind})", fence.wait)]
+
+
+def timed(call: Copy) -> TimedCall:
+    """A copy as something to be timed."""
+    return (lambda _a, _b: call()), None, None

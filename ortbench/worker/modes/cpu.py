@@ -1,0 +1,52 @@
+"""Mode `cpu`: what a program does that knows nothing of devices."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Self
+
+from ortbench.modes import CPU, TOTAL
+from ortbench.plan import Loop
+from ortbench.worker.modes.base import OneAtATime, Step, TimedCall
+from ortbench.worker.proofs.fence import RUN, Fence
+from ortbench.worker.session.first_run import Data, cpu_arrays, cpu_call
+from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensors import Array, nbytes
+
+
+class CpuMode(OneAtATime):
+    """CPU tensors: `run` with arrays; ORT copies them in and out inside every run."""
+
+    name = CPU
+    # Outputs are arrays in host memory when `run` returns: nothing is left that the host could wait for.
+    fence = Fence(RUN, None, 0, "run returns the outputs in host memory")
+
+    def __init__(self, model: Model, data: Data) -> None:
+        self._model, self._data = model, data
+        self._call = cpu_call(model, data.arrays)
+        inputs = [data.arrays[spec.name] for spec in model.inputs]
+        self.bytes_in = _crossing(inputs, model.on_host(model.session.get_input_memory_infos()))
+        self.bytes_out = _crossing(data.reference, model.on_host(model.session.get_output_memory_infos()))
+
+    @classmethod
+    def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
+        return cls(model, data)
+
+    def phases(self) -> dict[str, TimedCall]:
+        return {TOTAL: self._call}  # ORT copies inside the run
+
+    def steps(self) -> list[Step]:
+        call, feeds, options = self._call
+        return [("run", partial(call, feeds, options))]
+
+    def poison(self) -> None:
+        """Nothing to do: every run makes new arrays."""
+
+    def outputs(self) -> list[Array]:
+        call, feeds, options = self._call
+        return cpu_arrays(self._model, call(feeds, options))
+
+
+def _crossing(arrays: list[Array], on_host: list[bool]) -> int:
+    """Bytes that a run moves between host and device: all but what the session wants in host memory anyway."""
+    return sum(nbytes(array) for array, stays in zip(arrays, on_host, strict=True) if not stays)

@@ -1,0 +1,43 @@
+"""Mode `device`: new inputs from the host for every run, and its outputs back to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ortbench.modes import DEVICE, TOTAL
+from ortbench.worker.modes.base import Step, TimedCall, fence_step, timed
+from ortbench.worker.modes.bound import BoundMode
+from ortbench.worker.modes.slots import copied_bytes
+from ortbench.worker.session.tensors import Array
+
+
+class DeviceMode(BoundMode):
+    """Device tensors: CopyTensors in, run through IO binding, CopyTensors out, every run."""
+
+    name = DEVICE
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self.bytes_in, self.bytes_out = copied_bytes(self._ins), copied_bytes(self._outs)
+
+    def phases(self) -> dict[str, TimedCall]:
+        upload, run, download = self._upload, self._run, self._download
+
+        def whole(binding: Any, options: Any) -> None:
+            upload()
+            run(binding, options)
+            download()  # the outputs are in host memory when it returns, which the check of outputs proves
+
+        return {
+            TOTAL: (whole, self._native_binding, self._options),
+            "upload": timed(self._fenced_upload()),
+            "inference": self._fenced_run(),
+            "download": timed(download),
+        }
+
+    def steps(self) -> list[Step]:
+        upload: list[Step] = [("upload", self._upload), *fence_step(self.upload_fence)]
+        return [*upload, *super().steps(), ("download", self._download)]
+
+    def outputs(self) -> list[Array]:
+        return self._left()  # every run leaves them in host memory; another copy would hide one that was late

@@ -1,0 +1,112 @@
+"""Mode `host-accessible`: tensors in memory that host and device both reach, where nothing need be copied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from ortbench.errors import ort_text
+from ortbench.modes import HOST_ACCESSIBLE
+from ortbench.plan import Loop
+from ortbench.worker.modes.base import Mode, Proof
+from ortbench.worker.modes.bound import BoundMode
+from ortbench.worker.modes.resident import ResidentMode
+from ortbench.worker.proofs.outputs import poison
+from ortbench.worker.proofs.zero_copy import prove_zero_copy
+from ortbench.worker.session.ep_names import NVIDIA_EPS
+from ortbench.worker.session.first_run import Data
+from ortbench.worker.session.memory import device_memory, host_accessible_memory
+from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensors import Array, host_view
+
+
+class HostAccessibleMode(BoundMode):
+    """Inputs and outputs in the EP's HOST_ACCESSIBLE memory, bound as they are; the host reads and writes in place.
+
+    Attributes:
+        refused: what ORT said to outputs bound as they are, where they had to be bound by address instead; else None.
+    """
+
+    name = HOST_ACCESSIBLE
+    bytes_in = bytes_out = 0
+    refused: str | None = None
+
+    @classmethod
+    def lacks(cls, provider: Provider) -> str | None:
+        if provider.computes_on_host:  # without a device all memory is accessible to the host
+            return None
+        return "no HOST_ACCESSIBLE memory" if host_accessible_memory(provider) is None else None
+
+    @classmethod
+    def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
+        memory = device_memory(model.provider)
+        place = host_accessible_memory(model.provider) or memory
+        assert place is not None
+        return cls(model, data, place, memory or place)
+
+    def _prepare(self) -> None:
+        self._in_views = [host_view(slot.spec, slot.value) for slot in self._ins]
+        self._out_views = [host_view(slot.spec, slot.value) for slot in self._outs]
+        self.write_inputs(self._data.arrays)
+        try:
+            self._launch()
+        except Exception as error:
+            if self._model.provider.name not in NVIDIA_EPS:
+                raise
+            self.refused = ort_text(error)
+            self._bind_outputs_by_address()
+            self._launch()
+        self.fence = self._prove_run()
+
+    def _bind_outputs_by_address(self) -> None:
+        """Bind the same buffers as if they were the device's own memory.
+
+        After a run ORT copies HOST_ACCESSIBLE outputs to where they are already, and its CUDA EP refuses to (dst_data !=
+        src_data in gpu_data_transfer.cc, ORT 1.31). NVIDIA's devices reach pinned memory by the host's addresses, so
+        kernels write to it as to their own, and nothing is left to copy:
+        https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__UNIFIED.html
+        """
+        memory = device_memory(self._model.provider)
+        assert memory is not None
+        for slot in self._outs:
+            if not slot.stays:
+                address = slot.value.data_ptr()
+                place = (slot.spec.name, memory.ort_device(), slot.spec.element_type, list(slot.array.shape), address)
+                self._native_binding.bind_output(*place)
+
+    def write_inputs(self, arrays: dict[str, Array]) -> None:
+        """Write inputs in place, through the views; nothing is copied to another memory."""
+        for slot, view in zip(self._ins, self._in_views, strict=True):
+            if not slot.stays:
+                np.copyto(view, arrays[slot.spec.name])
+
+    def same_addresses(self) -> bool:
+        """Whether the outputs of the last run are the very buffers that were bound, and the views are over them."""
+        bound = zip(self._binding.get_outputs(), self._outs, self._out_views, strict=True)
+        return all(got.data_ptr() == slot.value.data_ptr() == view.ctypes.data for got, slot, view in bound)
+
+    def poison(self) -> None:
+        for view, reference in zip(self._out_views, self._data.reference, strict=True):
+            view[...] = poison(reference)
+
+    def outputs(self) -> list[Array]:
+        return self._out_views
+
+    def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
+        zero_copy = Proof("zero_copy", "proving zero-copy", partial(self._prove_zero_copy, others))
+        return [zero_copy, *super().proofs(rtol, atol, others)]
+
+    def _prove_zero_copy(self, others: Mapping[str, Mode]) -> dict[str, Any]:
+        provider, target = self._model.provider, self._model.target
+        if provider.computes_on_host or device_memory(provider) is None:
+            return prove_zero_copy(self, None, provider.computes_on_host).to_dict()
+        resident = others.get(ResidentMode.name)
+        plain = replace(target, dynamic_outputs=False, external=None, cuda_graph=False)
+        if resident is None or plain != target:  # what is compared must differ in the memory alone
+            resident = ResidentMode.make(replace(self._model, target=plain), self._data)
+        return prove_zero_copy(self, resident, on_host=False).to_dict()

@@ -1,0 +1,54 @@
+"""The modes' classes, and how one is set up by its name."""
+
+from __future__ import annotations
+
+from ortbench.errors import Unsupported
+from ortbench.plan import Loop
+from ortbench.worker.modes.asynchronous import AsyncMode
+from ortbench.worker.modes.base import Mode
+from ortbench.worker.modes.cpu import CpuMode
+from ortbench.worker.modes.device import DeviceMode
+from ortbench.worker.modes.host_accessible import HostAccessibleMode
+from ortbench.worker.modes.pinned import CpuPinnedMode, DevicePinnedMode
+from ortbench.worker.modes.pipelined import PipelinedMode
+from ortbench.worker.modes.resident import ResidentMode
+from ortbench.worker.session.first_run import Data
+from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.session import Model
+
+_KINDS: tuple[type[Mode], ...] = (
+    CpuMode,
+    DeviceMode,
+    ResidentMode,
+    HostAccessibleMode,
+    CpuPinnedMode,
+    DevicePinnedMode,
+    PipelinedMode,
+    AsyncMode,
+)
+CLASSES = {kind.name: kind for kind in _KINDS}
+
+
+def make_mode(name: str, model: Model, data: Data, depth: int = Loop.depth) -> Mode:
+    """Set a mode up.
+
+    Args:
+        name: of the mode.
+        model: open.
+        data: its inputs and reference outputs.
+        depth: how many inferences are in flight where several are.
+
+    Raises:
+        Unsupported: the EP or the model cannot do it.
+        Exception: whatever ORT raises on the way.
+    """
+    kind = CLASSES[name]
+    refusal = kind.refusal(model.provider)
+    if refusal is not None:
+        raise Unsupported(refusal)
+    return kind.make(model, data, depth)
+
+
+def unsupported_reason(name: str, provider: Provider) -> str | None:
+    """What an EP lacks for a mode, whatever the model; None if it can do it."""
+    return CLASSES[name].lacks(provider)

@@ -1,0 +1,87 @@
+"""Modes `cpu-pinned` and `device-pinned`: as `cpu` and `device`, the host's side in memory that the device reaches itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
+
+from ortbench.modes import CPU_PINNED, DEVICE_PINNED
+from ortbench.plan import Loop
+from ortbench.worker.modes.base import then
+from ortbench.worker.modes.cpu import CpuMode
+from ortbench.worker.modes.device import DeviceMode
+from ortbench.worker.modes.slots import Slot, download, refuse_strings
+from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, prove
+from ortbench.worker.session.first_run import Data
+from ortbench.worker.session.memory import Copy, EpDeviceMemory, device_memory, host_accessible_memory
+from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensors import host_view
+
+
+def _no_pinned_memory(provider: Provider) -> str | None:
+    if provider.computes_on_host or host_accessible_memory(provider) is None:
+        return "no HOST_ACCESSIBLE (pinned) memory"
+    return None
+
+
+class CpuPinnedMode(CpuMode):
+    """As `CpuMode`, with the inputs in the EP's pinned memory; outputs are arrays that ORT makes in ordinary memory."""
+
+    name = CPU_PINNED
+
+    def __init__(self, model: Model, data: Data, pinned: EpDeviceMemory) -> None:
+        refuse_strings(model.inputs)
+        self._values = [pinned.allocate(spec, data.arrays[spec.name].shape) for spec in model.inputs]
+        arrays = {}
+        for spec, value in zip(model.inputs, self._values, strict=True):
+            arrays[spec.name] = host_view(spec, value)
+            np.copyto(arrays[spec.name], data.arrays[spec.name])
+        super().__init__(model, replace(data, arrays=arrays))
+
+    @classmethod
+    def lacks(cls, provider: Provider) -> str | None:
+        return _no_pinned_memory(provider)
+
+    @classmethod
+    def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
+        pinned = host_accessible_memory(model.provider)
+        assert pinned is not None
+        return cls(model, data, pinned)
+
+
+class DevicePinnedMode(DeviceMode):
+    """As `DeviceMode`, with the host's side of both copies in the EP's pinned memory.
+
+    Attributes:
+        download_fence: what ends its download.
+    """
+
+    name = DEVICE_PINNED
+
+    @classmethod
+    def lacks(cls, provider: Provider) -> str | None:
+        return _no_pinned_memory(provider) or super().lacks(provider)
+
+    @classmethod
+    def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
+        memory = device_memory(model.provider)
+        assert memory is not None
+        return cls(model, data, memory, memory, host_accessible_memory(model.provider))
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        # To ordinary memory a copy is done when it returns; to pinned memory a device may copy on its own time.
+        assert self._token is not None
+        candidates = [(RUN, None), (SYNCHRONIZE, self._binding.synchronize_outputs)]
+        self.download_fence = prove(self._download, candidates, self._read_back(), self._token)
+        self._download = then(self._download, self.download_fence.wait)
+
+    def _read_back(self) -> Copy:
+        """A download to ordinary memory."""
+        if self._dynamic is not None:
+            return self._token or self._download
+        apart = [Slot(slot.spec, np.empty_like(slot.array), slot.value, slot.stays) for slot in self._outs]
+        return download(self._memory, apart)

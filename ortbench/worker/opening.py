@@ -1,0 +1,113 @@
+"""Requests about a model as a whole: open it, hold its outputs against those of another worker, let it go."""
+
+from __future__ import annotations
+
+import gc
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from ortbench.errors import OrtbenchError, Unsupported
+from ortbench.plan import inputs_from, target_from
+from ortbench.worker.inputs import files
+from ortbench.worker.looks import nodes
+from ortbench.worker.modes import external_inputs
+from ortbench.worker.proofs import outputs
+from ortbench.worker.session import engine_cache, first_run, hardware, memory, placement, providers, session
+from ortbench.worker.session.first_run import Data
+from ortbench.worker.session.runtime import quiet, versions
+from ortbench.worker.session.tensors import Array, TensorSpec, nbytes
+from ortbench.worker.state import Answer, Opened, Stages, State
+
+
+def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> Answer:
+    """Load the EP, create the session, make inputs and reference outputs."""
+    stages = Stages()
+    quiet()
+    request, wanted = inputs_from(inputs), target_from(target)
+    if wanted.external is not None:
+        external_inputs.check(wanted.external)
+    provider = providers.find(wanted)
+    stages.done("loading the EP")
+    cache = engine_cache.Watch(model, wanted)
+    opened = Opened(model, wanted, request, session.open_model(model, wanted, provider), first_run.no_data())
+    state.opened = opened  # also where the first run fails: the session then ends with the process
+    stages.done("creating the session")
+    where = placement.placement(opened.model)
+    unsupported = None
+    try:
+        opened.data = first_run.make_data(model, opened.model, request)
+    except Unsupported as error:
+        unsupported = str(error)
+    stages.done("inputs and first run")
+    kept = cache.found()
+    if unsupported is None and where["memcpy_nodes"] is None and where["nodes"] is not None:
+        where["memcpy_nodes"] = nodes.count_copies(model, wanted, provider, opened.data.arrays)
+        stages.done("counting Memcpy nodes in a profiled session")
+    return {
+        "ep": provider.name,
+        "library": providers.library_name(wanted, provider),
+        "version": provider.version,
+        "notes": [{"code": code, "message": message} for code, message in provider.notes],
+        "device": hardware.describe_device(opened.model),
+        "memory": memory.describe(provider),
+        "placement": where,
+        "unsupported": unsupported,
+        **_tensors(opened),
+        "guessed_dims": opened.data.guessed_dims,
+        "expected": opened.data.expected,
+        "session_ns": opened.model.session_ns,
+        "engine_cache": kept,
+        "first_run_ns": opened.data.first_run_ns,
+        "stages": stages.spans,
+        "runtime": versions(),
+    }
+
+
+def _tensors(opened: Opened) -> Answer:
+    """``inputs`` and ``outputs`` for the result."""
+    model, data = opened.model, opened.data
+    return {
+        "inputs": [_tensor(spec, data.arrays.get(spec.name), data) for spec in model.inputs],
+        "outputs": [_tensor(spec, array, data) for spec, array in zip_longest(model.outputs, data.reference)],
+    }
+
+
+def _tensor(spec: TensorSpec, array: Array | None, data: Data) -> Answer:
+    """One of them; shape and bytes are null where it is not a tensor that can be held."""
+    bounds = data.ranges.get(spec.name)
+    return {
+        "name": spec.name,
+        "type": spec.type,
+        "model_shape": list(spec.shape),
+        "shape": None if array is None else list(array.shape),
+        "bytes": None if array is None else nbytes(array),
+        "range": None if bounds is None else list(bounds),
+    }
+
+
+def save_outputs(state: State, folder: str) -> Answer:
+    """Write the reference outputs for another worker to compare; false where they cannot be written as protobuf."""
+    reference = state.opened.data.reference
+    return {"saved": bool(reference) and files.save(Path(folder), reference, "output")}
+
+
+def hold_outputs(state: State, folder: str) -> Answer:
+    """What differs between the reference outputs here and those that another worker saved, in words, or null."""
+    specs, data, request = state.opened.model.outputs, state.opened.data, state.opened.request
+    try:
+        others = files.load(Path(folder), specs, "output")
+    except OrtbenchError as error:
+        return {"differs": str(error)}
+    for spec, array in zip(specs, data.reference, strict=False):
+        wrong = outputs.difference(spec.name, array, others[spec.name], request.rtol, request.atol)
+        if wrong is not None:
+            return {"differs": wrong}
+    return {"differs": None}
+
+
+def release(state: State) -> Answer:
+    """End the session, so that its EP saves what it keeps for the next one; nothing can be asked of it after that."""
+    state.release()
+    gc.collect()
+    return {}

@@ -1,0 +1,49 @@
+"""The request to set a mode up: its fences and proofs, a check of its outputs, and what warms it up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ortbench.modes import TOTAL, is_rate
+from ortbench.plan import Loop
+from ortbench.worker.modes.make import make_mode
+from ortbench.worker.proofs.outputs import check_outputs
+from ortbench.worker.state import Answer, Stages, State
+from ortbench.worker.timing import Ranges, warm_up
+
+WARMUP_NS = 500_000_000
+
+
+def prepare(state: State, mode: str, warmup: int | None, depth: int = Loop.depth) -> Answer:
+    """Set a mode up, prove its fence, check its outputs, have it prove what it claims, warm it up."""
+    stages = Stages()
+    tolerances = state.opened.request.rtol, state.opened.request.atol
+    made = make_mode(mode, state.opened.model, state.opened.data, depth)
+    stages.done("binding, proving the fence")
+    check_outputs(made, *tolerances)
+    stages.done("comparing outputs")
+    proved: dict[str, Any] = {"zero_copy": None, "external": None, "graph": None}
+    for proof in made.proofs(*tolerances, state.modes):
+        proved[proof.key] = proof.prove()
+        stages.done(proof.stage)
+    estimates = {}
+    for phase, call in made.phases().items():
+        estimates[phase] = warm_up(call, warmup, WARMUP_NS if phase == TOTAL else WARMUP_NS // 5)
+        made.rest()
+    stages.done("warming up")
+    state.modes[mode] = made
+    state.ranges[mode] = Ranges(made)
+    return {
+        "bytes_in": made.bytes_in,
+        "bytes_out": made.bytes_out,
+        "fence": {
+            **made.fence.to_dict(),
+            "upload": made.upload_fence and made.upload_fence.to_dict(),
+            "download": made.download_fence and made.download_fence.to_dict(),
+        },
+        **proved,
+        "pipeline": made.pipeline(),
+        "runs_per_sample": made.per_call if is_rate(mode, TOTAL) else None,
+        "estimates_ns": estimates,
+        "stages": stages.spans,
+    }

@@ -1,0 +1,36 @@
+"""What EPs are called: by users, by ONNX Runtime, by the packages that bring them."""
+
+from __future__ import annotations
+
+from ortbench.plan import CPU_EP
+
+CUDA_EP = "CUDAExecutionProvider"
+
+SHORT_NAMES = {
+    "cpu": CPU_EP,
+    "cuda": CUDA_EP,
+    "tensorrt": "TensorrtExecutionProvider",
+    "nv-tensorrt-rtx": "NvTensorRTRTXExecutionProvider",
+    "webgpu": "WebGpuExecutionProvider",
+    "openvino": "OpenVINOExecutionProvider",
+    "qnn": "QNNExecutionProvider",
+    "migraphx": "MIGraphXExecutionProvider",
+    "dml": "DmlExecutionProvider",
+}
+
+# The package that brings an EP, for the message that it is not installed.
+PACKAGES = {
+    CUDA_EP: "onnxruntime-gpu[cuda,cudnn]",
+    "TensorrtExecutionProvider": "onnxruntime-gpu[cuda,cudnn] and TensorRT",
+    "NvTensorRTRTXExecutionProvider": "onnxruntime-ep-nv-tensorrt-rtx",
+    "WebGpuExecutionProvider": "onnxruntime-ep-webgpu",
+    "OpenVINOExecutionProvider": "onnxruntime-ep-openvino",
+    "QNNExecutionProvider": "onnxruntime-qnn",
+    "MIGraphXExecutionProvider": "onnxruntime-migraphx",
+    "DmlExecutionProvider": "onnxruntime-directml",
+}
+
+NVIDIA_EPS = {CUDA_EP, "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider"}
+
+# The device names `OrtValue` knows for EPs that offer no EP device.
+NAMED_DEVICES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "cuda", "DmlExecutionProvider": "dml"}

@@ -1,0 +1,149 @@
+"""The first run of an open model, with plain arrays: its inputs, and the outputs that every mode is held against."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+
+from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
+from ortbench.plan import Inputs
+from ortbench.worker.inputs import arrays as input_arrays
+from ortbench.worker.inputs.index_sizes import index_sizes
+from ortbench.worker.proofs import outputs as output_arrays
+from ortbench.worker.session.ep_names import CUDA_EP, PACKAGES
+from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensors import Array, host_value, host_view
+
+
+@dataclass
+class Data:
+    """The arrays of a run.
+
+    Attributes:
+        arrays: inputs by name, in host memory.
+        reference: outputs in the model's order: the ones to hold every mode against.
+        guessed_dims: symbolic dimensions that were set to 1.
+        ranges: of the random values, by input.
+        first_run_ns: how long the first run took (with what EPs do once: kernel search, compilation).
+        expected: whether the reference was compared with expected outputs.
+    """
+
+    arrays: dict[str, Array]
+    reference: list[Array]
+    guessed_dims: list[str]
+    ranges: dict[str, tuple[float, float]]
+    first_run_ns: int
+    expected: bool
+
+
+def no_data() -> Data:
+    """Where there are no arrays."""
+    return Data({}, [], [], {}, 0, False)
+
+
+def make_inputs(
+    path: str, model: Model, request: Inputs
+) -> tuple[dict[str, Array], list[str], dict[str, tuple[float, float]]]:
+    """The arrays of a run, the dimensions that were set to 1, and the ranges of random values; see `Data`.
+
+    Raises:
+        BadInput: inputs that do not fit.
+        Unsupported: inputs that are not tensors.
+    """
+    for spec in model.inputs:
+        spec.check()
+    sizes = index_sizes(path, model.inputs) if request.path is None else {}
+    return input_arrays.make(model.inputs, request, sizes)
+
+
+_WAYS_OUT = "--shape, --dim, --range change them, --input gives real ones"
+
+
+def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OUT) -> Data:
+    """The inputs, and the outputs of a first plain run.
+
+    Args:
+        path, model: what is run.
+        request: the inputs.
+        ways_out: what a user can do where made-up ones are not what the model takes.
+
+    Raises:
+        BadInput: inputs that do not fit, or that the model refuses.
+        BenchmarkFailed: the run fails, or its outputs are not the expected ones.
+        Unsupported: inputs or outputs that are not tensors.
+    """
+    for spec in (*model.inputs, *model.outputs):
+        spec.check()
+    arrays, guessed, ranges = make_inputs(path, model, request)
+    expected = input_arrays.expected(request, model.outputs)
+    start = time.perf_counter_ns()
+    try:
+        reference = run_once(model, arrays)
+    except Exception as error:
+        raise _run_error(error, request, ways_out) from None
+    took = time.perf_counter_ns() - start
+    if expected is not None:
+        for spec, got in zip(model.outputs, reference, strict=True):
+            wrong = output_arrays.difference(spec.name, got, expected[spec.name], request.rtol, request.atol)
+            if wrong is not None:
+                raise BenchmarkFailed(f"the outputs are not the expected ones: {wrong}{_tf32(model.provider)}")
+        reference = [expected[spec.name] for spec in model.outputs]
+    return Data(arrays, reference, guessed, ranges, took, expected is not None)
+
+
+def _tf32(provider: Provider) -> str:
+    """What may be behind outputs that are nearly the expected ones."""
+    # https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html#use_tf32
+    return " (float32 may be computed as TF32: --ep-option use_tf32=0, or --rtol)" if provider.name == CUDA_EP else ""
+
+
+def _run_error(error: Exception, request: Inputs, ways_out: str) -> OrtbenchError:
+    hint = "" if request.path else f" with made-up inputs ({ways_out})"
+    if type(error).__name__ == "InvalidArgument":
+        return BadInput(f"the model refuses to run{hint}: {ort_text(error)}")
+    if "cuDNN is unavailable" in str(error):
+        hint = f", as cuDNN is missing (it comes with: pip install '{PACKAGES[CUDA_EP]}')"
+    return BenchmarkFailed(f"the first run failed{hint}: {ort_text(error)}")
+
+
+def run_once(model: Model, arrays: dict[str, Array]) -> list[Array]:
+    """One plain run with arrays in host memory; outputs in the model's order, as arrays of their own."""
+    call, feeds, options = cpu_call(model, arrays)
+    return cpu_arrays(model, call(feeds, options))
+
+
+def cpu_call(model: Model, arrays: dict[str, Array]) -> tuple[Callable[[Any, Any], Any], dict[str, Any], Any]:
+    """The call of mode `cpu`: plain `run` with arrays, or with OrtValues where numpy has no such dtype.
+
+    Args:
+        arrays: inputs by name; they must outlive the call.
+
+    Returns:
+        The call and its two arguments, feeds and run options.
+    """
+    names = model.output_names
+    if all(spec.native for spec in (*model.inputs, *model.outputs)):
+        return partial(model.native.run, names), arrays, model.plain_options
+    natives = {spec.name: host_value(spec, arrays[spec.name])._get_c_value() for spec in model.inputs}
+    run = model.native.run_with_ort_values
+    return (lambda feeds, options: run(feeds, names, options)), natives, model.plain_options
+
+
+def cpu_arrays(model: Model, results: Any) -> list[Array]:
+    """What `cpu_call` returned, as arrays."""
+    arrays = []
+    for spec, result in zip(model.outputs, results, strict=True):
+        if isinstance(result, np.ndarray):
+            arrays.append(result)
+        elif isinstance(result, np.generic):
+            arrays.append(np.asarray(result))
+        else:
+            arrays.append(host_view(spec, ort.OrtValue(result)).copy())
+    return arrays

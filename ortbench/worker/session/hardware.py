@@ -1,0 +1,43 @@
+"""The hardware that a session or an EP runs on, as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ortbench.worker.session.ep_names import NAMED_DEVICES
+from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.session import Model
+
+
+def describe_device(model: Model) -> dict[str, Any]:
+    """The hardware the session runs on, as the session itself names it (vendor and vendor id are read, not assumed)."""
+    device = None
+    try:
+        devices = [found for found in model.session.get_input_epdevices() if found is not None]
+        device = devices[0].device if devices else None
+    except Exception:  # a session without inputs or an older ORT
+        device = None
+    if device is None or (device.type.name == "CPU" and model.provider.ep_device is not None):
+        return device_of(
+            model.provider
+        )  # all inputs may be read on the CPU; the EP's device stays the one it was given
+    return hardware(device)
+
+
+def device_of(provider: Provider) -> dict[str, Any]:
+    """The hardware of an EP, by its EP device or by the name that ORT has for it."""
+    if provider.ep_device is not None:
+        return hardware(provider.ep_device.device)
+    name = NAMED_DEVICES.get(provider.name)
+    return {"type": "CPU" if name is None else "GPU", "name": name or "cpu", "index": provider.device_index}
+
+
+def hardware(device: Any) -> dict[str, Any]:
+    """An OrtHardwareDevice as plain data."""
+    return {
+        "type": device.type.name,
+        "vendor": device.vendor,
+        "vendor_id": device.vendor_id,
+        "device_id": device.device_id,
+        "metadata": dict(device.metadata),
+    }

@@ -1,0 +1,154 @@
+"""The shared libraries of EPs: how each is found and loaded, why one does not load, and the devices that come with it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import platform
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnxruntime as ort
+
+from ortbench.errors import BenchmarkFailed, one_line, ort_text
+from ortbench.worker.session.ep_names import CUDA_EP, NVIDIA_EPS, PACKAGES
+
+# EPs inside an onnxruntime wheel whose library can be registered like a plugin's, which gives them an EP device.
+_BUNDLED_LIBRARIES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "tensorrt"}
+
+
+@dataclass(frozen=True)
+class LoadProblem:
+    """Why a library did not load: in words, and whether it is a shared library that is missing."""
+
+    text: str
+    lacks_library: bool = False
+
+
+class NotLoaded(BenchmarkFailed):
+    """An EP's library that does not load.
+
+    Args:
+        ep: its name.
+        problem: why.
+
+    Attributes:
+        why: the problem, in words.
+        lacks_library: a shared library that it needs is missing.
+    """
+
+    def __init__(self, ep: str, problem: LoadProblem) -> None:
+        super().__init__(f"{ep} does not load: {problem.text}")
+        self.why, self.lacks_library = problem.text, problem.lacks_library
+
+
+def ep_devices(ep_name: str) -> list[Any]:
+    """The OrtEpDevices of an EP that is registered; empty where there are none or this ORT has no such call."""
+    return [device for device in all_ep_devices() if device.ep_name == ep_name]
+
+
+def all_ep_devices() -> list[Any]:
+    """Every OrtEpDevice of every registered EP."""
+    return list(ort.get_ep_devices()) if hasattr(ort, "get_ep_devices") else []
+
+
+def is_accelerator(ep_device: Any) -> bool:
+    """Whether an OrtEpDevice is a GPU or an NPU."""
+    return ep_device.device.type.name in ("GPU", "NPU")
+
+
+def register(name: str, library: str) -> None:
+    """Register a plugin EP's library; registering one that ORT has registered itself is fine.
+
+    Args:
+        name: of the EP, or whatever the library is to be registered as where the EP's name is not known yet.
+        library: its path.
+
+    Raises:
+        NotLoaded: it cannot be loaded; the message names the missing shared library where that is the cause.
+    """
+    if ep_devices(name):
+        return
+    if name in NVIDIA_EPS:
+        preload_nvidia()
+    try:
+        ort.register_execution_provider_library(name, library)
+    except Exception as error:
+        if "already registered" not in str(error).lower():
+            raise NotLoaded(name, load_problem(error)) from None
+
+
+def preload_nvidia() -> None:
+    """Let ORT find CUDA and cuDNN in the nvidia-* packages. What it cannot find shows when the EP is loaded.
+
+    `preload_dlls` looks beside onnxruntime alone; they may be in another folder of the path, as those that came with
+    PyTorch are where onnxruntime lies in a folder of its own. Libraries that are loaded it takes as they are.
+    """
+    for library in _nvidia_libraries():
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(str(library))
+    with contextlib.suppress(Exception):
+        ort.preload_dlls()
+
+
+def _nvidia_libraries() -> list[Path]:
+    """CUDA's and cuDNN's libraries in nvidia-* packages that do not lie beside onnxruntime, in the order to load them."""
+    if not hasattr(ort, "_get_nvidia_dll_paths"):  # ORT's own list, which is not part of its API
+        return []
+    beside = Path(ort.__file__).parent.parent
+    relative = [Path(*parts) for parts in ort._get_nvidia_dll_paths(platform.system() == "Windows")]
+    found = [folder / path for folder in map(Path, sys.path) if folder != beside for path in relative]
+    return [path for path in found if path.is_file()]
+
+
+def load_problem(error: BaseException) -> LoadProblem:
+    """Why a library did not load: the missing shared library by name, where that is it."""
+    text = one_line(error, limit=2000)
+    missing = re.search(r"([\w.+-]+\.(?:so|dylib)[\w.]*): cannot open shared object file", text)
+    if missing:
+        return LoadProblem(f"the shared library {missing[1]} is missing{_hint(missing[1])}", lacks_library=True)
+    if "error 126" in text:
+        return LoadProblem("a DLL that it needs is missing (LoadLibrary error 126)", lacks_library=True)
+    return LoadProblem(ort_text(error))
+
+
+def _hint(library: str) -> str:
+    if library.startswith(("libcuda.so", "libnvidia-")):
+        return " (it is part of NVIDIA's driver)"
+    if library.startswith("libnvinfer"):
+        return " (it is part of TensorRT)"
+    if re.match(r"libcu|libnv", library):
+        return f" (CUDA and cuDNN come with: pip install '{PACKAGES[CUDA_EP]}')"
+    if library.startswith("libvulkan"):
+        return " (the Vulkan loader, on Debian and Ubuntu: apt install libvulkan1)"
+    return ""
+
+
+def bundled_library(ep_name: str) -> str | None:
+    """The path of an EP's library inside the onnxruntime package, or None."""
+    stem = _BUNDLED_LIBRARIES.get(ep_name)
+    if stem is None:
+        return None
+    name = (
+        f"onnxruntime_providers_{stem}.dll" if platform.system() == "Windows" else f"libonnxruntime_providers_{stem}.so"
+    )
+    path = Path(ort.__file__).parent / "capi" / name
+    return str(path) if path.is_file() else None
+
+
+def register_library(library: str) -> list[str]:
+    """Register a plugin EP's library; returns the EPs it brings, which are those that appear with it.
+
+    Raises:
+        BenchmarkFailed: it does not load, or finds no device.
+    """
+    before = {device.ep_name for device in all_ep_devices()}
+    # Made absolute: a bare file name would be looked for where the system keeps its libraries.
+    register(library, str(Path(library).resolve()))
+    names = sorted({device.ep_name for device in all_ep_devices()} - before)
+    if not names:
+        raise BenchmarkFailed(f"{library} is loaded and finds no device it can use on this machine")
+    return names

@@ -1,0 +1,23 @@
+"""ONNX Runtime itself: its version, and what it says on its own."""
+
+from __future__ import annotations
+
+import platform
+
+import numpy
+import onnxruntime
+
+
+def versions() -> dict[str, str]:
+    """What the worker runs with."""
+    return {
+        "onnxruntime": onnxruntime.__version__,
+        "onnxruntime_build": onnxruntime.get_build_info(),
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+    }
+
+
+def quiet() -> None:
+    """Errors only: ORT's warnings about devices and placement are in the report in words of our own."""
+    onnxruntime.set_default_logger_severity(3)

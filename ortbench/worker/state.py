@@ -1,0 +1,74 @@
+"""What a worker keeps from one request to the next."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ortbench.plan import Inputs, Target
+
+if TYPE_CHECKING:
+    from ortbench.worker.copies import Copies
+    from ortbench.worker.modes.base import Mode
+    from ortbench.worker.session.first_run import Data
+    from ortbench.worker.session.session import Model
+    from ortbench.worker.timing import Capture, Ranges
+
+Answer = dict[str, Any]
+
+
+@dataclass
+class Opened:
+    """A model on an EP.
+
+    Attributes:
+        path, target, request: what was asked for.
+        model: the session.
+        data: inputs and reference outputs; empty before the first run, and where the model takes or gives what cannot be held.
+    """
+
+    path: str
+    target: Target
+    request: Inputs
+    model: Model
+    data: Data
+
+
+@dataclass
+class State:
+    """What a worker keeps.
+
+    Attributes:
+        opened: the model; there once it is open.
+        modes: those that are set up.
+        ranges: their NVTX ranges.
+        capture: the range that tells a profiler what to record; None until it is asked for.
+        copies: of a bandwidth sweep; there once it is open.
+    """
+
+    opened: Opened = field(init=False)
+    modes: dict[str, Mode] = field(default_factory=dict)
+    ranges: dict[str, Ranges] = field(default_factory=dict)
+    capture: Capture | None = None
+    copies: Copies = field(init=False)
+
+    def release(self) -> None:
+        """Let the model and its modes go."""
+        self.modes.clear()
+        self.ranges.clear()
+        del self.opened
+
+
+class Stages:
+    """The parts of a request, one after the other: names, starts and durations, in ns of `time.perf_counter_ns`."""
+
+    def __init__(self) -> None:
+        self.spans: list[tuple[str, int, int]] = []
+        self._begun = time.perf_counter_ns()
+
+    def done(self, name: str) -> None:
+        """A part has ended, and the next begins."""
+        now = time.perf_counter_ns()
+        self.spans.append((name, self._begun, now - self._begun))
+        self._begun = now

@@ -1,0 +1,64 @@
+"""Requests of a bandwidth sweep, which has no session: copies alone, of many sizes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ortbench.plan import target_from
+from ortbench.worker.copies import Copies
+from ortbench.worker.session import hardware, providers
+from ortbench.worker.session import memory as session_memory
+from ortbench.worker.session.runtime import quiet, versions
+from ortbench.worker.state import Answer, State
+from ortbench.worker.timing import Ranges, time_block, warm_up
+
+COPY_WARMUP_NS = 20_000_000  # of one size and direction; there are dozens, and copies have no kernels to choose
+
+
+def bandwidth_open(state: State, target: dict[str, Any], seed: int) -> Answer:
+    """Load the EP for copies alone."""
+    quiet()
+    wanted = target_from(target)
+    state.copies = Copies(wanted, seed)
+    provider = state.copies.provider
+    return {
+        "ep": provider.name,
+        "library": providers.library_name(wanted, provider),
+        "version": provider.version,
+        "notes": [{"code": code, "message": message} for code, message in provider.notes],
+        "device": hardware.device_of(provider),
+        "memory": session_memory.describe(provider),
+        "kinds": state.copies.kinds,
+        "runtime": versions(),
+    }
+
+
+def bandwidth_add(state: State, memory: str, size: int) -> Answer:
+    """Allocate copies of a size and make the first ones: what is wrong with their data, or null."""
+    return {"differs": state.copies.add(memory, size)}
+
+
+def bandwidth_prove(state: State, memory: str) -> Answer:
+    """Prove what ends an upload from a kind of memory; warm the copies of all its sizes up."""
+    fence = state.copies.prove(memory)
+    estimates = [
+        {"direction": direction, "bytes": size, "ns": warm_up(call, None, COPY_WARMUP_NS)}
+        for size, pair in state.copies.pairs(memory).items()
+        for direction, call in pair.phases().items()
+    ]
+    return {"upload": fence.to_dict(), "download": state.copies.download_fence.to_dict(), "estimates": estimates}
+
+
+def bandwidth_block(state: State, direction: str, memory: str, size: int, n: int, drop: int) -> Answer:
+    """Time one block of copies."""
+    pair = state.copies.pairs(memory)[size]
+    ranges = Ranges(pair)
+    start = time.perf_counter_ns()
+    samples = time_block(pair, ranges, direction, n, drop)
+    return {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
+
+
+def bandwidth_finish(state: State, memory: str, size: int) -> Answer:
+    """After the last block: what is wrong with what the timed copies left, or null."""
+    return {"differs": state.copies.pairs(memory)[size].leftovers()}

@@ -1,0 +1,85 @@
+"""The README and docs/: every link leads somewhere, and each page is found."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+import ortbench
+from tests.conftest import ROOT
+
+DOCS = ROOT / "docs"
+INDEX = DOCS / "README.md"
+PAGES = [
+    *ROOT.glob("*.md"),
+    *(path for folder in ("docs", "models", "tests", "reports") for path in (ROOT / folder).glob("**/README.md")),
+    *(path for path in DOCS.glob("*.md") if path != INDEX),
+]
+MAX_README_LINES = 250
+PACKAGE = Path(ortbench.__file__).parent
+
+
+def text_of(page: Path) -> str:
+    """A page without its code: what is in there is no link and no heading."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"`[^`\n]*`", lambda code: code[0].replace("](", "] ("), text)
+
+
+def links_of(page: Path) -> list[str]:
+    """Where the links and pictures of a page lead that stay inside this repository."""
+    return [link for link in re.findall(r"\]\(([^)\s]+)\)", text_of(page)) if not re.match(r"https?://", link)]
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The anchors that GitHub makes of a page's headings."""
+    headings = re.findall(r"^#+ +(.+?) *$", text_of(page), re.MULTILINE)
+    kept = ("".join(sign for sign in heading.lower() if is_kept(sign)) for heading in headings)
+    return {heading.replace(" ", "-") for heading in kept}
+
+
+def is_kept(sign: str) -> bool:
+    return sign in " -_" or unicodedata.category(sign)[0] in "LN"
+
+
+def place_of(page: Path, link: str) -> Path:
+    """The file or folder that a link leads to; the package may be elsewhere than beside the tests."""
+    place = (page.parent / link).resolve() if link else page
+    return PACKAGE / place.relative_to(ROOT / "ortbench") if place.is_relative_to(ROOT / "ortbench") else place
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    dead = []
+    for link in links_of(page):
+        path, _, anchor = link.partition("#")
+        place = place_of(page, path)
+        if not place.exists() or (anchor and anchor not in anchors_of(place)):
+            dead.append(link)
+    assert dead == []
+
+
+def test_what_counts_as_a_dead_link(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# One `--two`: three, *four*\n[a](b.md#c) ![d](e.png) `[no](code)` [f](https://g)\n```sh\n# h\n```\n"
+    )
+    assert links_of(page) == ["b.md#c", "e.png"]
+    assert anchors_of(page) == {"one---two-three-four"}
+
+
+def test_the_readme_fits() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MAX_README_LINES
+
+
+def test_the_index_lists_every_page() -> None:
+    assert {link for link in links_of(INDEX) if "/" not in link} == {path.name for path in DOCS.glob("*.md")} - {
+        INDEX.name
+    }
+
+
+def test_the_map_of_the_code_has_every_room() -> None:
+    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert set(re.findall(r"^\| \[\w+/\]\(ortbench/(\w+)/\)", text_of(ROOT / "README.md"), re.MULTILINE)) == rooms
