@@ -6,7 +6,7 @@ Requests are documented in `ortbench.worker.worker`. Durations are integer nanos
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from ortbench.schema import (
     CaseFence,
@@ -17,6 +17,7 @@ from ortbench.schema import (
     External,
     Fence,
     Graph,
+    InnerCopies,
     Memory,
     Nodes,
     Once,
@@ -201,3 +202,22 @@ class Listed(TypedDict):
 
     eps: list[ListedEp]
     runtime: Runtime
+
+
+class Inspected(TypedDict):
+    """``inspect``: see `ortbench.worker.looks.model.inspect_model`; where the model was placed on an EP, also its ``ep``."""
+
+    path: str
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    bytes_in: int | None
+    bytes_out: int | None
+    guessed_dims: list[str]
+    not_run: str | None
+    operators: dict[str, int] | None
+    opsets: dict[str, int] | None
+    parameters_bytes: int | None
+    ep: NotRequired[str]
+    device: NotRequired[Device]
+    placement: NotRequired[Placement]
+    copies: NotRequired[InnerCopies | None]

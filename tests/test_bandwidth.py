@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from ortbench.analysis.advice import sentences
+from ortbench.analysis.curve import expected_ns, half_rate_bytes
 from ortbench.analysis.link import add_shares, attach, misfits
 from ortbench.analysis.sweep import (
     DIRECTIONS,
@@ -25,8 +26,6 @@ from ortbench.analysis.sweep import (
     Point,
     Sweep,
     advantage,
-    expected_ns,
-    half_rate_bytes,
     load,
     save,
     to_json,

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.sweep import HOST_ACCESSIBLE, ORDINARY, UPLOAD, Point, Sweep, expected_ns, load
+from ortbench.analysis.curve import expected_ns
+from ortbench.analysis.sweep import HOST_ACCESSIBLE, ORDINARY, UPLOAD, Point, Sweep, load
 from ortbench.measure.schedule import dropped
 from tests import bare
 from tests.conftest import MODELS, ROOT, Ran, ortbench, ortbench_here

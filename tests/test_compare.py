@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ortbench.analysis.comparable import changes, comparability, mismatches, names, sameness
 from ortbench.analysis.compare import (
     BETWEEN_RUNS,
     CANNOT_TELL,
@@ -19,13 +20,8 @@ from ortbench.analysis.compare import (
     Row,
     Selection,
     Spread,
-    changes,
-    comparability,
-    mismatches,
-    names,
     ratio,
     rows,
-    sameness,
     stored_ratio,
     word,
 )

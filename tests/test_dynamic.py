@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 from ortbench.analysis.advice import sentences
-from ortbench.analysis.compare import changes
+from ortbench.analysis.comparable import changes
 from ortbench.modes import DEVICE, RESIDENT
 from ortbench.plan import Inputs, Target
 from ortbench.worker.modes.make import make_mode

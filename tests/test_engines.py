@@ -205,14 +205,14 @@ def test_what_is_said() -> None:
     then = "the first run took 310 ms"
 
     def said(cache: dict[str, Any] | None) -> list[str]:
-        return engines.sentences(result_of(**trt, setup__engine_cache=cache))
+        return engines.engine_sentences(result_of(**trt, setup__engine_cache=cache))
 
     assert said(None) == [f"Engine built in 42.0 s, {then}; --engine-cache DIR keeps it for the next session."]
     assert said({"path": "c", "warm": False}) == [
         f"Engine built in 42.0 s (cold cache), {then}; the next session loads it."
     ]
     assert said({"path": "c", "warm": True}) == [f"Engine loaded from the cache in 42.0 s, {then}."]
-    assert engines.sentences(result_of(**times)) == []
+    assert engines.engine_sentences(result_of(**times)) == []
 
 
 def test_a_side_has_its_session_end_in_order_where_an_engine_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,10 +109,10 @@ def test_what_is_said() -> None:
         "In device CUPTI measured 2.10 ms up and 2.05 ms down where ortbench timed 2.20 ms and 2.10 ms: the rest is the "
         "host's part of a copy."
     )
-    assert gpu_activity.sentences(result_of(cpu, device)) == [of_cpu, of_device]
+    assert gpu_activity.cupti_sentences(result_of(cpu, device)) == [of_cpu, of_device]
     cpu.derived = None
-    assert gpu_activity.sentences(result_of(cpu)) == [of_cpu.replace(", beside ≈44% derived", "")]
-    assert gpu_activity.sentences(result_of(measured_case("cpu", total=steady([1])))) == []
+    assert gpu_activity.cupti_sentences(result_of(cpu)) == [of_cpu.replace(", beside ≈44% derived", "")]
+    assert gpu_activity.cupti_sentences(result_of(measured_case("cpu", total=steady([1])))) == []
 
 
 def test_what_it_makes_of_zero_copy() -> None:

@@ -138,12 +138,14 @@ USE = f"se an operator or an opset that {EP} has a kernel for."
     ids=["operator", "dtype", "start", "little"],
 )
 def test_an_island_gets_a_sentence_that_says_what_to_do(changed: dict[str, Any], expected: str) -> None:
-    assert node_advice.sentences(with_nodes(**changed)) == [expected]
+    assert node_advice.node_sentences(with_nodes(**changed)) == [expected]
 
 
 def test_of_many_islands_the_costliest_get_sentences_and_the_others_one() -> None:
     quiet = island(to_host=0, from_host=0)
-    found = node_advice.sentences(with_nodes(islands=[*[island()] * 3, quiet, *[island("Sqrt", 2, share=0.05)] * 3]))
+    found = node_advice.node_sentences(
+        with_nodes(islands=[*[island()] * 3, quiet, *[island("Sqrt", 2, share=0.05)] * 3])
+    )
     assert [sentence.partition(":")[0] for sentence in found] == [
         "Up to ≈18% of a run is CPU island 1",
         "Up to ≈18% of a run is CPU island 2",
@@ -158,28 +160,28 @@ def test_of_many_islands_the_costliest_get_sentences_and_the_others_one() -> Non
 
 def test_islands_that_are_little_each_are_judged_together() -> None:
     kinds = [island(op, share=0.01) for op in ("A", "B", "C", "D", "E", "F", "A")]
-    (sentence,) = node_advice.sentences(with_nodes(islands=kinds))
+    (sentence,) = node_advice.node_sentences(with_nodes(islands=kinds))
     assert sentence.startswith(
         "Up to ≈7% of a run is 7 CPU islands: 2 A, B, C, D, E, 1 more on the CPU force 14 Memcpy"
     )
     assert sentence.endswith(f"U{USE} {THEN}")
-    (sentence,) = node_advice.sentences(with_nodes(islands=[island(share=0.001)] * 2))
+    (sentence,) = node_advice.node_sentences(with_nodes(islands=[island(share=0.001)] * 2))
     assert sentence.endswith("That is little: they can stay.")
-    alone = node_advice.sentences(with_nodes(islands=[island(), island(share=0.001)]))
+    alone = node_advice.node_sentences(with_nodes(islands=[island(), island(share=0.001)]))
     assert alone[1].startswith("Less than 1% of a run is CPU island 2: ")
 
 
 def test_no_hidden_copies() -> None:
     none: dict[str, Any] = {"memcpy": [], "islands": []}
     one_ep = {"eps": [{"ep": EP, "nodes": 7, "ns": 1, "share": 1.0}]}
-    assert node_advice.sentences(with_nodes(**none, **one_ep)) == [
+    assert node_advice.node_sentences(with_nodes(**none, **one_ep)) == [
         f"No hidden copies: all 7 nodes that ran are on {EP}."
     ]
     one_ep["eps"][0]["nodes"] = 1
-    assert node_advice.sentences(with_nodes(**none, **one_ep)) == [
+    assert node_advice.node_sentences(with_nodes(**none, **one_ep)) == [
         f"No hidden copies: the one node that ran is on {EP}."
     ]
-    assert node_advice.sentences(with_nodes(**none)) == [
+    assert node_advice.node_sentences(with_nodes(**none)) == [
         f"No hidden copies: no Memcpy node ran, though 1 node of {EP}'s graph ran on the CPU."
     ]
 
@@ -190,7 +192,7 @@ def test_copies_that_no_island_forces() -> None:
         memcpy_node("s", "to host", forced_by=[reshape], island=None),
         memcpy_node(None, "to host", forced_by=None, island=None),
     ]
-    assert node_advice.sentences(with_nodes(memcpy=apart, islands=[], problem="the graph is secret")) == [
+    assert node_advice.node_sentences(with_nodes(memcpy=apart, islands=[], problem="the graph is secret")) == [
         f"1 Memcpy node is forced by Reshape on {EP} itself, which keeps what is copied in host memory, as shapes and "
         "indices often are.",
         "Which nodes force 1 Memcpy node is not known: the graph is secret.",
@@ -200,13 +202,13 @@ def test_copies_that_no_island_forces() -> None:
 def test_the_cpu_ep_needs_no_sentence_and_no_profile_gives_none() -> None:
     on_cpu = with_nodes()
     on_cpu.target["ep"] = CPU_EP
-    assert node_advice.sentences(on_cpu) == []
-    assert node_advice.sentences(result_of()) == []
+    assert node_advice.node_sentences(on_cpu) == []
+    assert node_advice.node_sentences(result_of()) == []
 
 
 def test_the_advice_ends_with_the_nodes() -> None:
     found = with_nodes()
-    assert sentences(found)[-1:] == node_advice.sentences(found)
+    assert sentences(found)[-1:] == node_advice.node_sentences(found)
 
 
 def test_nodes_survive_the_result_file() -> None:

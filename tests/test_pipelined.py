@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ortbench.analysis.advice import headline, sentences
-from ortbench.analysis.compare import changes
+from ortbench.analysis.comparable import changes
 from ortbench.analysis.hidden_copies import hidden
 from ortbench.measure.schedule import dropped
 from ortbench.modes import ASYNC, MODES, PIPELINED, TOTAL, is_rate

@@ -11,7 +11,7 @@ import pytest
 from ortbench.analysis import nsight as analysis_nsight
 from ortbench.analysis.nsight import DOWN, UP, Copies, Profile, Range, Recording
 from ortbench.errors import BadInput, BenchmarkFailed
-from ortbench.measure import nsys
+from ortbench.measure import nsys_export
 from ortbench.measure.schedule import Block, InOrder
 from ortbench.modes import CPU, DEVICE, TOTAL
 from ortbench.report import profile as report_profile
@@ -126,7 +126,7 @@ def test_gpu_work_belongs_to_the_range_in_which_it_was_launched(tmp_path: Path) 
     export.kernel(launched=60, start=61, end=81)
     export.kernel(launched=95, start=96, end=97)  # after them, still inside the block
     export.kernel(launched=62, start=63, end=64, process=2)  # another process
-    found = nsys.read(export.write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
+    found = nsys_export.read(export.write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
     assert found.ranges == {
         "cpu/total": Range(
             "cpu/total", (30, 40), (Copies(UP, "Pageable", 1, 1000, 7), Copies(DOWN, "Pinned", 1, 10, 5)), 1, 20
@@ -144,13 +144,13 @@ def test_gpu_work_belongs_to_the_range_in_which_it_was_launched(tmp_path: Path) 
 def test_an_export_without_cuda_has_ranges_all_the_same(tmp_path: Path) -> None:
     export = Export()
     export.push_pop("ortbench", "device/upload", 5, 7)
-    found = nsys.read(export.write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
+    found = nsys_export.read(export.write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
     assert found.ranges == {"device/upload": Range("device/upload", (2,), (), 0, 0)}
     assert (found.gpu, found.copies, found.kernels) == (None, (), 0)
 
 
 def test_an_empty_export_is_an_empty_recording(tmp_path: Path) -> None:
-    found = nsys.read(Export().write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
+    found = nsys_export.read(Export().write(tmp_path / "report.sqlite"), "2026.1", tmp_path / "report")
     assert (found.ranges, found.gpu) == ({}, None)
 
 
@@ -158,13 +158,13 @@ def test_what_is_no_export_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "report.sqlite"
     path.write_text("no database" * 100)
     with pytest.raises(BenchmarkFailed, match="is not an export that this version can read"):
-        nsys.read(path, "2026.1", tmp_path / "report")
+        nsys_export.read(path, "2026.1", tmp_path / "report")
     path.unlink()
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE NVTX_EVENTS (other INTEGER)")
     connection.close()
     with pytest.raises(BenchmarkFailed, match="is not an export that this version can read"):
-        nsys.read(path, "2026.1", tmp_path / "report")
+        nsys_export.read(path, "2026.1", tmp_path / "report")
 
 
 # The schedule

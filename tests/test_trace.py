@@ -591,7 +591,10 @@ def test_ctrl_c_leaves_a_trace_of_what_there_was(tmp_path: Path) -> None:
     (found,) = tmp_path.glob("*/result.json")
     result = load(found)
     assert result.stopped == "interrupted"
-    samples = [it for case in result.cases for it in trace[f"mode {case.mode}"] if it.category == "sample"]
+    tracks = [
+        trace.tracks.get((trace.process, f"mode {case.mode}"), []) for case in result.cases
+    ]  # of those it came to
+    samples = [it for track in tracks for it in track if it.category == "sample"]
     assert len(samples) == sum(len(taken) for case in result.cases for taken in case.samples_ns.values())
     assert not [name for name in trace.order[trace.process] if name.startswith("close-up")]
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ortbench.analysis import engines, gpu_activity, node_advice
+from ortbench.analysis.engines import engine_sentences
+from ortbench.analysis.gpu_activity import cupti_sentences
+from ortbench.analysis.node_advice import node_sentences
 from ortbench.modes import CPU, MODES, PER_ITEM, PER_RUN, TOTAL, is_rate, mode_of
 from ortbench.result import OK, Case, Result
 from ortbench.schema import LinkShare, Pipeline
@@ -20,7 +22,7 @@ _CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the othe
 
 def sentences(result: Result) -> list[str]:
     """What the figures mean, most important first. Empty when nothing was measured."""
-    return [*_of_modes(result), *engines.sentences(result), *node_advice.sentences(result)]
+    return [*_of_modes(result), *engine_sentences(result), *node_sentences(result)]
 
 
 def _of_modes(result: Result) -> list[str]:
@@ -30,7 +32,7 @@ def _of_modes(result: Result) -> list[str]:
         return [_on_host(result), *_fastest(result), *_external(result)]
     return [
         *_copy_share(result),
-        *gpu_activity.sentences(result),
+        *cupti_sentences(result),
         *_fastest(result),
         *_residency(result),
         *_pinned(result),
@@ -64,7 +66,7 @@ def headline(result: Result) -> str:
 
 
 def headline_of_many(results: Sequence[Result]) -> str:
-    """The same of several results."""
+    """What there is to say first of several results together, in a few words."""
     shares = sorted(copied for result in results if (copied := copy_share(result)))
     if not shares:
         return f"{len(results)} results side by side"

@@ -1,4 +1,4 @@
-"""Results side by side: whether they may be compared, by how much they differ, and in a word whether that is real. Pure.
+"""Results side by side: by how much they differ, and in a word whether that is real. Pure.
 
 Two results of one run have rounds in common and are compared pair by pair. Results of different runs are not: machines
 drift by more from run to run than a run's own interval says, so their ratio is given with the noise that each run saw.
@@ -9,19 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ortbench.analysis.pairs import block_medians, blocks, shared, timed_phase
 from ortbench.analysis.sequential import median_ratio
-from ortbench.errors import NotComparable
 from ortbench.modes import MODES
-from ortbench.options import changed
-from ortbench.plan import Target
-from ortbench.result import OK, PHASE_NAMES, Case, Result
-from ortbench.schema import Environment, Provider
+from ortbench.result import PHASE_NAMES, Case, Result
 
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
 
@@ -38,137 +32,6 @@ STATISTICS: dict[str, Callable[[Sequence[int]], float]] = {
 SEGMENTS = 8  # parts of a run whose spread is its noise
 BETWEEN_RUNS = 0.02  # what two runs differ by that neither can see; measured: reports/gate
 _ALPHA = 0.025  # for each end of the 95 % interval of paired blocks
-
-
-# May they be compared?
-
-
-def mismatches(one: Result, other: Result) -> list[str]:
-    """What makes two results incomparable, in words; empty when they were measured on the same thing."""
-    if one.setup.get("run_id") is not None and one.setup.get("run_id") == other.setup.get("run_id"):
-        return []  # two sides of one run, taken to be compared
-    found = []
-    if one.model["sha256"] != other.model["sha256"]:
-        found = [f"model: {_model(one)} and {_model(other)}"]
-    mine, theirs = _identity(one), _identity(other)
-    return found + [
-        f"{name}: {short(mine[name])} and {short(theirs[name])}" for name in mine if mine[name] != theirs[name]
-    ]
-
-
-def _model(result: Result) -> str:
-    return f"{result.model['path']} ({result.model['sha256'][:12]})"
-
-
-def _identity(result: Result) -> dict[str, object]:
-    """What a result was measured on, besides the model."""
-    shapes = {tensor["name"]: tensor["shape"] for tensor in result.model["inputs"]}
-    return {"shapes": shapes, **machine(result.target, result.environment)}
-
-
-def machine(target: Provider, environment: Environment) -> dict[str, object]:
-    """Which EP, device and machine something was measured on, as results and bandwidth sweeps describe them."""
-    device, cpu = target["device"], environment["cpu"]
-    return {
-        "EP": target["ep"],
-        "device": {key: device.get(key) for key in ("type", "vendor_id", "device_id")},
-        "CPU": cpu["model"],
-        "cores": cpu.get("usable_cores"),
-        "GPUs": [gpu.get("name") for gpu in environment["gpus"]],
-    }
-
-
-def short(value: Any) -> str:
-    """A value that identifies something, for a message."""
-    if value is None:
-        return "default"
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {short(item)}" for key, item in value.items() if item is not None) or "none"
-    if isinstance(value, list):
-        separator = "x" if value and isinstance(value[0], int) else ", "
-        return separator.join(map(str, value)) or "none"
-    return str(value)
-
-
-def comparability(results: Sequence[Result], names: Sequence[str], force: bool) -> list[str]:
-    """What differs between the first result and each other one, in sentences.
-
-    Raises:
-        NotComparable: they were not measured on the same thing, and it was not forced.
-    """
-    remarks = []
-    for name, result in zip(names[1:], results[1:], strict=True):
-        differences = mismatches(results[0], result)
-        if differences and not force:
-            found = "; ".join(differences)
-            raise NotComparable(
-                f"{names[0]} and {name} are not comparable: {found} (--force compares them all the same)"
-            )
-        remarks += [f"not comparable, forced: {names[0]} and {name}: {difference}" for difference in differences]
-        remarks += [f"{names[0]} → {name}: {change}" for change in changes(results[0], result)]
-    return remarks
-
-
-def changes(one: Result, other: Result) -> list[str]:
-    """What differs between two results that may be compared all the same: versions and settings, in words."""
-    found = []
-    for name, a, b in (
-        ("ONNX Runtime", one.environment["onnxruntime"], other.environment["onnxruntime"]),
-        ("EP version", one.target.get("ep_version"), other.target.get("ep_version")),
-        *changed(Target, one.target, other.target),
-        ("Python", one.environment.get("python"), other.environment.get("python")),
-        ("OS", one.environment.get("os"), other.environment.get("os")),
-    ):
-        if a != b:
-            found.append(f"{name}: {short(a)} → {short(b)}")
-    depths, others = _depths(one), _depths(other)
-    for mode, depth in depths.items():
-        if others.get(mode, depth) != depth:
-            found.append(f"depth of {mode}: {depth} → {others[mode]}")
-    return found
-
-
-_OF_THE_RUN = ("ep_requested", "policy", "fence")  # of a target: how it was asked for, and what was measured of it
-_RUNTIME = ("onnxruntime", "onnxruntime_build", "python", "numpy")  # of an environment: all that a worker brings
-
-
-def sameness(one: Result, other: Result) -> str | None:
-    """That two sides of a run differ in nothing that is recorded, as a sentence; None where something differs.
-
-    What differs then is chance, which is what one may want to see; or one side is not what it was meant to be.
-    """
-    sides = [
-        (
-            result.model["sha256"],
-            {key: value for key, value in result.target.items() if key not in _OF_THE_RUN},
-            [result.environment.get(key) for key in _RUNTIME],
-        )
-        for result in (one, other)
-    ]
-    if sides[0] != sides[1] or changes(one, other):
-        return None
-    versions = f"ONNX Runtime {one.environment['onnxruntime']}, Python {one.environment['python']}"
-    return f"nothing recorded differs between the two: the same model file, EP, options, {versions}"
-
-
-def _depths(result: Result) -> dict[str, int]:
-    """How deep the pipelines were, by mode."""
-    return {
-        case.mode: case.pipeline["depth"] for case in result.cases if case.status == OK and case.pipeline is not None
-    }
-
-
-def names(paths: Sequence[Path]) -> list[str]:
-    """Short names for result files that tell them apart: the last part of the paths in which all differ, else numbers."""
-    parts = [(path.parent if path.name == "result.json" else path.with_suffix("")).absolute().parts for path in paths]
-    for back in range(1, min(map(len, parts))):
-        found = [part[-back] for part in parts]
-        if len(set(found)) == len(found):
-            return found
-    return [f"{number} {part[-1]}" for number, part in enumerate(parts, 1)]
-
-
-# By how much do they differ?
 
 
 @dataclass(frozen=True)

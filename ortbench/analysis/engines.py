@@ -51,7 +51,7 @@ def is_warm(before: frozenset[File], after: frozenset[File]) -> bool:
     return bool(before) and not any(name.endswith(".engine") for name, _, _ in after - before)
 
 
-def sentences(result: Result) -> list[str]:
+def engine_sentences(result: Result) -> list[str]:
     """How long the engine took; empty for EPs that build none."""
     if result.target["ep"] not in BUILDERS:
         return []

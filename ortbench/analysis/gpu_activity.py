@@ -108,7 +108,7 @@ def _median(by_run: Sequence[Sequence[Activity]], what: str, value: Callable[[Ac
     return round(median(sums))
 
 
-def sentences(result: Result) -> list[str]:
+def cupti_sentences(result: Result) -> list[str]:
     """What CUPTI measured beside what is derived or timed; empty where nothing was measured."""
     said = [(_sentence_of(mode), result.case(name)) for name, mode in MODES.items()]
     return [sentence(case) for sentence, case in said if sentence and case is not None and case.measured is not None]

@@ -13,17 +13,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ortbench import units
-from ortbench.analysis.compare import machine, short
+from ortbench.analysis.comparable import machine, short
+from ortbench.analysis.curve import Curve, expected_ns, half_rate_bytes
 from ortbench.analysis.sweep import (
     DIRECTIONS,
     DOWNLOAD,
     FILE_NAME,
     ORDINARY,
     UPLOAD,
-    Curve,
     Sweep,
-    expected_ns,
-    half_rate_bytes,
     load,
     peaks_of,
 )

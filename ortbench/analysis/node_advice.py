@@ -1,4 +1,4 @@
-"""What is said about the nodes of a graph: tables and sentences from the key ``nodes`` of a result, and from `inspect`."""
+"""What is said about the nodes of a graph: cells and sentences from the key ``nodes`` of a result, and from `inspect`."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def short(ep: str | None) -> str:
 
 
 def forced_by(nodes: Sequence[NodeReference] | None, longest: int) -> str:
+    """The nodes that force a copy, in a cell: the first one's name, and how many more."""
     if not nodes:
         return NOT_KNOWN
     more = f" +{len(nodes) - 1}" if len(nodes) > 1 else ""
@@ -39,6 +40,7 @@ def _called(node: NodeReference) -> str:
 
 
 def share_text(share: float) -> str:
+    """A share of a run, in a cell."""
     return "<0.1 %" if 0 < share < 0.0005 else f"{share:.1%}".replace("%", " %")
 
 
@@ -63,7 +65,7 @@ def operators_of(island: Island, most: int | None = None) -> str:
 # Sentences
 
 
-def sentences(result: Result) -> list[str]:
+def node_sentences(result: Result) -> list[str]:
     """What the copies inside the graph cost and what can be done about them; empty without ``--nodes``."""
     nodes, ep = result.nodes, result.target["ep"]
     if nodes is None or ep == CPU_EP:
@@ -114,7 +116,7 @@ def _sum(values: Iterable[_Number | None]) -> _Number | None:
 
 
 def outlook(copies: InnerCopies) -> list[str]:
-    """The same before a run, from what `ortbench inspect` found."""
+    """What is said of Memcpy nodes before any run, from what `ortbench inspect` found; empty where there are none."""
     if copies["problem"] is not None:
         return [f"Which nodes force Memcpy nodes is not known: {copies['problem']}."]
     if not copies["memcpy"]:

@@ -28,9 +28,6 @@ CANDIDATE, BASELINE = 0, 1  # the sides of a live gate
 COPY_SHARE = "copy share"
 
 
-# Contests
-
-
 @dataclass(frozen=True)
 class Stream:
     """Blocks of one phase of one mode of one side, each reduced to one statistic."""
@@ -140,7 +137,7 @@ class Jury:
         self._decided: dict[Contest, Check] = {}
 
     def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[int]) -> None:
-        """A block's samples, ns."""
+        """Take the samples of a block, ns, into account."""
         for stream, values in self._values.items():
             if (stream.side, stream.mode, stream.phase) == (side, mode, phase):
                 values[round] = STATISTICS[stream.stat](samples)
@@ -177,9 +174,3 @@ def fill(jury: Jury, side: int, result: Result) -> None:
             if case.status == OK:
                 for number, samples in blocks(case, phase):
                     jury.add(side, case.mode, phase, number, samples)
-
-
-# What a result shows on its own
-
-
-# A stored baseline

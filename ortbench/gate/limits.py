@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.kinds import MODE_NAMES, SHARE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
@@ -155,6 +155,19 @@ def limits_of(given: Given, has_baseline: bool, modes: Sequence[str]) -> Limits:
     return limits
 
 
+class CheckData(TypedDict):
+    """A `Check` as JSON."""
+
+    name: str
+    verdict: str
+    text: str
+    ratio: float | None
+    low: float | None
+    high: float | None
+    limit: float | None
+    rounds: int | None
+
+
 @dataclass(frozen=True)
 class Check:
     """One thing that was checked.
@@ -177,9 +190,9 @@ class Check:
     limit: float | None = None
     rounds: int | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """For the JSON report."""
-        return asdict(self)
+    def to_dict(self) -> CheckData:
+        """What a gate's JSON says of it."""
+        return cast(CheckData, asdict(self))
 
 
 def overall(checks: Sequence[Check]) -> str:

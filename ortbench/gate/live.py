@@ -34,7 +34,7 @@ class LiveGate:
         self._jury = Jury([*self._regressions, *self._own])
 
     def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[int]) -> None:
-        """A block's samples, ns."""
+        """Take the samples of a block, ns, into account."""
         self._jury.add(side, mode, phase, round, samples)
 
     def decided(self) -> list[str]:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ortbench.errors import BENCHMARK_FAILED
 from ortbench.gate.limits import CODES, FAILED, PASSED, UNCLEAR, Check, overall
@@ -59,7 +58,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The same, with what to do about it."""
+        """The verdict for people, with what to do where there is none."""
         return "the benchmark failed" if self.failed else _SAID[overall(self.checks)]
 
     @property
@@ -71,7 +70,7 @@ class Verdict:
 def to_json(verdict: Verdict) -> str:
     """The gate as JSON: ``verdict``, ``exit_code``, ``checks`` (see `ortbench.gate.limits.Check`), ``failed``, and for each
     side its model and EP."""
-    data: dict[str, Any] = {
+    data: dict[str, object] = {
         "verdict": verdict.word,
         "exit_code": verdict.code,
         "checks": [check.to_dict() for check in verdict.checks],

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ortbench.analysis.compare import Selection, comparability, names
+from ortbench.analysis.comparable import comparability, names
+from ortbench.analysis.compare import Selection
 from ortbench.jobs.writing import check_place, summarise_job, write, write_json, write_page
 from ortbench.report import comparison
 from ortbench.result import load

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ortbench.analysis.compare import changes, comparability, sameness
+from ortbench.analysis.comparable import changes, comparability, sameness
 from ortbench.errors import INTERRUPTED
 from ortbench.files import write_atomically
 from ortbench.gate.checks import check_alone, check_stored

@@ -104,12 +104,13 @@ def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str])
 
 def _read_recording(nsys: str, version: str, report: Path, remarks: list[str]) -> Recording | None:
     """What Nsight Systems recorded; None with a remark where it cannot be read, since the session is still worth having."""
-    from ortbench.measure import nsys as measure_nsys
+    from ortbench.measure.nsys import summarise
+    from ortbench.measure.nsys_export import read
 
     if remarks:
         return None
     try:
-        return measure_nsys.read(measure_nsys.summarise(nsys, report), version, report)
+        return read(summarise(nsys, report), version, report)
     except BenchmarkFailed as error:
         remarks.append(f"what Nsight Systems recorded could not be read: {error}")
         return None

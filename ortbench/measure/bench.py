@@ -38,7 +38,7 @@ class Judge(Protocol):
     """Looks at blocks as they come and says of which modes enough is known: see `ortbench.gate.contests.Jury`."""
 
     def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[int]) -> None:
-        """A block's samples, ns."""
+        """Take the samples of a block, ns, into account."""
 
     def decided(self) -> list[str]:
         """The modes that need no more blocks."""

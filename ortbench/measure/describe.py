@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from ortbench.answers import Opened
 from ortbench.errors import BadInput, BenchmarkFailed
@@ -12,7 +13,7 @@ from ortbench.modes import CPU, MODES
 from ortbench.options import settings
 from ortbench.plan import POLICIES, Plan, is_nvidia
 from ortbench.result import UNSUPPORTED, Result
-from ortbench.schema import GpuReading, Machine
+from ortbench.schema import GpuReading, Machine, Target
 
 
 def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: str, opened: Opened) -> None:
@@ -37,17 +38,7 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         "inputs": opened["inputs"],
         "outputs": opened["outputs"],
     }
-    result.target = {
-        "ep": opened["ep"],
-        "ep_requested": plan.target.ep,
-        "policy": POLICIES.get(plan.target.ep),
-        "ep_library": opened["library"],
-        "ep_version": opened["version"],
-        "device": opened["device"],
-        "memory": opened["memory"],
-        "fence": None,
-        **settings(plan.target),
-    }
+    result.target = _target(plan, opened)
     if plan.measure_copies and not is_nvidia(opened["ep"]):
         reason = f"is by NVIDIA's CUPTI, which sees nothing of {opened['ep']}: leave it out"
         raise BadInput(f"--measure-copies {reason}", "--measure-copies")
@@ -69,6 +60,21 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         if opened["unsupported"] is not None:
             case.status, case.reason = UNSUPPORTED, opened["unsupported"]
     _check_placement(result, plan.target.require_placement)
+
+
+def _target(plan: Plan, opened: Opened) -> Target:
+    found = {
+        "ep": opened["ep"],
+        "ep_requested": plan.target.ep,
+        "policy": POLICIES.get(plan.target.ep),
+        "ep_library": opened["library"],
+        "ep_version": opened["version"],
+        "device": opened["device"],
+        "memory": opened["memory"],
+        "fence": None,
+        **settings(plan.target),
+    }
+    return cast(Target, found)  # the keys of settings are declared with the options
 
 
 def _check_placement(result: Result, required: bool) -> None:

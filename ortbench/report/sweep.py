@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from ortbench import units
+from ortbench.analysis.curve import half_rate_bytes
 from ortbench.analysis.sweep import (
     DIRECTIONS,
     DOWNLOAD,
@@ -18,7 +19,6 @@ from ortbench.analysis.sweep import (
     Point,
     Sweep,
     advantage,
-    half_rate_bytes,
 )
 from ortbench.report.table import NOTHING, Table, table_markdown
 from ortbench.report.terminal.bars import bar

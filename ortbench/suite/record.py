@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, TypedDict
 
 from ortbench.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, CheckData
 from ortbench.modes import CPU, TOTAL, is_rate
 from ortbench.result import Result
 from ortbench.units import duration, ratio
@@ -48,13 +48,13 @@ class Record:
     exit_code: int = DONE
     reason: str | None = None
     seconds: float = 0.0
-    checks: list[dict[str, Any]] = field(default_factory=list)
+    checks: list[CheckData] = field(default_factory=list)
     cpu_ns: int | None = None
     fastest: str | None = None
     fastest_ns: int | None = None
     vs_cpu: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """For JSON."""
         return asdict(self)
 
@@ -73,7 +73,7 @@ class Record:
         return f"{self.id}: {', '.join(parts)}" + (f": {self.reason}" if self.reason else "")
 
 
-def record_from(data: dict[str, Any]) -> Record:
+def record_from(data: Mapping[str, Any]) -> Record:
     """The inverse of `Record.to_dict`; keys that are not known are ignored.
 
     Raises:
@@ -85,7 +85,16 @@ def record_from(data: dict[str, Any]) -> Record:
     return record
 
 
-def figures(result: Result) -> dict[str, Any]:
+class Figures(TypedDict, total=False):
+    """The figures of a `Record`, by its attributes' names; empty where nothing was measured."""
+
+    cpu_ns: int | None
+    fastest: str
+    fastest_ns: int
+    vs_cpu: float | None
+
+
+def figures(result: Result) -> Figures:
     """The figures of a `Record`, by its attributes' names."""
     timed = [case for case in result.cases if result.case(case.mode) and not is_rate(case.mode, TOTAL)]
     medians = {case.mode: median for case in timed if (median := case.median(TOTAL))}

@@ -1,4 +1,4 @@
-"""Requests for figures: blocks of samples, and what is measured once."""
+"""Requests for figures: blocks of samples, what is measured once, and the word to a profiler that they begin."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ortbench.modes import TOTAL
 from ortbench.worker.proofs.outputs import differences
 from ortbench.worker.state import Answer, State
-from ortbench.worker.timing import time_block
+from ortbench.worker.timing import Capture, time_block
 
 _ONCE_REPEATS = 5
 
@@ -36,6 +36,17 @@ def finish(state: State, mode: str) -> Answer:
     copies = made.once()
     once = copies and dict(zip(("upload_ns", "download_ns"), map(_median_time, copies), strict=True))
     return {"differs": wrong, "once": once}
+
+
+def capture(state: State, on: bool) -> Answer:
+    """Begin or end what a profiler is to record."""
+    if state.capture is None:
+        state.capture = Capture()
+    if on:
+        state.capture.begin()
+    else:
+        state.capture.end()
+    return {"listening": state.capture.listening}
 
 
 def _median_time(call: Callable[[], object]) -> int:

@@ -13,7 +13,6 @@ from ortbench.worker.looks import model as look_model
 from ortbench.worker.looks import nodes as look_nodes
 from ortbench.worker.session.runtime import quiet, versions
 from ortbench.worker.state import Answer, State
-from ortbench.worker.timing import Capture
 
 _PROFILED_RUNS = 3
 
@@ -30,17 +29,6 @@ def nodes(
 def measure_copies(state: State, modes: list[str], runs: int) -> Answer:
     """What CUPTI records of some runs of modes that are set up, by mode."""
     return cupti.measure_copies([state.modes[mode] for mode in modes], runs)
-
-
-def capture(state: State, on: bool) -> Answer:
-    """Begin or end what a profiler is to record."""
-    if state.capture is None:
-        state.capture = Capture()
-    if on:
-        state.capture.begin()
-    else:
-        state.capture.end()
-    return {"listening": state.capture.listening}
 
 
 def close_up(state: State, mode: str) -> Answer:

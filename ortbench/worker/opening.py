@@ -45,10 +45,7 @@ def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any
         where["memcpy_nodes"] = nodes.count_copies(model, wanted, provider, opened.data.arrays)
         stages.done("counting Memcpy nodes in a profiled session")
     return {
-        "ep": provider.name,
-        "library": providers.library_name(wanted, provider),
-        "version": provider.version,
-        "notes": [{"code": code, "message": message} for code, message in provider.notes],
+        **providers.describe(wanted, provider),
         "device": hardware.describe_device(opened.model),
         "memory": memory.describe(provider),
         "placement": where,

@@ -23,10 +23,7 @@ def bandwidth_open(state: State, target: dict[str, Any], seed: int) -> Answer:
     state.copies = Copies(wanted, seed)
     provider = state.copies.provider
     return {
-        "ep": provider.name,
-        "library": providers.library_name(wanted, provider),
-        "version": provider.version,
-        "notes": [{"code": code, "message": message} for code, message in provider.notes],
+        **providers.describe(wanted, provider),
         "device": hardware.device_of(provider),
         "memory": session_memory.describe(provider),
         "kinds": state.copies.kinds,

@@ -16,8 +16,8 @@ from ortbench.worker.state import Answer, State
 _REQUESTS = {
     "opening": ("open", "save_outputs", "hold_outputs", "release"),
     "preparing": ("prepare",),
-    "blocks": ("block", "finish"),
-    "looking": ("nodes", "measure_copies", "capture", "close_up", "profile", "devices", "inspect"),
+    "blocks": ("block", "finish", "capture"),
+    "looking": ("nodes", "measure_copies", "close_up", "profile", "devices", "inspect"),
     "sweep": ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish"),
 }
 _HOME = {request: module for module, requests in _REQUESTS.items() for request in requests}

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from ortbench import __version__, units
 from ortbench.analysis.advice import copy_share, fastest, headline, headline_of_many, is_faster, sentences
-from ortbench.analysis.compare import changes, mismatches
+from ortbench.analysis.comparable import changes, mismatches
 from ortbench.characters import printable
 from ortbench.modes import CPU, MODES, TOTAL, is_rate
 from ortbench.report import nodes as report_nodes

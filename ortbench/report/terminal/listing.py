@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ortbench import units
 from ortbench.analysis import node_advice
+from ortbench.answers import EpDevice, Inspected, Listed
 from ortbench.report import nodes as report_nodes
 from ortbench.report.terminal.console import Screen, padded
 from ortbench.report.terminal.grid import longest_name, print_section
+from ortbench.schema import Tensor
 
 _WIDEST = 24  # of what is flush in a list; longer ones are not waited for
 
 
-def print_devices(found: dict[str, Any]) -> None:
+def print_devices(found: Listed) -> None:
     """Print what `ortbench.worker.looks.devices.list_devices` found, an EP a paragraph."""
     screen = Screen()
     runtime = found["runtime"]
@@ -32,7 +32,7 @@ def print_devices(found: dict[str, Any]) -> None:
             _print_device(screen, index, device)
 
 
-def _print_device(screen: Screen, index: int, device: dict[str, Any]) -> None:
+def _print_device(screen: Screen, index: int, device: EpDevice) -> None:
     hardware, memory, streams = device["hardware"], device["memory"], device["streams"]
     vendor = hardware["vendor"] or "vendor"
     ids = f"{vendor} 0x{hardware['vendor_id']:04x}, device 0x{hardware['device_id']:04x}"
@@ -47,7 +47,7 @@ def _print_device(screen: Screen, index: int, device: dict[str, Any]) -> None:
     screen.text(", ".join(can) + (f" (not {'; '.join(cannot)})" if cannot else ""), label="    modes    ")
 
 
-def print_model(found: dict[str, Any]) -> None:
+def print_model(found: Inspected) -> None:
     """Print what `ortbench.worker.looks.model.inspect_model` found."""
     screen = Screen()
     screen.text(found["path"], style="heading")
@@ -64,17 +64,16 @@ def print_model(found: dict[str, Any]) -> None:
     if found["guessed_dims"]:
         guessed = ", ".join(found["guessed_dims"])
         screen.text(f"with {guessed} set to 1 (--dim, --shape)", label=" " * 10, style="unclear")
-    if found["operators"] is not None:
-        count = sum(found["operators"].values())
-        screen.text(f"{count}: {_counted(found['operators'])}", label="  nodes   ")
-        opsets = ", ".join(f"{domain} {version}" for domain, version in found["opsets"].items())
-        screen.text(opsets, label="  opset   ")
-        screen.text(units.size(found["parameters_bytes"]), label="  weights ")
+    operators, opsets, weights = found["operators"], found["opsets"], found["parameters_bytes"]
+    if operators is not None and opsets is not None and weights is not None:
+        screen.text(f"{sum(operators.values())}: {_counted(operators)}", label="  nodes   ")
+        screen.text(", ".join(f"{domain} {version}" for domain, version in opsets.items()), label="  opset   ")
+        screen.text(units.size(weights), label="  weights ")
     if "placement" in found:
         _print_placement(screen, found)
 
 
-def _print_placement(screen: Screen, found: dict[str, Any]) -> None:
+def _print_placement(screen: Screen, found: Inspected) -> None:
     where = found["placement"]
     screen.blank()
     screen.text(f"on {found['ep']}, after graph optimisation", style="heading")
@@ -87,14 +86,16 @@ def _print_placement(screen: Screen, found: dict[str, Any]) -> None:
         screen.text(_counted(where["cpu_operators"]), label="        on the CPU: ", label_style="unclear")
     memcpy = where["memcpy_nodes"]
     screen.text("Memcpy node(s) between them", label=f"  {'?' if memcpy is None else memcpy:>5} ")
-    for section in report_nodes.outline(found["copies"], longest_name(screen)):
+    copies = found["copies"]
+    assert copies is not None  # where the placement is known
+    for section in report_nodes.outline(copies, longest_name(screen)):
         print_section(screen, section)
-    for sentence in node_advice.outlook(found["copies"]):
+    for sentence in node_advice.outlook(copies):
         screen.blank()
         screen.text(sentence)
 
 
-def _tensor(tensor: dict[str, Any], name_width: int, type_width: int) -> str:
+def _tensor(tensor: Tensor, name_width: int, type_width: int) -> str:
     dims = ["?" if dim is None else str(dim) for dim in tensor["model_shape"]]
     fixed = all(dim.isdigit() for dim in dims)
     model = ("x".join(dims) if fixed else f"[{', '.join(dims)}]") or "scalar"

@@ -16,8 +16,8 @@ from ortbench.worker.modes.dynamic_outputs import DynamicOutputs, Target
 from ortbench.worker.modes.external_inputs import ExternalInputs
 from ortbench.worker.modes.slots import Slot, download, refuse_strings, upload
 from ortbench.worker.proofs import in_place
+from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Fence, prove
-from ortbench.worker.proofs.outputs import poison
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, device_memory, token
 from ortbench.worker.session.providers import Provider
@@ -38,8 +38,6 @@ class BoundMode(OneAtATime):
         token_memory: of a small value that tells when the device has finished.
         pinned: memory for the host's side of copies; None for ordinary host memory.
     """
-
-    name = ""
 
     def __init__(
         self, model: Model, data: Data, memory: Memory, token_memory: Memory, pinned: EpDeviceMemory | None = None
@@ -169,7 +167,7 @@ class BoundMode(OneAtATime):
         if self._dynamic is not None:
             self._dynamic.poison(self._data.reference)
             return
-        poisons = [poison(array) for array in self._data.reference]
+        poisons = [output_arrays.poison(array) for array in self._data.reference]
         moved = [
             Slot(slot.spec, array, slot.value, slot.stays) for slot, array in zip(self._outs, poisons, strict=True)
         ]
@@ -201,7 +199,7 @@ class BoundMode(OneAtATime):
         binding = self._model.session.io_binding()
         for slot in self._ins:
             binding.bind_ortvalue_input(slot.spec.name, slot.value)
-        poisons = [poison(array) for array in self._data.reference]
+        poisons = [output_arrays.poison(array) for array in self._data.reference]
         decoys = [
             Slot(slot.spec, array, host_value(slot.spec, array), stays=True)
             if slot.stays
@@ -214,7 +212,7 @@ class BoundMode(OneAtATime):
         self._run(binding._iobinding, self._options)
         seen = [replace(slot, array=np.empty_like(slot.array)) for slot in decoys if not slot.stays]
         download(self._memory, seen)()
-        untouched = [poison(reference) for reference in self._data.reference]
+        untouched = [output_arrays.poison(reference) for reference in self._data.reference]
         moved = [array for slot, array in zip(decoys, untouched, strict=True) if not slot.stays and array.size]
         return bool(moved) and all(
             slot.array.tobytes() == array.tobytes()

@@ -15,7 +15,7 @@ from ortbench.plan import Loop
 from ortbench.worker.modes.base import Mode, Proof
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.resident import ResidentMode
-from ortbench.worker.proofs.outputs import poison
+from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.zero_copy import prove_zero_copy
 from ortbench.worker.session.ep_names import NVIDIA_EPS
 from ortbench.worker.session.first_run import Data
@@ -92,7 +92,7 @@ class HostAccessibleMode(BoundMode):
 
     def poison(self) -> None:
         for view, reference in zip(self._out_views, self._data.reference, strict=True):
-            view[...] = poison(reference)
+            view[...] = output_arrays.poison(reference)
 
     def outputs(self) -> list[Array]:
         return self._out_views

@@ -30,8 +30,8 @@ from ortbench.worker.modes.base import Mode, Step, TimedCall
 from ortbench.worker.modes.buffers import Buffers
 from ortbench.worker.modes.items import make_item, make_variants
 from ortbench.worker.modes.slots import copied_bytes
+from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import STREAM, Fence
-from ortbench.worker.proofs.outputs import poison
 from ortbench.worker.session import copy_streams
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import EpDeviceMemory, device_memory, host_accessible_memory
@@ -217,7 +217,7 @@ class PipelinedMode(Mode):
             buffers.poison()
         for item in self._items:
             for array, reference in zip(item.arrays, item.reference, strict=True):
-                array[...] = poison(reference)
+                array[...] = output_arrays.poison(reference)
 
     def outputs(self) -> list[Array]:
         """The outputs of every item that was downloaded since the last poison."""

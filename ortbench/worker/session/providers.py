@@ -74,6 +74,16 @@ def library_name(target: Target, provider: Provider) -> str | None:
     return path.name
 
 
+def describe(target: Target, provider: Provider) -> dict[str, Any]:
+    """``ep``, ``library``, ``version`` and ``notes`` for the result."""
+    return {
+        "ep": provider.name,
+        "library": library_name(target, provider),
+        "version": provider.version,
+        "notes": [{"code": code, "message": message} for code, message in provider.notes],
+    }
+
+
 def full_name(name: str) -> str:
     """The full EP name of what the user wrote: a short name, a full name, or a plugin package's or module's name.
 

@@ -104,15 +104,13 @@ def open_model(
         BenchmarkFailed: the EP cannot load or run it.
         HoldsCompiledNodes: its graph was to be written, and cannot be.
     """
-    given = target
     capturing = target.cuda_graph and profile_prefix is None and graph_path is None  # a replay shows no nodes
     _check_capture(target, provider, capturing)
-    if capturing:
-        target = replace(target, options={**_CAPTURE[provider.name], **target.options})
     stream = None if target.stream is None else compute_stream.make(target.stream, provider)
-    if stream is not None:
-        target = replace(target, options={**stream.options(), **target.options})
-    ep_options = {**engine_cache.options(path, given, provider.name), **target.options}
+    cached = engine_cache.options(path, target, provider.name)
+    switched_on = {**(stream.options() if stream else {}), **(_CAPTURE[provider.name] if capturing else {})}
+    target = replace(target, options={**switched_on, **target.options})
+    ep_options = {**cached, **target.options}
     options = _options(target, provider, ep_options)
     options.enable_mem_pattern = not capturing  # it plans allocations anew, and WebGPU refuses to capture with it
     _set_files(options, path, profile_prefix, graph_path, has_content=content is not None)

@@ -1,0 +1,73 @@
+"""Errors from one process to another, and what is made of their kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ortbench.errors import (
+    BadInput,
+    BenchmarkFailed,
+    NotComparable,
+    OrtbenchError,
+    Unsupported,
+    WrongOutputs,
+    from_data,
+    to_data,
+)
+from ortbench.measure.side import Side
+from ortbench.plan import Plan
+from ortbench.result import FAILED
+from ortbench.worker.session.libraries import LoadProblem, NotLoaded
+from ortbench.worker.worker import Worker
+
+
+@pytest.mark.parametrize("kind", [BadInput, BenchmarkFailed, WrongOutputs, Unsupported])
+def test_an_error_is_of_the_same_kind_on_the_other_side(kind: type[OrtbenchError]) -> None:
+    error = from_data(to_data(kind("what is wrong")))
+    assert type(error) is kind
+    assert str(error) == "what is wrong"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [NotLoaded("SomeEP", LoadProblem("it is not there")), NotComparable("SomeEP does not load: it is not there")],
+    ids=["a-kind-of-failure", "one-that-no-worker-has"],
+)
+def test_what_the_other_side_does_not_know_is_a_failure(error: OrtbenchError) -> None:
+    found = from_data(to_data(error))
+    assert type(found) is BenchmarkFailed
+    assert str(found) == "SomeEP does not load: it is not there"
+
+
+def test_an_error_of_onnx_runtime_is_a_failure_without_its_codes() -> None:
+    found = from_data(to_data(RuntimeError("[ONNXRuntimeError] : 1 : FAIL : it broke")))
+    assert type(found) is BenchmarkFailed
+    assert str(found) == "it broke"
+
+
+def test_a_worker_answers_whatever_it_is_asked() -> None:
+    worker = Worker()
+    assert worker.answer({"do": "dance"})["kind"] == "BenchmarkFailed"
+    assert worker.answer({"do": "finish", "mode": "cpu"})["kind"] == "BenchmarkFailed"
+
+
+@pytest.mark.parametrize(
+    ("error", "match"),
+    [
+        (WrongOutputs("output y was not written"), False),
+        (BenchmarkFailed("output y is what ONNX Runtime complains of"), None),
+    ],
+)
+def test_outputs_are_wrong_where_the_worker_found_them_so(
+    error: OrtbenchError, match: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(_self: Side, _do: str, **_: Any) -> Any:
+        raise from_data(to_data(error))
+
+    monkeypatch.setattr(Side, "ask", ask)
+    side = Side(Plan("m.onnx"))
+    side.prepare("device")
+    case = next(case for case in side.result.cases if case.mode == "device")
+    assert (case.status, case.reason, case.outputs_match) == (FAILED, str(error), match)

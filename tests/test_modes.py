@@ -1,0 +1,176 @@
+"""The I/O modes: everything about one is in its record and its class, and nothing else has a list of them."""
+
+from __future__ import annotations
+
+import ast
+import html
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ortbench.analysis.advice import copy_share, sentences
+from ortbench.analysis.compare import rows
+from ortbench.analysis.link import add_shares
+from ortbench.cli.options import added_modes, modes_of
+from ortbench.gate.contests import own_contests, regression_contests
+from ortbench.gate.limits import Limits, Metric, parse_metric
+from ortbench.modes import CPU, LATENCY, MODES, PER_ITEM, PER_RUN, TOTAL, USUAL_MODES, Mode, is_rate, mode_of
+from ortbench.plan import Inputs, Plan, Target, check
+from ortbench.report.page.page import build_page
+from ortbench.report.run import build, splits
+from ortbench.result import PHASE_NAMES
+from ortbench.units import duration
+from ortbench.worker.modes.make import CLASSES, make_mode
+from ortbench.worker.session import first_run, providers, session
+from tests.conftest import MODELS, ROOT
+from tests.results import measured, result_of, steady
+
+PACKAGE = ROOT / "ortbench"
+MS = 1_000_000
+TINY = str(MODELS / "tiny.onnx")
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+def test_a_record_is_whole(mode: Mode) -> None:
+    assert mode.sentence
+    assert mode.figure in (LATENCY, PER_ITEM, PER_RUN)
+    assert TOTAL in mode.phases
+    assert set(mode.phases) <= set(PHASE_NAMES)
+    assert mode.only in ("", *mode.phases)
+    assert {mode.like, mode.without_copies} <= {"", *MODES}
+    assert bool(mode.like) == bool(mode.option)  # what is asked for is held against what is usual
+    assert mode.name not in (mode.like, mode.without_copies)
+
+
+def test_usual_modes_are_latencies_and_come_first() -> None:
+    assert tuple(MODES)[: len(USUAL_MODES)] == USUAL_MODES
+    assert not any(is_rate(name, TOTAL) for name in USUAL_MODES)
+
+
+def test_each_mode_has_a_class_and_no_class_is_of_no_mode() -> None:
+    assert CLASSES.keys() == MODES.keys()
+
+
+@pytest.mark.parametrize("name", USUAL_MODES)
+def test_a_class_times_what_its_record_says(name: str) -> None:
+    target = Target(ep="cpu")
+    model = session.open_model(TINY, target, providers.find(target))
+    made = make_mode(name, model, first_run.make_data(TINY, model, Inputs()))
+    mode = MODES[name]
+    assert made.name == name
+    assert set(made.phases()) == {mode.timed_as(phase) for phase in mode.phases}
+    assert made.per_call == 1
+
+
+# No other list
+
+
+def constants(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Names of modes in code, by the line: as texts, and as names and attributes that stand for them."""
+    from ortbench import modes
+
+    spelled = {name for name, value in vars(modes).items() if isinstance(value, str) and value in MODES}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and node.value in MODES:
+            yield node.lineno, node.value
+        elif isinstance(node, ast.alias) and node.name in spelled:
+            yield node.lineno, getattr(modes, node.name)
+        elif isinstance(node, ast.Attribute) and node.attr in spelled:
+            yield node.lineno, getattr(modes, node.attr)
+
+
+# Texts that mean something else, by file: an EP, a processor, hardware, a kind of memory; never two of them in one literal.
+ELSEWHERE = {CPU, "device", "host-accessible"}
+
+
+def test_nothing_else_names_modes() -> None:
+    named: dict[str, set[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        place = path.relative_to(PACKAGE)
+        if place == Path("modes.py") or place.parts[:2] == ("worker", "modes"):
+            continue
+        found = {name for _, name in constants(ast.parse(path.read_text()))} - ELSEWHERE
+        if found:
+            named[str(place)] = found
+    assert named == {}
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_literal_lists_modes(path: Path) -> None:
+    if path == PACKAGE / "modes.py":
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            items: list[ast.expr | None] = list(node.elts)
+        elif isinstance(node, ast.Dict):
+            items = list(node.keys)
+        else:
+            continue
+        listed = {name for item in items if isinstance(item, ast.Constant) for _, name in constants(item)}
+        assert len(listed) < 2, f"line {node.lineno} lists {listed}"
+
+
+def test_the_page_says_what_each_mode_does() -> None:
+    shown = html.unescape(build_page([result_of(measured(CPU, total=steady([MS] * 20)))], ["m"]))
+    for mode in MODES.values():
+        assert f'<th scope="row">{mode.name}</th><td>{mode.sentence}</td>' in shown.replace("\xa0", " ")
+
+
+def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_up = Mode(
+        "made-up",
+        "as device, in a way that nobody has thought of",
+        phases=("upload", "inference", "download", TOTAL),
+        option="pinned",
+        like="device",
+        pinned=True,
+        recorded=True,
+        external_inputs=True,
+        mark=("X", "accent"),
+    )
+    monkeypatch.setitem(MODES, made_up.name, made_up)
+    assert added_modes(None, True, False) == ("cpu-pinned", "device-pinned", "made-up")
+    assert modes_of([], ["made-up"]) == (*USUAL_MODES, "made-up")
+    check(Plan(TINY, modes=("made-up",), measure_copies=True, target=Target(external="numpy")))
+    assert parse_metric("made-up.upload.min") == Metric("made-up", "upload", "min")
+    limits = Limits(max_regression=0.05, metrics=(Metric(None, "upload", "median"),))
+    (contest,) = regression_contests(limits, ["cpu", "made-up"])
+    assert (contest.over.mode, contest.over.phase) == ("made-up", "upload")
+
+    parts = {phase: steady([MS] * 20) for phase in ("upload", "inference", "download")}
+    slower = {phase: steady([2 * MS] * 20) for phase in ("upload", "inference", "download")}
+    result = result_of(
+        measured("device", total=steady([6 * MS] * 20), **slower),
+        measured("made-up", total=steady([3 * MS] * 20), **parts),
+    )
+    assert [row[0] for row in build(result)[0].rows] == ["device", "made-up"]
+    assert len(splits(result)[1]) == 3
+    assert {row.mode for row in rows([result, result])} == {"device", "made-up"}
+    assert any(
+        f"{duration(4 * MS)} from and to ordinary host memory, {duration(2 * MS)} from and to pinned" in it
+        for it in sentences(result)
+    )
+    assert f"made-up: {duration(MS)} upload, {duration(MS)} inference, {duration(MS)} download" in build_page(
+        [result], ["m"]
+    ).replace("\xa0", " ")
+
+
+def test_a_made_up_mode_of_cpu_tensors_has_its_copies_derived(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODES, CPU, Mode(CPU, without_copies="made-up"))
+    monkeypatch.setitem(MODES, "made-up", Mode("made-up"))
+    assert Limits(max_copy_share=0.5).needed() == {CPU, "made-up"}
+    (contest,) = own_contests(Limits(max_copy_share=0.5))
+    assert contest.over.mode == "made-up"
+    cpu, rest = measured(CPU, total=steady([4 * MS] * 20)), measured("made-up", total=steady([MS] * 20))
+    cpu.derived, rest.vs_cpu = {"copies_ns": 3 * MS, "inference_ns": MS}, {"ratio": 4.0, "ci95": [4.0, 4.0]}
+    assert copy_share(result_of(cpu, rest)) == 0.75
+
+
+def test_a_mode_that_a_stored_result_has_and_nobody_knows_has_nothing_special() -> None:
+    unknown = mode_of("of tomorrow")
+    assert (unknown.name, unknown.is_rate, unknown.of_cpu_tensors) == ("of tomorrow", False, False)
+    result = result_of(measured("of tomorrow", total=steady([MS] * 20)))
+    assert [row[0] for row in build(result)[0].rows] == ["of tomorrow"]
+    assert "of tomorrow" in build_page([result], ["m"])
+    add_shares(result)
