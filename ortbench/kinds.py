@@ -22,7 +22,7 @@ class Kind(NamedTuple):
     """What an option takes. Each reader is also given the option's name, and raises `BadInput` for what it cannot read.
 
     Attributes:
-        example: how TOML writes one, for the documentation.
+        example: how TOML writes one, for the documentation; empty for text.
         toml: gives what a command line would give, from a value of TOML.
         parse: gives the value, from what a command line gives: of a repeatable option a list.
         word: what the command line makes of a word.
@@ -148,10 +148,10 @@ def _table(parse: Callable[[Any, str], Any], entry: Callable[[str, Any, str], st
     return Kind(example, _no_table, parse, repeatable=True, entry=entry)
 
 
-TEXT = Kind('"text"', text_of)
+TEXT = Kind("", text_of)
 TEXTS = Kind('"text" or a list', texts_of, _tuple, repeatable=True)
-PATH = Kind('"path"', text_of, is_path=True)
-PLACE = Kind('"path"', text_of, _place)  # where something is written or found that belongs to no suite
+PATH = Kind("", text_of, is_path=True)
+PLACE = Kind("", text_of, _place)  # where something is written or found that belongs to no suite
 WHOLE = Kind("1", _whole, word=int)
 NUMBER = Kind("0.5", _number, word=float)
 FLAG = Kind("true", _flag, word=bool)

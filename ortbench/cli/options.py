@@ -29,6 +29,8 @@ def takes(*owners: Owner) -> Callable[[Callable[..., None]], Callable[..., None]
 
     What is declared keeps its defaults to itself: `given` holds what was typed and nothing else.
 
+    Its attribute `options` has them by the names of its parameters, for the documentation.
+
     Args:
         owners: dataclasses whose fields are options, or options themselves.
     """
@@ -52,6 +54,7 @@ def takes(*owners: Owner) -> Callable[[Callable[..., None]], Callable[..., None]
         command.__name__, command.__doc__ = name, function.__doc__
         command.__annotations__ = {it.name: it.annotation for it in parameters}
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.options = options  # type: ignore[attr-defined]
         return command
 
     return with_options

@@ -11,6 +11,7 @@ from ortbench.kinds import FLAG, PATH
 from ortbench.options import BASELINE, LIMIT, Given, Option, declared, options_of, twin
 from ortbench.plan import Plan, Target
 
+_EARLIER = PATH._replace(example='"folder of an earlier suite"')
 _MODEL = Option("baseline-model", "MODEL", "Live: the model it is held against.", BASELINE, PATH, commands=("gate",))
 _PYTHON = Option(
     "baseline-python", "PATH", "Live: the interpreter of another environment.", BASELINE, PATH, commands=("gate",)
@@ -18,7 +19,7 @@ _PYTHON = Option(
 _TWINS = tuple(twin(it) for it in options_of(Target) if it.twin is not None)
 LIVE_BASELINE = (_MODEL, *_TWINS, _PYTHON)
 STORED_BASELINE = (
-    Option("baseline", "BASE.json", "The stored result it is held against.", BASELINE, PATH, commands=("gate",)),
+    Option("baseline", "BASE.json", "The stored result it is held against.", BASELINE, _EARLIER, commands=("gate",)),
     Option(
         "force", "", "Compare what is not comparable, and say what differs.", LIMIT, FLAG, commands=("gate", "compare")
     ),
