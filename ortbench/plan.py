@@ -72,6 +72,16 @@ def _modes(names: tuple[str, ...], option: str) -> None:
             raise BadInput(f"{option} {name!r}: there is no such mode; choose from {', '.join(MODES)}", option)
 
 
+def _run_config(entries: dict[str, str], option: str) -> None:
+    is_text(entries, option)
+    for key, why in (
+        ("gpu_graph_id", "--cuda-graph chooses the graph of each run"),
+        ("disable_synchronize_execution_providers", "--async-runs measures runs without that wait"),
+    ):
+        if key in entries:
+            raise BadInput(f"{option} {key}: {why}, so leave it out", option)
+
+
 def timeout() -> Any:
     """The field for the longest wait, of a run and of a sweep."""
     return _measured(
@@ -98,6 +108,7 @@ class Target:
         stream: one of `STREAMS`, which makes the stream that the EP's kernels run on; None for the EP's own.
         dynamic_outputs: in modes that can have `dynamic_outputs` they are bound without a shape, and ORT allocates them in each run.
         engine_cache: the folder in which TensorRT EPs keep their engines; None for none.
+        run_config: entries of the run options of every run.
     """
 
     ep: str = _runs(
@@ -152,6 +163,10 @@ class Target:
     engine_cache: str | None = _runs(
         "engine-cache", "DIR", "Where TensorRT EPs keep their engines between sessions.", kind=PATH, check=is_text,
         of_ep=True, commands=_PLACED,
+    )  # fmt: skip
+    run_config: dict[str, str] = _runs(
+        "run-config", "K=V", "An entry of ONNX Runtime's run options, in every run.", kind=PAIRS, default={},
+        check=_run_config, says="run config",
     )  # fmt: skip
 
 
