@@ -16,6 +16,7 @@ from ortbench.options import (
     MODE,
     RUNS,
     SESSIONS,
+    WRITTEN,
     Option,
     at_least,
     check_text,
@@ -249,7 +250,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of one model on one EP; `python` is the interpreter of the worker, None this one.
+    """One run of one model on one EP; `python` is the interpreter of the worker, None this one; `note` is for readers.
 
     With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some.
     """
@@ -273,6 +274,7 @@ class Plan:
         "measure-copies", "", "Then have NVIDIA's CUPTI measure the copies inside some runs.", kind=FLAG, default=False,
         commands=("run",), suite=False,
     )  # fmt: skip
+    note: str | None = option("note", "TEXT", "Kept in the result, and shown in its heading.", WRITTEN, only_live=True)
 
     def worker_request(self) -> dict[str, Any]:
         """What the worker needs to open the model, as JSON-ready data."""
