@@ -31,13 +31,18 @@ from ortbench.schema import (
 Stage = tuple[str, int, int]  # name, start and duration; from JSON it is a list
 
 
-class OpenedEp(TypedDict):
-    """The EP that was loaded."""
+class LoadedEp(TypedDict):
+    """The EP that was loaded, and what is to be said of it."""
 
     ep: str
     library: str | None
     version: str | None
     notes: list[Warned]
+
+
+class OpenedEp(LoadedEp):
+    """A loaded EP, its device and memory, and what it runs with."""
+
     device: Device
     memory: Memory
     runtime: Runtime
@@ -204,7 +209,15 @@ class Listed(TypedDict):
     runtime: Runtime
 
 
-class Inspected(TypedDict):
+class Content(TypedDict):
+    """What a model's file consists of; all None for ONNX Runtime's own format."""
+
+    operators: dict[str, int] | None
+    opsets: dict[str, int] | None
+    parameters_bytes: int | None
+
+
+class Inspected(Content):
     """``inspect``: see `ortbench.worker.looks.model.inspect_model`; where the model was placed on an EP, also its ``ep``."""
 
     path: str
@@ -214,9 +227,6 @@ class Inspected(TypedDict):
     bytes_out: int | None
     guessed_dims: list[str]
     not_run: str | None
-    operators: dict[str, int] | None
-    opsets: dict[str, int] | None
-    parameters_bytes: int | None
     ep: NotRequired[str]
     device: NotRequired[Device]
     placement: NotRequired[Placement]

@@ -142,7 +142,7 @@ class Result:
             self.warnings.append(warning)
 
 
-def to_json(result: Result) -> str:
+def result_json(result: Result) -> str:
     """The result file's text."""
     return json_text({"schema_version": result.schema_version, **vars(result)})
 
@@ -173,7 +173,7 @@ def save(result: Result, path: Path) -> None:
     Raises:
         OSError: the folder cannot be written.
     """
-    write_atomically(path, to_json(result))
+    write_atomically(path, result_json(result))
 
 
 def read_json(path: Path, kind: str) -> Any:

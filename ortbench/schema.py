@@ -235,11 +235,16 @@ class ZeroCopy(TypedDict):
     addresses: NotRequired[bool]
 
 
-class External(TypedDict):
-    """Whether runs read the memory of another library, and where that is."""
+class Place(TypedDict):
+    """Another library, and where its memory is."""
 
     library: str
     place: str
+
+
+class External(Place):
+    """Whether runs read the memory of another library."""
+
     proved: bool
     how: str
 

@@ -13,7 +13,7 @@ from ortbench.measure.schedule import dropped
 from ortbench.modes import is_rate
 from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import outcomes_of_run
-from ortbench.report.run import build
+from ortbench.report.run import mode_table
 from ortbench.result import Result
 from ortbench.suite.record import figures
 from tests.conftest import MODELS, cases, measure
@@ -126,9 +126,9 @@ def scripted() -> Result:
 
 def test_throughput_is_never_taken_for_latency() -> None:
     result = scripted()
-    rows = {row[0]: row for row in build(result)[0].rows}
-    columns = build(result)[0].columns
-    assert [rows[ASYNC][columns.index(name)] for name in ("p95", "p99")] == ["–", "–"]
+    rows = {row[0]: row for row in mode_table(result).rows}
+    columns = mode_table(result).headings
+    assert [rows[ASYNC][columns.index(f"{name} (ms)")] for name in ("p95", "p99")] == ["–", "–"]
     assert "–" not in [rows["device-resident"][columns.index(name)] for name in ("p95", "p99")]
     said = " ".join(sentences(result))
     assert "device-resident is fastest: 2.00 times as fast as cpu" in said

@@ -28,7 +28,7 @@ from ortbench.analysis.sweep import (
     advantage,
     load,
     save,
-    to_json,
+    sweep_json,
 )
 from ortbench.answers import CopyEp
 from ortbench.errors import BadInput, BenchmarkFailed
@@ -36,6 +36,7 @@ from ortbench.measure.process import Client, WorkerLost
 from ortbench.measure.sweep import SweepBench
 from ortbench.plan import Target
 from ortbench.report import sweep as report_sweep
+from ortbench.report.markdown import markdown
 from ortbench.report.page.charts import sheet
 from ortbench.report.page.charts import sweep as charts_sweep
 from ortbench.result import FAILED, Result
@@ -207,7 +208,7 @@ def test_a_sweep_survives_the_way_to_disk_and_back(tmp_path: Path) -> None:
 
 
 def test_the_keys_of_the_file(tmp_path: Path) -> None:
-    data = json.loads(to_json(usual()))
+    data = json.loads(sweep_json(usual()))
     assert data.keys() == {
         "schema_version", "tool", "created", "command", "environment", "target", "setup", "stopped", "warnings", "points",
         "peak",
@@ -221,7 +222,7 @@ def test_the_keys_of_the_file(tmp_path: Path) -> None:
     }  # fmt: skip
     assert (first["direction"], first["memory"], first["bytes"]) == ("upload", "ordinary", 4000)
     assert (first["n"], first["median_ns"], first["ci95_ns"]) == (18, 11_000, [11_000, 11_000])
-    unmeasured = json.loads(to_json(sweep_of(Point(UPLOAD, ORDINARY, 1, FAILED, "it broke"))))
+    unmeasured = json.loads(sweep_json(sweep_of(Point(UPLOAD, ORDINARY, 1, FAILED, "it broke"))))
     assert unmeasured["peak"] == {"upload": None, "download": None}
     assert unmeasured["points"][0]["median_ns"] is None
 
@@ -249,7 +250,7 @@ def test_files_that_are_no_sweep(words: str, text: str, tmp_path: Path) -> None:
      ("environment", "gpus", None), ("environment", "onnxruntime", ...)],
 )  # fmt: skip
 def test_a_sweep_without_what_readers_rely_on(part: str, key: str, value: Any, tmp_path: Path) -> None:
-    data = json.loads(to_json(usual()))
+    data = json.loads(sweep_json(usual()))
     data[part][key] = value
     if value is ...:
         del data[part][key]
@@ -261,7 +262,7 @@ def test_a_sweep_without_what_readers_rely_on(part: str, key: str, value: Any, t
 def test_a_file_that_is_not_there_or_cut_short(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot read"):
         load(tmp_path / "nowhere")
-    data = json.loads(to_json(usual()))
+    data = json.loads(sweep_json(usual()))
     del data["points"][0]["median_ns"]
     (tmp_path / "x").write_text(json.dumps(data))
     with pytest.raises(BadInput, match="is not a whole bandwidth sweep"):
@@ -272,7 +273,7 @@ def test_a_file_that_is_not_there_or_cut_short(tmp_path: Path) -> None:
 
 
 def test_the_tables_have_a_row_a_size_for_each_memory() -> None:
-    found = dict(report_sweep.tables(usual()))
+    found = {table.title: table for table in report_sweep.tables(usual())}
     assert list(found) == ["ordinary memory", "HOST_ACCESSIBLE memory"]
     assert [row[0] for row in found["ordinary memory"].rows] == ["4.00 kB", "64.0 kB", "1.00 MB", "16.0 MB"]
     assert found["ordinary memory"].rows[1] == (
@@ -284,18 +285,18 @@ def test_the_tables_have_a_row_a_size_for_each_memory() -> None:
 def test_points_that_failed_or_are_missing_show() -> None:
     sweep = sweep_of(*line(UPLOAD, ORDINARY, 10, 1, kB, 4 * kB), Point(DOWNLOAD, ORDINARY, kB, FAILED, "it broke"))
     sweep.points[0].status, sweep.points[0].reason = FAILED, "it broke later"
-    ((_, table),) = report_sweep.tables(sweep)
+    (table,) = report_sweep.tables(sweep)
     assert [row[1] for row in table.rows] == ["1.01 µs (failed)", "4.01 µs"]
     assert [row[4] for row in table.rows] == ["failed", "–"]
     sweep.points += [Point(UPLOAD, HOST_ACCESSIBLE, size, FAILED, "it broke") for size in (kB, 16 * kB)]
-    assert report_sweep.notes(sweep) == [
+    assert report_sweep.failures(sweep) == [
         "upload of 1.00 kB (ordinary memory) failed: it broke later",
         "download of 1.00 kB (ordinary memory), 2 uploads of 1.00 kB to 16.0 kB (HOST_ACCESSIBLE memory) failed: it broke",
     ]
 
 
 def test_the_sentences() -> None:
-    assert report_sweep.sentences(usual()) == [
+    assert report_sweep.conclusions(usual()) == [
         "The smallest copy, 4.00 kB, takes 11.0 µs up and 22.0 µs down.",
         "The link's peak is 7.98 GB/s up, with 16.0 MB from HOST_ACCESSIBLE memory; "
         "2.00 GB/s down, with 16.0 MB from ordinary memory.",
@@ -307,24 +308,24 @@ def test_the_sentences() -> None:
 
 def test_the_sentences_of_one_memory_one_size_and_nothing() -> None:
     one = sweep_of(*line(UPLOAD, ORDINARY, 0, 1, MB), *line(DOWNLOAD, ORDINARY, 0, 2, MB))
-    assert report_sweep.sentences(one) == [
+    assert report_sweep.conclusions(one) == [
         "The smallest copy, 1.00 MB, takes 1.00 ms up and 500 µs down.",
         "The link's peak is 1.00 GB/s up and 2.00 GB/s down, with 1.00 MB.",
     ]
-    assert report_sweep.sentences(sweep_of(Point(UPLOAD, ORDINARY, 1, FAILED, "it broke"))) == []
+    assert report_sweep.conclusions(sweep_of(Point(UPLOAD, ORDINARY, 1, FAILED, "it broke"))) == []
 
 
 def test_large_copies_that_are_slower_are_said_to_be() -> None:
     up = [point(UPLOAD, ORDINARY, size, ns) for size, ns in ((kB, 1000), (MB, 100_000), (16 * MB, 16 * MB))]
     down = line(DOWNLOAD, ORDINARY, 0, 2, kB, MB, 16 * MB)
-    assert report_sweep.sentences(sweep_of(*up, *down))[2] == (
+    assert report_sweep.conclusions(sweep_of(*up, *down))[2] == (
         "The largest copies of ordinary memory are slower: 1.00 GB/s up, with 16.0 MB."
     )
 
 
 def test_few_blocks_give_no_interval() -> None:
     points = [point(UPLOAD, memory, MB, ns, rounds=2) for memory, ns in ((ORDINARY, 300), (HOST_ACCESSIBLE, 200))]
-    assert report_sweep.sentences(sweep_of(*points))[-1] == (
+    assert report_sweep.conclusions(sweep_of(*points))[-1] == (
         "HOST_ACCESSIBLE memory against ordinary memory: up 1.50 times as fast (too few blocks for an interval), "
         "with 1.00 MB."
     )
@@ -348,7 +349,7 @@ def test_markdown_and_csv_hold_every_point() -> None:
     sweep = usual()
     sweep.points.append(Point(UPLOAD, ORDINARY, 64 * MB, FAILED, "it broke"))
     sweep.warn("sizes-left-out", "no more memory")
-    text = report_sweep.markdown(sweep)
+    text = markdown(report_sweep.build(sweep))
     assert text.count("\n| ") == 2 * 2 + 5 + 4
     assert "- upload of 64.0 MB (ordinary memory) failed: it broke\n" in text
     assert "- warning: no more memory\n" in text
@@ -614,7 +615,7 @@ class ScriptedWorker(Client):
 
 def bench(worker: ScriptedWorker, kept: list[str] | None = None, **changed: Any) -> SweepBench:
     plan = CopyPlan(**{"max_bytes": 256 * kB, "iterations": 30, **changed})
-    return SweepBench(plan, worker, lambda sweep: (kept if kept is not None else []).append(to_json(sweep)))
+    return SweepBench(plan, worker, lambda sweep: (kept if kept is not None else []).append(sweep_json(sweep)))
 
 
 def statuses(sweep: Sweep) -> dict[tuple[str, str, int], str | None]:
@@ -644,7 +645,7 @@ def test_a_sweep_keeps_what_failed_apart_and_leaves_out_what_has_no_memory() -> 
     assert sweep.stopped == "iterations: 30 of each copy"
     assert sweep.target["fence"][ORDINARY]["upload"]["kind"] == "run"
     assert worker.closed
-    assert kept[-1] == to_json(sweep)
+    assert kept[-1] == sweep_json(sweep)
 
 
 def test_raw_samples_are_kept_of_points_with_few() -> None:

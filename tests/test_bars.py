@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ortbench.report.terminal.bars import bar
+from ortbench.report.bars import bar
 
 
 @pytest.mark.parametrize(

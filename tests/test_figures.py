@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ortbench.report.page import figures
 from ortbench.report.page.charts.plots import draw
 from ortbench.report.page.charts.sheet import WIDE
-from ortbench.report.page.figures import Bar, Copy, Segment
+from ortbench.report.page.pictures import gallery, samples
+from ortbench.report.page.pictures.bandwidth import Bandwidth, Copy, bandwidth
+from ortbench.report.page.pictures.split import Bar, Segment, Split, split
+from ortbench.report.page.pictures.totals import totals
 from ortbench.result import FAILED, Case, Result
 from tests.odd import MS, swept, usual, without_samples
 from tests.results import broken, measured, result_of, steady
@@ -36,7 +38,7 @@ def published() -> Result:
 
 
 def test_bars_hold_phases_derived_copies_and_the_whole() -> None:
-    found = figures.split(published())
+    found = split(published())
     assert found is not None
     assert found.bars == (
         Bar("cpu", (Segment("copies", 12 * MS, True), Segment("inference", 8 * MS, True)), 20 * MS),
@@ -49,7 +51,7 @@ def test_bars_hold_phases_derived_copies_and_the_whole() -> None:
         "20.0 ms from end to end. Inference only: device-resident 8.00 ms."
     )
     table = found.table()
-    assert table.columns == ("mode", "upload (ms)", "inference (ms)", "download (ms)", "together (ms)", "total (ms)")
+    assert table.headings == ["mode", "upload (ms)", "inference (ms)", "download (ms)", "together (ms)", "total (ms)"]
     assert table.rows == (
         ("cpu", "≈12.0", "≈8.00", "(both)", "20.0", "20.0"),
         ("device", "6.00", "7.00", "5.00", "18.0", "20.0"),
@@ -61,14 +63,14 @@ def test_bars_hold_phases_derived_copies_and_the_whole() -> None:
 def test_a_run_that_nobody_split_is_whole(copies: int | None) -> None:
     cpu = measured("cpu", total=steady([20 * MS]))
     cpu.derived = None if copies is None else {"copies_ns": copies, "inference_ns": 20 * MS - copies}
-    found = figures.split(result_of(cpu))
+    found = split(result_of(cpu))
     assert found is not None
     assert found.bars == (Bar("cpu", (Segment("not split", 20 * MS),), 20 * MS),)
     assert found.caption == "Not split into phases: cpu 20.0 ms."
 
 
 def test_many_runs_with_one_wait_are_a_time_per_run() -> None:
-    found = figures.split(result_of(measured("device-resident-async", total=steady([2 * MS]))))
+    found = split(result_of(measured("device-resident-async", total=steady([2 * MS]))))
     assert found is not None
     assert found.bars == (Bar("device-resident-async", (Segment("time per run", 2 * MS),), 2 * MS),)
     assert found.caption == (
@@ -83,14 +85,16 @@ def test_many_runs_with_one_wait_are_a_time_per_run() -> None:
 
 def test_only_modes_that_are_ok_are_pictured() -> None:
     result = result_of(measured("cpu", total=steady([MS])), broken("device", FAILED, "it differs", total=steady([1])))
-    split, spread, drift = figures.split(result), figures.spread(result), figures.drift(result)
-    assert split is not None
+    splitting, spread, drift = split(result), samples.spread(result), samples.drift(result)
+    assert splitting is not None
     assert spread is not None
     assert drift is not None
-    assert [[bar.mode for bar in split.bars], [it.mode for it in spread.modes], [it.mode for it in drift.modes]] == [
-        ["cpu"]
-    ] * 3
-    assert figures.of_one(result_of(broken("cpu", FAILED, "it broke"))) == []
+    assert [
+        [bar.mode for bar in splitting.bars],
+        [it.mode for it in spread.modes],
+        [it.mode for it in drift.modes],
+    ] == [["cpu"]] * 3
+    assert gallery.of_one(result_of(broken("cpu", FAILED, "it broke"))) == []
 
 
 # The samples
@@ -98,16 +102,16 @@ def test_only_modes_that_are_ok_are_pictured() -> None:
 
 def test_spread_in_words_and_figures() -> None:
     slow_one = {0: [10 * MS] * 19, 1: [40 * MS]}
-    found = figures.spread(result_of(measured("cpu", total=slow_one), measured("device", total=steady([8 * MS]))))
+    found = samples.spread(result_of(measured("cpu", total=slow_one), measured("device", total=steady([8 * MS]))))
     assert found is not None
     assert found.caption == (
         "Half of all inferences took at most, and 95 % at most: cpu 10.0 ms and 11.5 ms; device 8.00 ms (too few for a "
         "p95). The slowest beside its median is one of cpu: 40.0 ms, 4.00 times as long."
     )
-    assert found.table().columns == (
+    assert found.table().headings == [
         "mode", "samples", "min (ms)", "median (ms)", "95 % of the median (ms)", "p90 (ms)", "p95 (ms)", "p99 (ms)",
         "max (ms)", "std dev (ms)",
-    )  # fmt: skip
+    ]  # fmt: skip
     assert found.table().rows[0] == ("cpu", "20", "10.0", "10.0", "10.0–10.0", "10.0", "11.5", "–", "40.0", "6.71")
     assert found.table().rows[1][6:8] == ("–", "–")
 
@@ -117,7 +121,7 @@ def test_every_sample_has_its_time() -> None:
     device = measured("device", total={0: [5 * MS, 5 * MS]})
     cpu.blocks["total"] = [[0, 2, 10**9], [1, 2, 3 * 10**9]]
     device.blocks["total"] = [[0, 2, 2 * 10**9]]
-    found = figures.drift(result_of(cpu, device))
+    found = samples.drift(result_of(cpu, device))
     assert found is not None
     assert [it.seconds.tolist() for it in found.modes] == [[0, 0.01, 2, 2.03], [1, 1.005]]
 
@@ -125,20 +129,20 @@ def test_every_sample_has_its_time() -> None:
 def test_drift_in_words_and_figures() -> None:
     cpu = measured("cpu", total={0: [10 * MS] * 4, 1: [11 * MS] * 3 + [44 * MS], 2: [10 * MS] * 4, 3: [12 * MS] * 4})
     cpu.blocks["total"] = [[number, 4, number * 10**9] for number in range(4)]
-    found = figures.drift(result_of(cpu))
+    found = samples.drift(result_of(cpu))
     assert found is not None
     assert found.caption == (
         "From the first to the last quarter of its samples the median moved: cpu +20 %. 1 of 16 inferences took more than "
         "1.5 times their mode's median."
     )
-    assert found.table().columns == (
+    assert found.table().headings == [
         "mode", "first quarter (ms)", "last quarter (ms)", "change", "slowest (ms)", "after (s)", "slow",
-    )  # fmt: skip
+    ]  # fmt: skip
     assert found.table().rows == (("cpu", "10.0", "12.0", "+20 %", "44.0", "1.03", "1"),)
 
 
 def test_too_few_samples_to_tell_drift() -> None:
-    found = figures.drift(result_of(measured("cpu", total={0: [MS] * 7})))
+    found = samples.drift(result_of(measured("cpu", total={0: [MS] * 7})))
     assert found is not None
     assert (
         found.caption
@@ -150,16 +154,16 @@ def test_too_few_samples_to_tell_drift() -> None:
 def test_no_drift_where_times_are_not_known() -> None:
     lost = measured("cpu", total=steady([MS] * 4))
     lost.blocks["total"].pop()
-    assert figures.drift(result_of(lost)) is None
-    assert figures.drift(result_of(measured("cpu", total={0: [MS]}))) is None
-    assert [type(figure) for figure in figures.of_one(without_samples())] == [figures.Split, figures.Bandwidth]
+    assert samples.drift(result_of(lost)) is None
+    assert samples.drift(result_of(measured("cpu", total={0: [MS]}))) is None
+    assert [type(picture) for picture in gallery.of_one(without_samples())] == [Split, Bandwidth]
 
 
 # The copies
 
 
 def test_copies_by_size_and_rate() -> None:
-    found = figures.bandwidth([published()], ["unused"])
+    found = bandwidth([published()], ["unused"])
     assert found is not None
     assert found.copies == (
         Copy("inside cpu", "copies", 36_000_000, 12 * MS),
@@ -174,8 +178,8 @@ def test_copies_by_size_and_rate() -> None:
 
 
 def test_nothing_copied_no_picture_of_copies() -> None:
-    assert figures.bandwidth([result_of(measured("cpu", total=steady([MS])))], [""]) is None
-    assert figures.bandwidth([result_of(device_case())], [""]) is None  # bytes are not known
+    assert bandwidth([result_of(measured("cpu", total=steady([MS])))], [""]) is None
+    assert bandwidth([result_of(device_case())], [""]) is None  # bytes are not known
 
 
 def test_copies_of_several_results_are_told_by_their_range() -> None:
@@ -183,7 +187,7 @@ def test_copies_of_several_results_are_told_by_their_range() -> None:
     assert other.cases[0].derived
     other.cases[0].derived["copies_ns"] = 6 * MS
     other.cases[1].bytes_in = 15_000_000
-    found = figures.bandwidth([published(), other], ["a", "b"])
+    found = bandwidth([published(), other], ["a", "b"])
     assert found is not None
     assert [copy.name for copy in found.copies][:2] == ["a: inside cpu", "a: device upload"]
     assert found.caption == (
@@ -193,7 +197,7 @@ def test_copies_of_several_results_are_told_by_their_range() -> None:
 
 
 def test_the_sweep_of_the_link_is_behind_the_copies_of_one_result() -> None:
-    found = figures.bandwidth([swept()], [""])
+    found = bandwidth([swept()], [""])
     assert found is not None
     assert [(curve.kind, curve.points[0], len(curve.points)) for curve in found.curves] == [
         ("upload", (1024, 10171), 19), ("download", (1024, 15256), 19),
@@ -201,7 +205,7 @@ def test_the_sweep_of_the_link_is_behind_the_copies_of_one_result() -> None:
     assert found.caption.endswith(
         "Sweep, upload: at best 6.00 GB/s, with 268 MB. Sweep, download: at best 4.00 GB/s, with 268 MB."
     )
-    many = figures.bandwidth([swept(), usual()], ["a", "b"])
+    many = bandwidth([swept(), usual()], ["a", "b"])
     assert many is not None
     assert many.curves == ()
 
@@ -215,12 +219,12 @@ def test_totals_side_by_side() -> None:
         result_of(measured("cpu", total=steady([3 * MS]))),
         result_of(broken("cpu", FAILED, "it broke")),
     ]
-    found = figures.totals(results, ["a", "b", "c"])
+    found = totals(results, ["a", "b", "c"])
     assert found is not None
     assert found.caption == "Shortest medians: a 8.00 ms with device-resident; b 3.00 ms with cpu."
-    assert found.table().columns == ("result", "cpu", "device", "device-resident")
+    assert found.table().headings == ["result", "cpu", "device", "device-resident"]
     assert found.table().rows == (("a", "20.0 ms", "20.0 ms", "8.00 ms"), ("b", "3.00 ms", "–", "–"))
-    many = figures.totals([result_of(measured("cpu", total=steady([n * MS]))) for n in (3, 1, 2, 5, 4)], list("abcde"))
+    many = totals([result_of(measured("cpu", total=steady([n * MS]))) for n in (3, 1, 2, 5, 4)], list("abcde"))
     assert many is not None
     assert many.caption == "Shortest medians: from b 1.00 ms with cpu to d 5.00 ms with cpu."
-    assert figures.totals(results[2:], ["c"]) is None
+    assert totals(results[2:], ["c"]) is None

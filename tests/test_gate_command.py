@@ -274,12 +274,13 @@ def test_a_budget_too_small_for_a_verdict_cannot_tell(relu: Path, library: Path,
 
 @pytest.mark.timing
 def test_limits_of_a_live_gate(relu: Path, library: Path, tmp_path: Path) -> None:
-    big = relu_model(tmp_path / "big.onnx", 1 << 22)  # 1 ms a copy at 4 GB/s, each way
-    ran = live(big, library, tmp_path / "a", "--max-copy-share", "70%", "--min-speedup", "device-resident=1.2",
-               "--require-mode", "host-accessible", "--max-cpu-nodes", 0, compute_us=2000)  # fmt: skip
+    # A latency, and not a size, makes the copies as long as the inference: a slow host moves no more than a few bytes.
+    copies = ("--ep-option", "upload_latency_us=1000", "--ep-option", "download_latency_us=1000")
+    ran = live(relu, library, tmp_path / "a", *copies, "--max-copy-share", "70%", "--min-speedup",
+               "device-resident=1.2", "--require-mode", "host-accessible", "--max-cpu-nodes", 0, compute_us=2000)  # fmt: skip
     assert ran.code == 0, ran.out + ran.err
-    ran = live(big, library, tmp_path / "b", "--max-copy-share", "20%", "--min-speedup", "device-resident=4",
-               "--mode", "cpu", compute_us=2000)  # fmt: skip
+    ran = live(relu, library, tmp_path / "b", *copies, "--max-copy-share", "20%", "--min-speedup",
+               "device-resident=4", "--mode", "cpu", compute_us=2000)  # fmt: skip
     assert ran.code == 3
     assert ran.out.count("✗") == 2
 

@@ -18,7 +18,7 @@ from ortbench.gate.limits import Limits, Metric, parse_metric
 from ortbench.modes import CPU, LATENCY, MODES, PER_ITEM, PER_RUN, TOTAL, USUAL_MODES, Mode, is_rate, mode_of
 from ortbench.plan import Inputs, Plan, Target, check
 from ortbench.report.page.page import build_page
-from ortbench.report.run import build, splits
+from ortbench.report.run import mode_table, splits
 from ortbench.result import PHASE_NAMES
 from ortbench.units import duration
 from ortbench.worker.modes.make import CLASSES, make_mode
@@ -144,7 +144,7 @@ def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.Mo
         measured("device", total=steady([6 * MS] * 20), **slower),
         measured("made-up", total=steady([3 * MS] * 20), **parts),
     )
-    assert [row[0] for row in build(result)[0].rows] == ["device", "made-up"]
+    assert [row[0] for row in mode_table(result).rows] == ["device", "made-up"]
     assert len(splits(result)[1]) == 3
     assert {row.mode for row in rows([result, result])} == {"device", "made-up"}
     assert any(
@@ -171,6 +171,6 @@ def test_a_mode_that_a_stored_result_has_and_nobody_knows_has_nothing_special() 
     unknown = mode_of("of tomorrow")
     assert (unknown.name, unknown.is_rate, unknown.of_cpu_tensors) == ("of tomorrow", False, False)
     result = result_of(measured("of tomorrow", total=steady([MS] * 20)))
-    assert [row[0] for row in build(result)[0].rows] == ["of tomorrow"]
+    assert [row[0] for row in mode_table(result).rows] == ["of tomorrow"]
     assert "of tomorrow" in build_page([result], ["m"])
     add_shares(result)

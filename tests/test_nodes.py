@@ -13,7 +13,9 @@ from ortbench.analysis.advice import sentences
 from ortbench.plan import CPU_EP
 from ortbench.report import nodes as report_nodes
 from ortbench.report import run
-from ortbench.report.terminal import print
+from ortbench.report.markdown import markdown
+from ortbench.report.terminal.grid import NARROW
+from ortbench.report.terminal.print import print_report
 from ortbench.result import Result
 from ortbench.schema import InnerCopies
 from tests.results import DET, EP, island, measured, memcpy_node, profiled, result_of, steady
@@ -26,8 +28,8 @@ def with_nodes(**changed: Any) -> Result:
 
 
 def test_the_tables() -> None:
-    operators, eps, copies, islands = report_nodes.sections(profiled())
-    assert operators.columns == ("operator", "on", "nodes", "time", "share")
+    operators, eps, copies, islands = report_nodes.tables(profiled())
+    assert operators.headings == ["operator", "on", "nodes", "time", "share"]
     assert operators.rows == (
         ("Conv", "Some", "4", "800 µs", "80.0 %"),
         ("Det", "CPU", "1", "100 µs", "10.0 %"),
@@ -40,12 +42,12 @@ def test_the_tables() -> None:
         ("between EPs", "2", "80.0 µs", "8.0 %"),
         ("outside of nodes", "–", "20.0 µs", "2.0 %"),
     )
-    assert copies.columns == ("copied tensor", "direction", "bytes", "time", "forced by", "island")
+    assert copies.headings == ["copied tensor", "direction", "bytes", "time", "forced by", "island"]
     assert copies.rows == (
         ("matrices", "to host", "2.00 kB", "40.0 µs", "/head/Det_7", "1"),
         ("determinants", "from host", "2.00 kB", "400 ns", "/head/Det_7", "1"),
     )
-    assert islands.columns == ("island", "on the CPU", "nodes", "copies", "bytes", "in nodes", "in copies", "share")
+    assert islands.headings == ["island", "on the CPU", "nodes", "copies", "bytes", "in nodes", "in copies", "share"]
     assert islands.rows == (("1", "Det", "1", "2", "4.00 kB", "100 µs", "80.0 µs", "18.0 %"),)
 
 
@@ -57,8 +59,8 @@ def test_without_times_there_are_no_columns_of_them() -> None:
         "problem": None,
     }
     copies, islands = report_nodes.outline(found)
-    assert copies.columns == ("copied tensor", "direction", "forced by", "island")
-    assert islands.columns == ("island", "on the CPU", "nodes", "copies")
+    assert copies.headings == ["copied tensor", "direction", "forced by", "island"]
+    assert islands.headings == ["island", "on the CPU", "nodes", "copies"]
     assert report_nodes.outline({"memcpy": [], "islands": [], "problem": None}) == []
 
 
@@ -66,7 +68,7 @@ def test_what_is_not_known_is_said() -> None:
     found = profiled(
         memcpy=[memcpy_node(None, "to host", forced_by=None, island=None), memcpy_node("b", "from host", bytes=None)]
     )
-    rows = report_nodes.sections(found)[2].rows
+    rows = report_nodes.tables(found)[2].rows
     assert rows[0] == ("Memcpy", "to host", "2.00 kB", "40.0 µs", "not known", "–")
     assert rows[1] == ("b", "from host", "–", "40.0 µs", "/head/Det_7", "1")
 
@@ -74,8 +76,8 @@ def test_what_is_not_known_is_said() -> None:
 def test_long_tables_end_with_a_line_for_the_rest() -> None:
     many = [{"op": f"Op{n}", "ep": EP, "nodes": 1, "ns": 1000, "share": 0.05} for n in range(13)]
     found = profiled(operators=many, memcpy=[memcpy_node("a", "to host")] * 12, islands=[island()] * 11)
-    operators, _, copies, islands = report_nodes.sections(found)
-    assert [len(section.rows) for section in (operators, copies, islands)] == [10, 10, 10]
+    operators, _, copies, islands = report_nodes.tables(found)
+    assert [len(table.rows) for table in (operators, copies, islands)] == [10, 10, 10]
     assert [operators.rest, copies.rest, islands.rest] == [
         "and 3 more: 15.0 % of a run", "and 2 more: 4.00 kB", "and 1 more: 18.0 % of a run",
     ]  # fmt: skip
@@ -84,10 +86,11 @@ def test_long_tables_end_with_a_line_for_the_rest() -> None:
 def test_names_are_cut_at_their_beginning_and_say_the_operator() -> None:
     forced = [{"name": "/model/layers.0/attention/gather", "op": "Gather", "ep": CPU_EP}, DET, DET]
     found = profiled(memcpy=[memcpy_node("/model/layers.0/attention/gather_output_0", "to host", forced_by=forced)])
-    (row,) = report_nodes.sections(found, report_nodes.NARROW)[2].rows
+    table = report_nodes.tables(found)[2]
+    (row,) = table.cut_rows(NARROW)
     assert (row[0], row[4]) == ("…on/gather_output_0", "…ttention/gather +2")
-    assert len(row[0]) == len(row[4]) == report_nodes.NARROW
-    (row,) = report_nodes.sections(found)[2].rows
+    assert len(row[0]) == len(row[4]) == NARROW
+    (row,) = table.cut_rows()
     assert row[4] == "Gather /model/layers.0/attention/gather +2"
 
 
@@ -213,18 +216,18 @@ def test_the_advice_ends_with_the_nodes() -> None:
 
 def test_nodes_survive_the_result_file() -> None:
     found = with_nodes()
-    assert result.from_dict(json.loads(result.to_json(found))).nodes == found.nodes
-    older = json.loads(result.to_json(found))
+    assert result.from_dict(json.loads(result.result_json(found))).nodes == found.nodes
+    older = json.loads(result.result_json(found))
     del older["nodes"]
     assert result.from_dict(older).nodes is None
 
 
 def test_markdown_has_the_tables() -> None:
-    text = run.markdown(with_nodes())
+    text = markdown(run.build(with_nodes()))
     assert "\n| operator | on | nodes | time | share |\n| --- | --- | ---: | ---: | ---: |\n| Conv | Some | 4 |" in text
     assert "\n| matrices | to host | 2.00 kB | 40.0 µs | /head/Det_7 | 1 |\n" in text
     assert "- Up to ≈18% of a run is a CPU island" in text
-    assert "operator" not in run.markdown(result_of(measured("cpu", total=steady([900_000]))))
+    assert "operator" not in markdown(run.build(result_of(measured("cpu", total=steady([900_000])))))
 
 
 def test_the_terminal_has_the_tables_in_80_columns(
@@ -239,7 +242,7 @@ def test_the_terminal_has_the_tables_in_80_columns(
         operators=[{"op": long, "ep": None, "nodes": 99999, "ns": 999_000, "share": 0.999}],
     )
     monkeypatch.setenv("COLUMNS", "80")
-    print.print_result(found, "somewhere")
+    print_report(run.build(found, "somewhere"))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     (row,) = [line for line in lines if "from host" in line]

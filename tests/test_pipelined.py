@@ -20,8 +20,10 @@ from ortbench.measure.schedule import dropped
 from ortbench.modes import ASYNC, MODES, PIPELINED, TOTAL, is_rate
 from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import outcomes_of_run
-from ortbench.report.page import figures
-from ortbench.report.run import build, records
+from ortbench.report.page.pictures.samples import spread
+from ortbench.report.page.pictures.split import split
+from ortbench.report.page.pictures.totals import totals
+from ortbench.report.run import mode_table, records
 from ortbench.result import OK, Case, Result
 from ortbench.schema import Pipeline
 from ortbench.stats import Stats
@@ -139,9 +141,9 @@ def cpu_and(case: Case) -> Result:
 def test_a_rate_is_not_the_fastest_mode_and_has_no_percentiles_of_latency() -> None:
     result = cpu_and(pipeline(rounds=40))
     assert not [text for text in sentences(result) if "fastest" in text or "faster" in text]
-    table, unit = build(result)
-    row = dict(zip(table.columns, table.rows[1], strict=True))
-    assert unit == "ms"
+    table = mode_table(result)
+    row = {column.name: cell for column, cell in zip(table.columns, table.rows[1], strict=True)}
+    assert table.unit == "ms"
     assert {name: row[name] for name in ("total", "p95", "p99", "runs/s", "vs cpu")} == {
         "total": "6.00",
         "p95": "–",
@@ -149,7 +151,7 @@ def test_a_rate_is_not_the_fastest_mode_and_has_no_percentiles_of_latency() -> N
         "runs/s": "167",
         "vs cpu": "2.00×",
     }
-    assert build(result_of(measured("device", total=steady([MS] * 40))))[0].rows[0][5] == "1.00"
+    assert mode_table(result_of(measured("device", total=steady([MS] * 40)))).rows[0][5] == "1.00"
 
 
 @pytest.mark.parametrize(
@@ -171,12 +173,12 @@ def test_what_a_page_shows_of_a_rate() -> None:
     alone, both = result_of(pipeline()), cpu_and(pipeline())
     assert headline(alone) == "167 inferences a second with pipelined"
     assert headline(both) == "One inference takes 12.0 ms with cpu"
-    assert (figures.spread(alone), figures.totals([alone], [""])) == (None, None)
-    spread, split = figures.spread(both), figures.split(both)
-    assert spread is not None
-    assert split is not None
-    assert [samples.mode for samples in spread.modes] == ["cpu"]
-    assert split.caption.startswith(
+    assert (spread(alone), totals([alone], [""])) == (None, None)
+    spreading, splitting = spread(both), split(both)
+    assert spreading is not None
+    assert splitting is not None
+    assert [samples.mode for samples in spreading.modes] == ["cpu"]
+    assert splitting.caption.startswith(
         "pipelined: 2.00 ms upload, 6.00 ms inference, 2.00 ms download: 10.0 ms one after the other; "
         "6.00 ms an item with several in flight."
     )

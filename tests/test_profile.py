@@ -15,6 +15,7 @@ from ortbench.measure import nsys_export
 from ortbench.measure.schedule import Block, InOrder
 from ortbench.modes import CPU, DEVICE, TOTAL
 from ortbench.report import profile as report_profile
+from ortbench.report.markdown import markdown
 from ortbench.result import Result, load
 from tests.nsys.export import Export
 from tests.results import broken, measured, result_of, steady
@@ -49,25 +50,26 @@ CPU_TOTAL = Range(
 
 
 def test_without_a_recording_the_table_holds_what_was_measured() -> None:
-    table, unit = report_profile.build(Profile(session(), None))
-    assert (table.columns, unit) == (("phase", "runs", "ortbench"), "ms")
+    table = report_profile.phase_table(Profile(session(), None))
+    assert table.headings == ["phase", "runs", "ortbench (ms)"]
     assert table.rows == (
         ("cpu/total", "3", "4.00"),
         ("device/upload", "3", "1.00"),
         ("device/inference", "3", "2.00"),
         ("device/total", "3", "4.00"),
     )
-    assert table.notes == ("host-accessible: unsupported: no such memory",)
-    assert report_profile.sentences(Profile(session(), None)) == []
+    assert report_profile.nsight_says(Profile(session(), None)) == []
 
 
 def test_what_the_gpu_did_stands_beside_what_was_measured() -> None:
     made = Profile(session(), recording(cpu_total=CPU_TOTAL))
-    table, _ = report_profile.build(made)
-    assert table.columns == ("phase", "runs", "ortbench", "range", "to device", "to host", "kernels")
+    table = report_profile.phase_table(made)
+    assert [it.name for it in table.columns] == [
+        "phase", "runs", "ortbench", "range", "to device", "to host", "kernels",
+    ]  # fmt: skip
     assert table.rows[0] == ("cpu/total", "3", "4.00", "4.00", "1.00 (1.00 MB)", "0.333 (100 B)", "2.00")
     assert table.rows[1] == ("device/upload", "3", "1.00", "1.00", "–", "–", "–")
-    assert report_profile.sentences(made) == [
+    assert report_profile.nsight_says(made) == [
         "Nsight's ranges and ortbench's samples agree: at most 0.0% apart in sum (device/total).",
         "With CPU tensors 33% of a run is copies by the GPU's clock: Host-to-Device 1.00 ms (1.00 MB in 1 copy, "
         "pageable memory), Device-to-Host 333 µs (100 B in 1 copy, pageable memory).",
@@ -78,26 +80,26 @@ def test_what_the_gpu_did_stands_beside_what_was_measured() -> None:
 
 def test_ranges_that_do_not_fit_the_samples_are_named() -> None:
     slow = Range("device/upload", (2 * MS, 1 * MS, 1 * MS), (), 0, 0)
-    assert report_profile.sentences(Profile(session(), recording(device_upload=slow)))[0] == (
+    assert report_profile.nsight_says(Profile(session(), recording(device_upload=slow)))[0] == (
         "Nsight's ranges and ortbench's samples differ: at most 33.3% apart in sum (device/upload)."
     )
     fewer = Range("device/upload", (1 * MS,), (), 0, 0)
-    assert report_profile.sentences(Profile(session(), recording(device_upload=fewer)))[0] == (
+    assert report_profile.nsight_says(Profile(session(), recording(device_upload=fewer)))[0] == (
         "Nsight Systems has not as many ranges as ortbench has samples of device/upload."
     )
 
 
 def test_a_recording_without_ranges_says_why_that_may_be() -> None:
     empty = Recording("2023.4", "report.nsys-rep", None, {}, (), 0, 0)
-    (sentence,) = report_profile.sentences(Profile(session(), empty))
+    (sentence,) = report_profile.nsight_says(Profile(session(), empty))
     assert sentence.startswith("Nsight Systems recorded no range of domain ortbench: its version may be older")
-    table, _ = report_profile.build(Profile(session(), empty))
+    table = report_profile.phase_table(Profile(session(), empty))
     assert table.rows[0] == ("cpu/total", "3", "4.00", "–")
 
 
 def test_a_profile_is_no_result(tmp_path: Path) -> None:
     path = tmp_path / "profile.json"
-    path.write_text(analysis_nsight.to_json(Profile(session(), recording())))
+    path.write_text(analysis_nsight.profile_json(Profile(session(), recording())))
     data = json.loads(path.read_text())
     assert (data["schema_version"], data["kind"], data["nsight"]["gpu"]) == (1, "profile", "NVIDIA H200")
     with pytest.raises(BadInput, match="is a profiled session: its times are for a timeline"):
@@ -105,7 +107,7 @@ def test_a_profile_is_no_result(tmp_path: Path) -> None:
 
 
 def test_the_markdown_holds_the_table_and_the_sentences() -> None:
-    text = report_profile.markdown(Profile(session(), recording()), ["m.onnx"])
+    text = markdown(report_profile.build(Profile(session(), recording())))
     assert "| phase | runs | ortbench (ms) | range (ms) | to device (ms) | to host (ms) | kernels (ms) |" in text
     assert "- host-accessible: unsupported: no such memory" in text
     assert "- With CPU tensors Nsight recorded no copies inside a run." in text

@@ -10,26 +10,28 @@ import pytest
 
 from ortbench import units
 from ortbench.analysis.advice import sentences
-from ortbench.report.run import RUN_COLUMNS, build, csv, frame, markdown, split_legend, splits
-from ortbench.report.table import NOTHING, Table, stacked, table_markdown
-from ortbench.report.words import heading
+from ortbench.report.markdown import markdown, table_lines
+from ortbench.report.model import NOTHING, Column, Table
+from ortbench.report.run import COLUMNS as RUN_COLUMNS
+from ortbench.report.run import build, csv, frame, mode_table, split_legend, splits
+from ortbench.report.terminal.grid import stacked
+from ortbench.report.words import heading, not_measured
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
 from tests.results import MS, US, case, nvidia_result, published, with_failures
 
-COLUMNS = ("mode", *(name for group in RUN_COLUMNS for name in group))
+COLUMNS = tuple(column.name for column in RUN_COLUMNS)
 
 
 def rows(made: Result) -> list[tuple[str, ...]]:
-    return list(build(made)[0].rows)
+    return list(mode_table(made).rows)
 
 
 # Four modes on a device
 
 
 def test_table_of_four_modes() -> None:
-    table, unit = build(published())
-    assert unit == "ms"
-    assert table.columns == COLUMNS
+    table = mode_table(published())
+    assert table.unit == "ms"
     assert COLUMNS == (
         "mode", "total", "vs cpu", "95 %", "p95", "p99", "upload", "inference", "download",
         "runs/s", "copied/run", "copy rate",
@@ -46,7 +48,7 @@ def test_table_of_four_modes() -> None:
         ("device-resident", "3.00", "2.40×", "2.30–2.50", "3.30", "3.60", "–", "3.00", "–", "333", "0", "–"),
         ("host-accessible", "4.00", "1.80×", "1.75–1.85", "4.40", "4.80", "–", "4.00", "–", "250", "0", "–"),
     )  # fmt: skip
-    assert table.notes == ()
+    assert not_measured(published()) == []
 
 
 def test_sentences_of_the_published_sample() -> None:
@@ -62,7 +64,7 @@ def test_sentences_of_the_published_sample() -> None:
 def test_markdown_of_four_modes() -> None:
     made = published()
     made.warn("cpu-nodes", "1 node(s) stay on the CPU: Det")
-    assert markdown(made) == (
+    assert markdown(build(made)) == (
         "# ortbench: m.onnx\n"
         "\n"
         "m.onnx (x 1x3, s scalar)  \n"
@@ -117,8 +119,8 @@ def on_host() -> Result:
 
 
 def test_table_on_host_memory() -> None:
-    table, unit = build(on_host())
-    assert unit == "µs"
+    table = mode_table(on_host())
+    assert table.unit == "µs"
     assert table.rows == (
         ("cpu", "20.0", "1.00×", "–", "22.0", "24.0", "–", "–", "–", "50000", "0", "–"),
         (
@@ -151,20 +153,20 @@ def test_heading_on_host_memory() -> None:
 
 
 def test_modes_without_figures_are_notes() -> None:
-    table, _ = build(with_failures())
+    table = mode_table(with_failures())
     assert table.rows == (
         ("cpu", "3.00", "1.00×", "–", "3.30", "3.60", "–", "–", "–", "333", "0", "–"),
         ("device (failed)", "2.00", "–", "–", "2.20", "2.40", "1.00", "1.00", "1.00", "500", "0", "–"),
     )
-    assert table.notes == (
+    assert [note.text for note in not_measured(with_failures())] == [
         "device: failed: after the timed runs: output y: 1 of 2 values differ",
         "device-resident: failed: the worker was ended by SIGABRT",
         "host-accessible: unsupported: no HOST_ACCESSIBLE memory",
-    )
+    ]
 
 
 def test_modes_without_figures_in_markdown() -> None:
-    lines = markdown(with_failures()).splitlines()
+    lines = markdown(build(with_failures())).splitlines()
     assert "- device-resident: failed: the worker was ended by SIGABRT" in lines
     assert "- host-accessible: unsupported: no HOST_ACCESSIBLE memory" in lines
     assert sum(line.startswith("| ") for line in lines) == 4  # heading, rule, two modes
@@ -177,10 +179,10 @@ def test_no_sentence_without_a_comparison() -> None:
 def test_nothing_was_measured() -> None:
     made = nvidia_result(Case("cpu", FAILED, "no"), Case("device", UNSUPPORTED, "never"), fence=None)
     made.stopped = None
-    table, unit = build(made)
-    assert (table.rows, unit) == ((), "ns")
+    table = mode_table(made)
+    assert (table.rows, table.unit) == ((), "ns")
     assert sentences(made) == []
-    assert markdown(made) == (
+    assert markdown(build(made)) == (
         "# ortbench: m.onnx\n"
         "\n"
         "m.onnx (x 1x3, s scalar)  \n"
@@ -342,19 +344,13 @@ def test_one_of_several_gpus_is_not_guessed() -> None:
 
 @pytest.mark.parametrize("make", [published, on_host, with_failures])
 def test_markdown_rows_have_the_same_number_of_cells(make: Any) -> None:
-    lines = [line for line in markdown(make()).splitlines() if line.startswith("|")]
+    lines = [line for line in markdown(build(make())).splitlines() if line.startswith("|")]
     assert len(lines) >= 4
     assert {line.replace("\\|", "").count("|") for line in lines} == {len(COLUMNS) + 1}
 
 
 def test_a_cell_of_markdown_is_one_line_and_one_cell() -> None:
-    assert table_markdown(Table(("mode",), (("a|b\nc",),), ()), "", ()).splitlines()[-1] == "| a\\|b c |"
-
-
-def test_a_table_of_some_columns() -> None:
-    table = build(published())[0].select(("mode", "total"))
-    assert table.columns == ("mode", "total")
-    assert table.rows[:2] == (("cpu", "7.20"), ("device", "8.00"))
+    assert table_lines(Table((Column("mode"),), (("a|b\nc",),)))[-1] == "| a\\|b c |"
 
 
 def read_csv(text: str) -> dict[str, dict[str, Any]]:
@@ -490,7 +486,7 @@ def test_rates(per_second: float, text: str) -> None:
 
 def test_the_unit_is_that_of_the_fastest_mode() -> None:
     made = nvidia_result(case("cpu", total=2 * MS), case("device-resident", total=900 * US))
-    assert build(made)[1] == "µs"
+    assert mode_table(made).unit == "µs"
     assert [row[COLUMNS.index("total")] for row in rows(made)] == ["2000", "900"]
 
 
@@ -514,7 +510,7 @@ def test_a_small_phase_keeps_its_digits_beside_long_ones() -> None:
 )
 def test_one_unit_for_fast_and_slow(fastest: int, slowest: int, unit: str, totals: list[str]) -> None:
     made = nvidia_result(case("cpu", total=slowest), case("device-resident", total=fastest))
-    assert build(made)[1] == unit
+    assert mode_table(made).unit == unit
     assert [row[COLUMNS.index("total")] for row in rows(made)] == totals[::-1]
 
 

@@ -19,7 +19,7 @@ from ortbench.measure.bench import Bench
 from ortbench.measure.process import Client
 from ortbench.measure.side import Side
 from ortbench.plan import Loop, Plan, Target
-from ortbench.result import PHASE_NAMES, SCHEMA_VERSION, Case, Result, load, save, to_json
+from ortbench.result import PHASE_NAMES, SCHEMA_VERSION, Case, Result, load, result_json, save
 from ortbench.stats import summarise
 from tests.results import tensor
 
@@ -284,7 +284,7 @@ def test_a_result_without_what_reports_need_is_refused(part: str, key: str, tmp_
 
 
 def test_an_interval_of_the_wrong_form_is_refused(tmp_path: Path) -> None:
-    text = to_json(whole())
+    text = result_json(whole())
     path = tmp_path / "result.json"
     path.write_text(re.sub(r'"ci95_ns": \[\d+, \d+\]', '"ci95_ns": [1]', text))
     with pytest.raises(BadInput, match="is not a whole result file"):
@@ -292,14 +292,14 @@ def test_an_interval_of_the_wrong_form_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_text_is_for_reading() -> None:
-    text = to_json(whole())
+    text = result_json(whole())
     assert text.endswith("}\n")
     assert text.startswith('{\n  "schema_version": 1,\n  "tool": {\n')
     assert '"model": "µ"' in text
 
 
 def test_samples_stand_on_one_line() -> None:
-    lines = [line.strip() for line in to_json(whole()).splitlines()]
+    lines = [line.strip() for line in result_json(whole()).splitlines()]
     for line in (
         '"total": [3000, 1000, 2000],',
         '"upload": [10, 20]',
@@ -334,7 +334,7 @@ def test_texts_of_a_file_are_made_fit_for_every_page_and_terminal(tmp_path: Path
     strange = load(rewritten(tmp_path, change))
     assert strange.cases[0].mode == "host-accessible\ufffd\ufffd[31m\n\ufffd"
     assert strange.placement["nodes"] == {"EP\ufffd": 3}
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\ud800-\udfff]", to_json(strange))
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\ud800-\udfff]", result_json(strange))
     assert strange.cases[0].samples_ns == whole().cases[0].samples_ns
 
 
@@ -349,15 +349,15 @@ def test_not_a_number_is_not_json() -> None:
     strange = whole()
     cast(Any, strange.setup)["seed"] = float("nan")
     with pytest.raises(ValueError, match="JSON compliant"):
-        to_json(strange)
+        result_json(strange)
     cast(Any, strange.setup)["seed"] = [1.0, float("inf")]
     with pytest.raises(ValueError, match="JSON compliant"):
-        to_json(strange)
+        result_json(strange)
 
 
 def rewritten(tmp_path: Path, change: Callable[[dict[str, Any]], object]) -> Path:
     """A result file, changed."""
-    data = json.loads(to_json(whole()))
+    data = json.loads(result_json(whole()))
     change(data)
     path = tmp_path / "result.json"
     path.write_text(json.dumps(data), encoding="utf-8")

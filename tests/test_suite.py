@@ -10,7 +10,8 @@ from ortbench.errors import BadInput
 from ortbench.gate.limits import Metric
 from ortbench.jobs.fingerprint import fingerprint
 from ortbench.modes import USUAL_MODES
-from ortbench.report.suite import build, csv, headline, markdown
+from ortbench.report.markdown import markdown
+from ortbench.report.suite import build, case_table, csv, headline
 from ortbench.suite.cases import Suite, SuiteCase, read
 from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.record import Record, exit_code
@@ -482,14 +483,14 @@ RECORDS = [
 
 
 def test_the_summary_shows_each_case_and_why_it_did_not_pass() -> None:
-    table = build(RECORDS)
+    table = case_table(RECORDS)
     assert table.rows[0] == ("a--cpu", "2.00 ms", "device", "1.00 ms", "2.00", "passed")
     assert table.rows[1][1:5] == ("–",) * 4
-    assert table.notes == ("a--gpu: skipped: no GPU", "b--cpu: cannot tell: too noisy")
     assert headline(RECORDS) == "3 cases: 1 passed, 1 cannot tell, 1 skipped"
-    text = markdown("nightly", RECORDS)
+    text = markdown(build("nightly", RECORDS))
     assert text.startswith("# ortbench suite nightly: 3 cases: 1 passed")
     assert text.count("\n| ") == 2 + 3
+    assert text.endswith("\n- a--gpu: skipped: no GPU\n- b--cpu: cannot tell: too noisy\n")
     assert csv(RECORDS).splitlines()[1] == "a--cpu,m,e,,passed,0,,4.2,2000000,device,1000000,2.004"
     assert RECORDS[0].line(False) == "a--cpu: passed, device 2.00× cpu, 4.20 s"
     assert RECORDS[0].line(True) == "a--cpu: passed, device 2.00× cpu, done before"

@@ -21,12 +21,11 @@ from ortbench.errors import DONE, REGRESSION
 from ortbench.gate.limits import FAILED as CHECK_FAILED
 from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict
-from ortbench.report import suite
-from ortbench.report.comparison import comparison
-from ortbench.report.run import build
+from ortbench.report import comparison, gate, profile, run, suite
+from ortbench.report.model import Report
 from ortbench.report.terminal.console import shortened, wrapped
 from ortbench.report.terminal.listing import print_devices, print_model
-from ortbench.report.terminal.print import print_comparison, print_profile, print_result, print_summary, print_verdict
+from ortbench.report.terminal.print import print_report
 from ortbench.result import FAILED, Case, Result, load
 from ortbench.suite import record
 from tests.conftest import ROOT, command, lacking
@@ -65,13 +64,20 @@ def screen(show: Callable[..., None], *arguments: Any, width: int | None = None,
         return out.read().splitlines()
 
 
+def shown(
+    build: Callable[..., Report], *arguments: Any, width: int | None = None, encoding: str = "utf-8"
+) -> list[str]:
+    """The lines of a report."""
+    return screen(print_report, build(*arguments), width=width, encoding=encoding)
+
+
 # Exact
 
 
 def test_a_run_at_80_columns() -> None:
     made = published()
     made.warn("cpu-nodes", "1 node(s) stay on the CPU: Det")
-    assert screen(print_result, made, "reports/some", width=80) == [
+    assert shown(run.build, made, "reports/some", width=80) == [
         "m.onnx (x 1x3, s scalar)",
         "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0",
         "fence: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and",
@@ -106,7 +112,7 @@ def test_a_run_at_80_columns() -> None:
 
 
 def test_a_run_in_a_pipe_is_one_table_without_an_edge() -> None:
-    lines = screen(print_result, published(), "reports/some")
+    lines = shown(run.build, published(), "reports/some")
     assert lines[4:10] == [
         "mode             split                     total  vs cpu       95 %   p95   p99"
         "  upload  inference  download  runs/s  copied/run   copy rate",
@@ -124,7 +130,7 @@ def test_a_run_in_a_pipe_is_one_table_without_an_edge() -> None:
 
 
 def test_a_run_at_60_columns_with_failures() -> None:
-    assert screen(print_result, with_failures(), "reports/some", width=60)[6:] == [
+    assert shown(run.build, with_failures(), "reports/some", width=60)[6:] == [
         "mode             split                   total  vs cpu  95 %",
         "                                            ms",
         "cpu              ━━━━━━━━━━━━━━━━━━━━━━   3.00   1.00×     –",
@@ -155,13 +161,13 @@ def test_the_first_example_of_the_readme_is_what_is_printed() -> None:
     folder = "reports/copy_bound-webgpu-swiftshader"
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     example = readme.partition("```text\n$ ortbench run")[2].partition("\n```")[0].splitlines()[1:]
-    assert screen(print_result, load(ROOT / folder / "result.json"), folder, width=80) == example
+    assert shown(run.build, load(ROOT / folder / "result.json"), folder, width=80) == example
 
 
 def test_nothing_measured_is_no_table() -> None:
     made = nvidia_result(Case("cpu", FAILED, "no"), fence=None)
     made.stopped = None
-    assert screen(print_result, made, "reports/some")[2:] == [
+    assert shown(run.build, made, "reports/some")[2:] == [
         "",
         "✗ cpu: failed: no",
         "Saved in reports/some",
@@ -178,7 +184,7 @@ def two(slower: float = 1.2) -> list[Result]:
 
 
 def test_a_comparison_at_80_columns() -> None:
-    assert screen(print_comparison, two(), ["before", "after"], 0.02, True, width=80) == [
+    assert shown(comparison.build, two(), ["before", "after"], 0.02, True, width=80) == [
         "before  m.onnx (x 1x3, y scalar)",
         "        SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0;",
         "        memory: EP device Mem (DEFAULT); 2026-01-01T00:00:00Z",
@@ -199,7 +205,7 @@ LONG = [f"copy_bound-webgpu-2026112{day}-150558-the-name-of-a-run-that-somebody-
 
 
 def test_results_with_long_names_are_numbered_where_there_is_no_room() -> None:
-    lines = screen(print_comparison, two(), LONG[:2], 0.02, True, width=80)
+    lines = shown(comparison.build, two(), LONG[:2], 0.02, True, width=80)
     assert [line for line in lines if line.startswith("#")] == [f"#1  {LONG[0]}", f"#2  {LONG[1]}"]
     assert lines[1].startswith("    m.onnx")
     assert lines[9:12] == [
@@ -207,13 +213,13 @@ def test_results_with_long_names_are_numbered_where_there_is_no_room() -> None:
         "               ms    ms",
         "cpu   total  1.00  1.20  ×1.200  1.200–1.200  slower",
     ]
-    in_a_pipe = screen(print_comparison, two(), LONG[:2], 0.02, True)
+    in_a_pipe = shown(comparison.build, two(), LONG[:2], 0.02, True)
     assert in_a_pipe[0] == f"{LONG[0]}  m.onnx (x 1x3, y scalar)"
     assert in_a_pipe[5].split()[:4] == ["mode", "phase", *LONG[:2]]
 
 
 def test_a_trend_of_results_with_long_names_is_numbered() -> None:
-    lines = screen(print_comparison, [*two(), two()[0]], LONG, 0.02, True, width=80)
+    lines = shown(comparison.build, [*two(), two()[0]], LONG, 0.02, True, width=80)
     assert lines[13:18] == [
         "mode  result  median  vs first         95 %  verdict  vs previous  step",
         "                  ms",
@@ -225,7 +231,7 @@ def test_a_trend_of_results_with_long_names_is_numbered() -> None:
 
 @pytest.mark.parametrize("name", ["ratio", "mode", "95 %"])
 def test_a_result_that_is_called_like_a_column_is_numbered(name: str) -> None:
-    lines = screen(print_comparison, two(), [name, "other"], 0.02, True)
+    lines = shown(comparison.build, two(), [name, "other"], 0.02, True)
     assert lines[0] == f"#1  {name}"
     assert lines[7].split() == ["mode", "phase", "#1", "#2", "ratio", "95", "%", "verdict"]
 
@@ -234,7 +240,7 @@ def test_a_gate_at_80_columns() -> None:
     checks = [Check("a", PASSED, "fine"), Check("b", UNCLEAR, "who knows"), Check("c", CHECK_FAILED, "too slow")]
     after, before = two()[::-1]
     after.warn("w", "beware")
-    assert screen(print_verdict, Verdict([after, before], checks, ["a remark"]), width=80)[6:] == [
+    assert shown(gate.build, Verdict([after, before], checks, ["a remark"]), width=80)[6:] == [
         "",
         "mode  phase  baseline  candidate   ratio         95 %",
         "                   ms         ms",
@@ -259,7 +265,7 @@ def test_a_summary_folds_long_names() -> None:
         RECORD,
         replace(RECORD, id=LONG_ID, outcome="benchmark failed", exit_code=1, reason="it broke", vs_cpu=None),
     ]
-    assert screen(print_summary, "nightly", records, "reports/nightly", width=80) == [
+    assert shown(suite.build, "nightly", records, "reports/nightly", width=80) == [
         "case                       cpu  fastest mode      total  × cpu  verdict",
         "tiny--cpu              4.12 µs  device-resident  987 ns   4.17  passed",
         "a_model_with_a_        4.12 µs  device-resident  987 ns      –  benchmark failed",
@@ -356,24 +362,26 @@ def extreme_summary() -> list[record.Record]:
 
 
 SCREENS: dict[str, tuple[Any, ...]] = {
-    "run": (print_result, published(), "reports/some"),
-    "an extreme run": (print_result, extreme(), "/tmp/" + "folder/" * 20),
-    "compare": (print_comparison, two(), ["before", "after"], 0.02, True),
-    "compare extremes": (print_comparison, [extreme(), extreme()], LONG[:2], 0.02, False),
-    "trend": (print_comparison, [*two(), two()[0]], LONG, 0.02, True),
-    "gate": (print_verdict, extreme_verdict()),
-    "gate alone": (print_verdict, Verdict([extreme()], [Check("a", PASSED, "fine")])),
-    "suite": (print_summary, "nightly", extreme_summary(), "reports/" + "nightly/" * 20),
+    "run": (print_report, run.build(published(), "reports/some")),
+    "an extreme run": (print_report, run.build(extreme(), "/tmp/" + "folder/" * 20)),
+    "compare": (print_report, comparison.build(two(), ["before", "after"], 0.02, True)),
+    "compare extremes": (print_report, comparison.build([extreme(), extreme()], LONG[:2], 0.02, False)),
+    "trend": (print_report, comparison.build([*two(), two()[0]], LONG, 0.02, True)),
+    "gate": (print_report, gate.build(extreme_verdict())),
+    "gate alone": (print_report, gate.build(Verdict([extreme()], [Check("a", PASSED, "fine")]))),
+    "suite": (print_report, suite.build("nightly", extreme_summary(), "reports/" + "nightly/" * 20)),
     "devices": (print_devices, listed()),
     "inspect": (print_model, inspected()),
-    "nodes": (print_result, with_nodes(), "reports/some"),
+    "nodes": (print_report, run.build(with_nodes(), "reports/some")),
     "profile": (
-        print_profile,
-        Profile(session(), recording(cpu_total=CPU_TOTAL)),
-        "reports/some",
-        ["a remark that is longer than a line " * 5],
+        print_report,
+        profile.build(
+            Profile(session(), recording(cpu_total=CPU_TOTAL)),
+            "reports/some",
+            ["a remark that is longer than a line " * 5],
+        ),
     ),
-    "profile alone": (print_profile, Profile(extreme(), None), "reports/some", []),
+    "profile alone": (print_report, profile.build(Profile(extreme(), None), "reports/some")),
 }
 
 
@@ -397,10 +405,10 @@ def test_nothing_is_wider_than_the_screen_or_cut_off(name: str, width: int | Non
 @pytest.mark.parametrize("width", [*WIDTHS, None])
 @pytest.mark.parametrize("made", [published(), extreme()], ids=["published", "extreme"])
 def test_every_figure_of_a_run_is_there_at_any_width(made: Result, width: int | None) -> None:
-    words = squeezed_words(screen(print_result, made, "x", width=width))
-    for row in build(made)[0].rows:
+    words = squeezed_words(shown(run.build, made, "x", width=width))
+    for row in run.mode_table(made).rows:
         assert {cell for text in row[1:] for cell in text.split()} <= words
-    text = squeezed(screen(print_result, made, "x", width=width))
+    text = squeezed(shown(run.build, made, "x", width=width))
     assert "".join(made.model["path"].split()) in text
     assert made.target["ep"] in text
     assert all("".join(warning["message"].split()) in text for warning in made.warnings)
@@ -414,8 +422,8 @@ def squeezed_words(lines: Sequence[str]) -> set[str]:
 @pytest.mark.parametrize("count", [2, 3])
 def test_every_figure_of_a_comparison_is_there_at_any_width(count: int, width: int | None) -> None:
     results = [*two(), *two(0.5)][:count]
-    lines = screen(print_comparison, results, LONG[:count], 0.02, True, width=width)
-    table, _ = comparison(results, LONG[:count], 0.02, True)
+    lines = shown(comparison.build, results, LONG[:count], 0.02, True, width=width)
+    table = comparison.side_table(results, LONG[:count], 0.02, True)
     figures = {cell for row in table.rows for text in row for cell in text.split() if cell not in LONG}
     assert figures <= squeezed_words(lines)
     assert all(name in squeezed(lines) for name in LONG[:count])
@@ -423,8 +431,8 @@ def test_every_figure_of_a_comparison_is_there_at_any_width(count: int, width: i
 
 @pytest.mark.parametrize("width", [*WIDTHS, None])
 def test_every_figure_of_a_suite_is_there_at_any_width(width: int | None) -> None:
-    lines = screen(print_summary, "nightly", extreme_summary(), "x", width=width)
-    for row in suite.build(extreme_summary()).rows:
+    lines = shown(suite.build, "nightly", extreme_summary(), "x", width=width)
+    for row in suite.case_table(extreme_summary()).rows:
         assert {cell for text in row[1:] for cell in text.split()} <= squeezed_words(lines)
     first_words = "".join(line.split()[0] for line in lines if line and line[0] not in " ✗•")
     assert extreme_summary()[1].id in first_words
@@ -440,7 +448,7 @@ def test_any_screen_in_any_encoding(name: str, encoding: str) -> None:
 
 
 def test_a_run_in_ascii() -> None:
-    assert screen(print_result, published(), "reports/some", width=80, encoding="ascii")[5:10] == [
+    assert shown(run.build, published(), "reports/some", width=80, encoding="ascii")[5:10] == [
         "mode             split                      total  vs cpu       95 %   p95   p99",
         "                                               ms                       ms    ms",
         "cpu              ~~~~~~~~~~~~~#########      7.20   1.00x          -  7.92  8.64",
@@ -451,7 +459,7 @@ def test_a_run_in_ascii() -> None:
 
 def test_bars_use_the_room_that_there_is() -> None:
     slowest = {
-        width: sum(len(line.split()[1]) for line in screen(print_result, published(), "x", width=width) if "░█" in line)
+        width: sum(len(line.split()[1]) for line in shown(run.build, published(), "x", width=width) if "░█" in line)
         for width in (60, 80, 100, 120, 140, 160, 200, None)
     }
     assert slowest == {60: 17, 80: 25, 100: 16, 120: 36, 140: 24, 160: 44, 200: 60, None: 24}

@@ -23,7 +23,7 @@ from ortbench.measure.process import Client, WorkerLost
 from ortbench.measure.side import Side
 from ortbench.plan import Plan
 from ortbench.profiler import DOMAIN
-from ortbench.report.exports.chrome_trace import chrome_trace, to_json
+from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
 from ortbench.result import Case, Result, load
 from ortbench.timeline import Failure, Node, Span, TimedBlock, Timeline
 from ortbench.worker.looks.close_up import close_up
@@ -74,7 +74,7 @@ def scripted() -> tuple[Result, Timeline]:
 
 
 def whole(results: Sequence[Result], timelines: Sequence[Timeline], **arguments: Any) -> Trace:
-    return traceformat.read(to_json(chrome_trace(results, timelines, **arguments)))
+    return traceformat.read(trace_json(chrome_trace(results, timelines, **arguments)))
 
 
 # The format
@@ -128,13 +128,13 @@ def test_every_event_of_a_scripted_run() -> None:
         slice_(1004, "profile", "profiled run 1", 7000.0, 9.0),
         slice_(1005, "node", "Relu", 7001.0, 3.0, node="r"),
     ]  # fmt: skip
-    assert traceformat.read(to_json(trace)).order == {"SomeExecutionProvider · m.onnx": tracks}
+    assert traceformat.read(trace_json(trace)).order == {"SomeExecutionProvider · m.onnx": tracks}
 
 
 def test_the_text_has_an_event_a_line_and_no_escapes() -> None:
     """Perfetto's reader of the outer object knows no ``\\u`` escapes."""
     result, timeline = scripted()
-    lines = to_json(chrome_trace([result], [timeline])).splitlines()
+    lines = trace_json(chrome_trace([result], [timeline])).splitlines()
     assert lines[0].startswith('{"displayTimeUnit":"ms",')
     assert "SomeExecutionProvider · m.onnx" in lines[1]
     assert all(json.loads(line.rstrip(",")) for line in lines[1:-1])

@@ -66,7 +66,7 @@ def headline(result: Result) -> str:
 
 
 def headline_of_many(results: Sequence[Result]) -> str:
-    """What there is to say first of several results together, in a few words."""
+    """What there is to say first of several results, in a few words."""
     shares = sorted(copied for result in results if (copied := copy_share(result)))
     if not shares:
         return f"{len(results)} results side by side"

@@ -26,12 +26,12 @@ def short(ep: str | None) -> str:
     return "between EPs" if ep is None else ep.removesuffix("ExecutionProvider") or ep
 
 
-def forced_by(nodes: Sequence[NodeReference] | None, longest: int) -> str:
-    """The nodes that force a copy, in a cell: the first one's name, and how many more."""
+def forced_by(nodes: Sequence[NodeReference] | None) -> str:
+    """The first of the nodes that force a copy, and how many more there are."""
     if not nodes:
         return NOT_KNOWN
     more = f" +{len(nodes) - 1}" if len(nodes) > 1 else ""
-    return cut(_called(nodes[0]), longest - len(more)) + more
+    return _called(nodes[0]) + more
 
 
 def _called(node: NodeReference) -> str:
@@ -47,11 +47,6 @@ def share_text(share: float) -> str:
 def _part(share: float) -> str:
     """A share in a sentence."""
     return f"≈{share:.0%}" if share >= _LEAST else "less than 1%"
-
-
-def cut(text: str, longest: int) -> str:
-    """The end of a name that is too long: names of nodes and tensors differ there."""
-    return text if len(text) <= longest else f"…{text[1 - longest :]}"
 
 
 def operators_of(island: Island, most: int | None = None) -> str:
@@ -116,7 +111,7 @@ def _sum(values: Iterable[_Number | None]) -> _Number | None:
 
 
 def outlook(copies: InnerCopies) -> list[str]:
-    """What is said of Memcpy nodes before any run, from what `ortbench inspect` found; empty where there are none."""
+    """What is to be said before a run, from what `ortbench inspect` found of copies inside the graph."""
     if copies["problem"] is not None:
         return [f"Which nodes force Memcpy nodes is not known: {copies['problem']}."]
     if not copies["memcpy"]:

@@ -97,7 +97,7 @@ class Profile:
     recording: Recording | None
 
 
-def to_json(profile: Profile) -> str:
+def profile_json(profile: Profile) -> str:
     """The text of ``profile.json``: ``schema_version``, ``kind``, ``session`` (keys as in a result) and ``nsight``."""
     data = {
         "schema_version": SCHEMA_VERSION,

@@ -137,7 +137,7 @@ def advantage(sweep: Sweep, direction: str) -> tuple[int, Ratio] | None:
 # The file
 
 
-def to_json(sweep: Sweep) -> str:
+def sweep_json(sweep: Sweep) -> str:
     """The file's text."""
     points = [_flat(point) for point in sweep.points]
     peaks = peaks_of(sweep)
@@ -168,7 +168,7 @@ def save(sweep: Sweep, folder: Path) -> None:
     Raises:
         OSError: the folder cannot be written.
     """
-    write_atomically(folder / FILE_NAME, to_json(sweep))
+    write_atomically(folder / FILE_NAME, sweep_json(sweep))
 
 
 def load(path: Path) -> Sweep:
@@ -189,7 +189,7 @@ def load(path: Path) -> Sweep:
 
 
 def from_dict(data: Mapping[str, Any]) -> Sweep:
-    """The inverse of `to_json`; unknown keys are ignored.
+    """The inverse of `sweep_json`; unknown keys are ignored.
 
     Raises:
         KeyError, TypeError, ValueError, AttributeError: a required key is missing or has the wrong form.

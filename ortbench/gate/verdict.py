@@ -67,7 +67,7 @@ class Verdict:
         return BENCHMARK_FAILED if self.failed else CODES[overall(self.checks)]
 
 
-def to_json(verdict: Verdict) -> str:
+def verdict_json(verdict: Verdict) -> str:
     """The gate as JSON: ``verdict``, ``exit_code``, ``checks`` (see `ortbench.gate.limits.Check`), ``failed``, and for each
     side its model and EP."""
     data: dict[str, object] = {

@@ -9,6 +9,7 @@ from ortbench.analysis.comparable import comparability, names
 from ortbench.analysis.compare import Selection
 from ortbench.jobs.writing import check_place, summarise_job, write, write_json, write_page
 from ortbench.report import comparison
+from ortbench.report.markdown import markdown as as_markdown
 from ortbench.result import load
 
 
@@ -39,16 +40,17 @@ def compare(
     called = names(paths)
     remarks = comparability(loaded, called, force)
     only = Selection(modes, phases)
-    text = comparison.comparison_markdown(loaded, called, same, in_order=True, only=only, remarks=remarks)
+    found = comparison.build(loaded, called, same, in_order=True, only=only, remarks=remarks)
+    text = as_markdown(found)
     summarise_job(text)
     if markdown is not None:
         write(markdown, text, "--markdown")
     if json_out is not None:
-        write_json(comparison.comparison_records(loaded, called, same, only), json_out)
+        write_json(comparison.records(loaded, called, same, only), json_out)
     if "-" not in (markdown, json_out):
-        from ortbench.report.terminal.print import print_comparison
+        from ortbench.report.terminal.print import print_report
 
-        print_comparison(loaded, called, same, in_order=True, only=only, remarks=remarks)
+        print_report(found)
 
 
 def report(results: Sequence[Path], html: str | None) -> None:

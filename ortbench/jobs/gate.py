@@ -12,12 +12,13 @@ from ortbench.files import write_atomically
 from ortbench.gate.checks import check_alone, check_stored
 from ortbench.gate.limits import Limits
 from ortbench.gate.live import LiveGate
-from ortbench.gate.verdict import SIDES, Verdict, to_json
+from ortbench.gate.verdict import SIDES, Verdict, verdict_json
 from ortbench.jobs.compare import result_file
 from ortbench.jobs.launch import launch
 from ortbench.jobs.writing import summarise_job, write
 from ortbench.plan import Plan
-from ortbench.report.gate import markdown
+from ortbench.report.gate import build
+from ortbench.report.markdown import markdown
 from ortbench.result import Result, load
 from ortbench.wanted import Wanted
 
@@ -61,8 +62,8 @@ def gate_live(
     remarks = _remarks(*results) if results[1:] else []
     place = launched.folders[0].parent if results[1:] else launched.folders[0]
     verdict = Verdict(results, live.checks(results), remarks, place)
-    write_atomically(place / "gate.json", to_json(verdict))
-    write_atomically(place / "gate.md", markdown(verdict))
+    write_atomically(place / "gate.json", verdict_json(verdict))
+    write_atomically(place / "gate.md", markdown(build(verdict)))
     return verdict
 
 
@@ -106,16 +107,17 @@ def _conclude(verdict: Verdict, wanted: Wanted) -> int:
     """Write and print a gate's verdict; its exit code."""
     from ortbench.report.exports import junit
 
-    summarise_job(markdown(verdict))
+    report = build(verdict)
+    summarise_job(markdown(report))
     if wanted.json is not None:
-        write(wanted.json, to_json(verdict), "--json")
+        write(wanted.json, verdict_json(verdict), "--json")
     if wanted.junit is not None:
         outcomes = junit.outcomes_of_gate(verdict.results, verdict.checks)
         write(wanted.junit, junit.junit("ortbench gate", outcomes), "--junit")
     if wanted.json != "-" and not wanted.quiet:
-        from ortbench.report.terminal.print import print_verdict
+        from ortbench.report.terminal.print import print_report
 
-        print_verdict(verdict)
+        print_report(report)
     for line in verdict.failed:
         print(f"ortbench: {line}", file=sys.stderr)
     return verdict.code

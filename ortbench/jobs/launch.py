@@ -91,7 +91,7 @@ def launch(
             ]
             progress, while_loading = None, _import_terminal
             if not quiet and sys.stderr.isatty():
-                from ortbench.report.terminal.print import LiveProgress
+                from ortbench.report.terminal.progress import LiveProgress
 
                 progress = stack.enter_context(LiveProgress())
             bench = Bench(sides, progress, while_loading, judge, after_open)

@@ -50,9 +50,10 @@ def profile(plan: Plan, attach_only: bool, wanted: Wanted) -> int:
         made, folder, interrupted = *_recorded(plan, found, out, quiet, remarks), False
     _save(made, folder, wanted.json)
     if not quiet and wanted.json != "-":
-        from ortbench.report.terminal.print import print_profile
+        from ortbench.report.profile import build
+        from ortbench.report.terminal.print import print_report
 
-        print_profile(made, str(folder), remarks)
+        print_report(build(made, str(folder), remarks))
     return INTERRUPTED if interrupted else say_failures(made.session)
 
 
@@ -140,13 +141,13 @@ def _remarks(session: Result, attach_only: bool) -> list[str]:
 
 
 def _save(made: Profile, folder: Path, json_out: str | None) -> None:
-    from ortbench.analysis.nsight import to_json
+    from ortbench.analysis.nsight import profile_json
     from ortbench.files import write_atomically
-    from ortbench.report.profile import markdown
-    from ortbench.report.words import heading
+    from ortbench.report.markdown import markdown
+    from ortbench.report.profile import build
 
-    text = to_json(made)
+    text = profile_json(made)
     write_atomically(folder / SESSION, text)
-    write_atomically(folder / "table.md", markdown(made, heading(made.session)))
+    write_atomically(folder / "table.md", markdown(build(made)))
     if json_out is not None:
         write(json_out, text, "--json")

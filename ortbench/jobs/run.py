@@ -91,42 +91,46 @@ def _names(plans: Sequence[Plan]) -> list[str] | None:
 
 
 def _show(launched: Launched, json_out: str | None, quiet: bool) -> None:
-    from ortbench.report.run import markdown
-    from ortbench.result import to_json
+    from ortbench.report.markdown import markdown
+    from ortbench.report.run import build
+    from ortbench.result import result_json
 
     (result,), (folder,) = launched.results, launched.folders
-    summarise_job(markdown(result))
+    report = build(result, str(folder))
+    summarise_job(markdown(report))
     if json_out is not None:
-        write(json_out, to_json(result), "--json")
+        write(json_out, result_json(result), "--json")
     if json_out == "-" or quiet:
         return
-    from ortbench.report.terminal.print import print_result
+    from ortbench.report.terminal.print import print_report
 
-    print_result(result, str(folder))
+    print_report(report)
 
 
 def _show_side_by_side(launched: Launched, quiet: bool) -> None:
     from ortbench.files import write_atomically
-    from ortbench.report.comparison import comparison_markdown
-    from ortbench.report.run import markdown
+    from ortbench.report import comparison, run
+    from ortbench.report.markdown import markdown
 
     results = launched.results
     names = [folder.name for folder in launched.folders]
     parent = launched.folders[0].parent
     same = parse_share(SAME, "--same")
-    text = comparison_markdown(results, names, same, in_order=False) if len(results) > 1 else ""
+    compared = comparison.build(results, names, same, in_order=False) if len(results) > 1 else None
+    text = "" if compared is None else markdown(compared)
     if text:
         write_atomically(parent / "comparison.md", text)
-    summarise_job("\n".join([text, *map(markdown, results)]))
+    reports = [run.build(result, str(folder)) for result, folder in zip(results, launched.folders, strict=True)]
+    summarise_job("\n".join([text, *map(markdown, reports)]))
     if quiet:
         return
-    from ortbench.report.terminal.print import print_comparison, print_result
+    from ortbench.report.terminal.print import print_report
 
-    for result, folder in zip(results, launched.folders, strict=True):
-        print_result(result, str(folder))
+    for report in reports:
+        print_report(report)
         print()
-    if len(results) > 1:
-        print_comparison(results, names, same, in_order=False)
+    if compared is not None:
+        print_report(compared)
 
 
 def _write_exports(results: Sequence[Result], wanted: Wanted) -> None:
@@ -145,10 +149,10 @@ def _write_exports(results: Sequence[Result], wanted: Wanted) -> None:
 
 def _write_trace(launched: Launched, path: str, quiet: bool) -> None:
     """The timeline; what it lacks is said in a line each."""
-    from ortbench.report.exports.chrome_trace import chrome_trace, to_json
+    from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
 
     trace = chrome_trace(launched.results, launched.timelines)
-    write_compressible(path, to_json(trace), "--trace")
+    write_compressible(path, trace_json(trace), "--trace")
     for words in trace["otherData"]["missing"]:
         print(f"ortbench: --trace lacks: {words}", file=sys.stderr)
     if not quiet:

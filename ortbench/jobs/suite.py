@@ -12,7 +12,8 @@ from ortbench.errors import INTERRUPTED, BadInput
 from ortbench.jobs import cases
 from ortbench.jobs.suite_folder import claim, join, saved_result, write_summary
 from ortbench.jobs.writing import summarise_job, write, write_json
-from ortbench.report.suite import markdown
+from ortbench.report.markdown import markdown
+from ortbench.report.suite import build
 from ortbench.suite.cases import Suite
 from ortbench.suite.job import Job
 from ortbench.suite.record import CONCLUDED, MISSING, SKIPPED, Record, exit_code
@@ -89,15 +90,16 @@ def _conclude(name: str, records: Sequence[Record], place: Path, wanted: Wanted,
     """Write and print what a suite came to; its exit code."""
     code = INTERRUPTED if interrupted else exit_code(records)
     write_summary(place, name, records)
-    summarise_job(markdown(name, records))
+    report = build(name, records, str(place))
+    summarise_job(markdown(report))
     cases = [record.to_dict() for record in records]
     write_json({"suite": name, "exit_code": code, "folder": str(place), "cases": cases}, wanted.json)
     if wanted.junit is not None or wanted.action_json is not None:
         _write_exports(name, records, place, wanted)
     if wanted.json != "-" and not wanted.quiet:
-        from ortbench.report.terminal.print import print_summary
+        from ortbench.report.terminal.print import print_report
 
-        print_summary(name, records, str(place))
+        print_report(report)
     return code
 
 

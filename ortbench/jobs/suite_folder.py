@@ -17,7 +17,8 @@ from typing import Any
 from ortbench.characters import plain_name
 from ortbench.errors import BENCHMARK_FAILED, BadInput
 from ortbench.files import write_atomically
-from ortbench.report.suite import csv, markdown
+from ortbench.report.markdown import markdown
+from ortbench.report.suite import build, csv
 from ortbench.result import Result, load, read_json
 from ortbench.suite.record import MISSING, Record, record_from
 
@@ -80,7 +81,7 @@ def write_summary(out: Path, name: str, records: Sequence[Record]) -> None:
         BadInput: the folder cannot be written.
     """
     with writable(out):
-        write_atomically(out / "summary.md", markdown(name, records))
+        write_atomically(out / "summary.md", markdown(build(name, records)))
         write_atomically(out / "summary.csv", csv(records))
 
 

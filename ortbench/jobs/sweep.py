@@ -54,7 +54,7 @@ def _measure(plan: CopyPlan, out: Path, quiet: bool) -> tuple[Sweep, Path, bool]
         try:
             progress = None
             if not quiet and sys.stderr.isatty():
-                from ortbench.report.terminal.print import LiveProgress
+                from ortbench.report.terminal.progress import LiveProgress
 
                 progress = stack.enter_context(LiveProgress())
             bench = SweepBench(plan, client, lambda sweep: save(sweep, folder), progress)
@@ -67,24 +67,26 @@ def _measure(plan: CopyPlan, out: Path, quiet: bool) -> tuple[Sweep, Path, bool]
 
 
 def _show(sweep: Sweep, folder: str, json_out: str | None, quiet: bool) -> None:
-    from ortbench.analysis.sweep import to_json
-    from ortbench.report.sweep import markdown
+    from ortbench.analysis.sweep import sweep_json
+    from ortbench.report.markdown import markdown
+    from ortbench.report.sweep import build
 
-    summarise_job(markdown(sweep))
+    report = build(sweep, folder)
+    summarise_job(markdown(report))
     if json_out is not None:
-        write(json_out, to_json(sweep), "--json")
+        write(json_out, sweep_json(sweep), "--json")
     if json_out == "-" or quiet:
         return
-    from ortbench.report.terminal.print import print_sweep
+    from ortbench.report.terminal.print import print_report
 
-    print_sweep(sweep, folder)
+    print_report(report)
 
 
 def _exit_code(sweep: Sweep) -> int:
     """1 as soon as a copy failed; each reason once on standard error."""
-    from ortbench.report.sweep import notes
+    from ortbench.report.sweep import failures
 
-    failures = notes(sweep)
-    for failure in failures:
+    found = failures(sweep)
+    for failure in found:
         print(f"ortbench: {failure}", file=sys.stderr)
-    return BENCHMARK_FAILED if failures else DONE
+    return BENCHMARK_FAILED if found else DONE

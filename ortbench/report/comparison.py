@@ -1,4 +1,4 @@
-"""Results side by side: one table of them, its Markdown, and its flat records."""
+"""Results side by side: the report of a comparison, and its flat records."""
 
 from __future__ import annotations
 
@@ -9,24 +9,45 @@ from typing import Any
 from ortbench import units
 from ortbench.analysis.compare import EVERYTHING, Row, Selection, Spread, rows, word
 from ortbench.modes import TOTAL
-from ortbench.report.table import NOTHING, Table, table_markdown
-from ortbench.report.words import heading
-from ortbench.result import OK, Result
+from ortbench.report.model import (
+    KEY,
+    NOTHING,
+    Column,
+    Kind,
+    Note,
+    Notes,
+    Paragraph,
+    Report,
+    SideBySide,
+    Table,
+    columns,
+    numbers,
+)
+from ortbench.report.words import heading, not_measured, remark
+from ortbench.result import Result
 
-STEP_COLUMNS = ("mode", "result", "median", "vs first", "95 %", "verdict")  # of three results and more
+# Of two results.
+_PAIR = (Column("mode", Kind.NAME, KEY), Column("phase", Kind.WORD, KEY))
+_RATIO = columns(Kind.NUMBER, "ratio", "95 %", group=2)
+# Of three and more.
+_STEPS = (
+    Column("mode", Kind.NAME, KEY),
+    Column("result", Kind.WORD, KEY),
+    Column("median", Kind.TIME, 1),
+    *columns(Kind.NUMBER, "vs first", "95 %", group=2),
+    Column("verdict", Kind.WORD, 2),
+)
+_PREVIOUS = (Column("vs previous", Kind.NUMBER, 3), Column("step", Kind.WORD, 3))
 
 
-PREVIOUS_COLUMNS = ("vs previous", "step")
-
-
-def comparison(
+def side_table(
     results: Sequence[Result],
     names: Sequence[str],
     same: float | None,
     in_order: bool,
     only: Selection = EVERYTHING,
-) -> tuple[Table, str]:
-    """Results side by side, and the unit of the times.
+) -> Table:
+    """Results side by side.
 
     Args:
         results: at least two. Two give every mode and phase, more the total of every mode.
@@ -35,26 +56,22 @@ def comparison(
         in_order: they are steps of one history, so each is held against the one before it too.
         only: these modes and phases.
     """
-    if len(results) > 2 and not only.phases:
-        only = Selection(only.modes, (TOTAL,))
-    found = rows(results, only)
+    return _table(_rows(results, only), names, same, in_order)
+
+
+def _rows(results: Sequence[Result], only: Selection) -> list[Row]:
+    return rows(results, only if len(results) == 2 or only.phases else Selection(only.modes, (TOTAL,)))
+
+
+def _table(found: Sequence[Row], names: Sequence[str], same: float | None, in_order: bool) -> Table:
     medians = [median for row in found for median in row.medians_ns if median]
     unit, scale = units.time_unit(min(medians, default=1), max(medians, default=1))
-    if len(results) == 2:
-        pairs = tuple(_pair_row(row, scale, same) for row in found)
-        words = () if same is None else ("verdict",)
-        return Table(("mode", "phase", *names, "ratio", "95 %", *words), pairs, _only(results, names)), unit
-    columns = [*STEP_COLUMNS, *PREVIOUS_COLUMNS] if in_order else [*STEP_COLUMNS]
+    if len(names) == 2:
+        words = () if same is None else (Column("verdict", Kind.WORD, 2),)
+        headed = (*_PAIR, *columns(Kind.TIME, *names), *_RATIO, *words)
+        return Table(headed, tuple(_pair_row(row, scale, same) for row in found), unit, title="Side by side")
     steps = tuple(line for row in found for line in _step_rows(row, names, scale, same, in_order))
-    return Table(tuple(columns), steps, _only(results, names)), unit
-
-
-def comparison_columns(table: Table) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The columns of a comparison: those that say what a row is of, and groups of the others; see `stacked`."""
-    if table.columns[:2] != STEP_COLUMNS[:2]:
-        return table.columns[:2], [table.columns[2:4], table.columns[4:]]
-    last = [PREVIOUS_COLUMNS] if PREVIOUS_COLUMNS[0] in table.columns else []
-    return STEP_COLUMNS[:2], [STEP_COLUMNS[2:3], STEP_COLUMNS[3:], *last]
+    return Table((*_STEPS, *_PREVIOUS) if in_order else _STEPS, steps, unit, title="Side by side")
 
 
 def _pair_row(row: Row, scale: float, same: float | None) -> tuple[str, ...]:
@@ -87,35 +104,57 @@ def _spread_cells(spread: Spread | None, same: float | None) -> list[str]:
     return [f"×{units.ratio(spread.ratio, 3)}", interval] + ([] if same is None else [word(spread, same)])
 
 
-def _only(results: Sequence[Result], names: Sequence[str]) -> tuple[str, ...]:
-    """Why a mode of one result has no figures."""
-    return tuple(
-        f"{name}: {case.mode}: {case.status}: {case.reason}"
-        for name, result in zip(names, results, strict=True)
-        for case in result.cases
-        if case.status != OK
-    )
-
-
-def comparison_markdown(
+def build(
     results: Sequence[Result],
     names: Sequence[str],
-    same: float | None,
+    same: float,
     in_order: bool,
     only: Selection = EVERYTHING,
     remarks: Sequence[str] = (),
-) -> str:
-    """A comparison as Markdown; see `comparison`."""
-    table, unit = comparison(results, names, same, in_order, only)
-    lines = [f"# ortbench compare: {', '.join(names)}", ""]
-    lines += [f"{name}: {line}  " for name, it in zip(names, results, strict=True) for line in side_heading(it)]
-    lines += ["", table_markdown(table, unit, (*names, "median")), ""]
-    lines += [f"- {note}" for note in (*table.notes, *remarks)]
-    lines += ["", comparison_legend(results, same), ""]
-    return "\n".join(lines)
+) -> Report:
+    """The report of a comparison; see `side_table`.
+
+    Args:
+        remarks: what the results differ in, in sentences.
+    """
+    notes = [*why_missing(results, names), *map(remark, remarks)]
+    sides = side_by_side(results, names, same, in_order, only)
+    return Report(title(names), ([sides], [Notes(notes), Paragraph(legend(results, same))]))
 
 
-def comparison_legend(results: Sequence[Result], same: float | None) -> str:
+def title(names: Sequence[str]) -> str:
+    """What a comparison is called."""
+    return f"ortbench compare: {', '.join(names)}"
+
+
+def side_by_side(
+    results: Sequence[Result],
+    names: Sequence[str],
+    same: float | None = None,
+    in_order: bool = False,
+    only: Selection = EVERYTHING,
+) -> SideBySide:
+    """What each result is of and, where there are several, a table of them; see `side_table`."""
+    headings = [_heading(result) for result in results]
+    if len(results) == 1:
+        return SideBySide(names, headings)
+    found = _rows(results, only)
+    tables = (_table(found, called, same, in_order) for called in (names, numbers(len(names))))
+    return SideBySide(names, headings, *tables)
+
+
+def _heading(result: Result) -> list[str]:
+    """One result in two lines: what ran where, and when."""
+    lines = heading(result)[:2]
+    return [lines[0], f"{lines[1]}; {result.created}"]
+
+
+def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
+    """Why a mode of one result has no figures."""
+    return [note for name, result in zip(names, results, strict=True) for note in not_measured(result, name)]
+
+
+def legend(results: Sequence[Result], same: float | None) -> str:
     """What the columns of a comparison mean."""
     alternated = len({result.setup.get("run_id") for result in results}) == 1 and results[0].setup.get("run_id")
     how = "blocks of the same rounds" if alternated else "runs at different times, with the noise that each recorded"
@@ -123,7 +162,7 @@ def comparison_legend(results: Sequence[Result], same: float | None) -> str:
     return f"ratio: of median times, above 1 is slower, from {how}{within}."
 
 
-def comparison_records(
+def records(
     results: Sequence[Result], names: Sequence[str], same: float, only: Selection = EVERYTHING
 ) -> list[dict[str, Any]]:
     """A comparison as flat records, one a mode, phase and result: medians in ns, ratios of times, words."""
@@ -136,9 +175,3 @@ def comparison_records(
                 record[key] = spread and {**asdict(spread), "verdict": word(spread, same)}
             found.append(record)
     return found
-
-
-def side_heading(result: Result) -> list[str]:
-    """One result in two lines: what ran where, and when."""
-    lines = heading(result)[:2]
-    return [lines[0], f"{lines[1]}; {result.created}"]

@@ -1,23 +1,60 @@
-"""A gate's verdict as Markdown."""
+"""The report of a gate."""
 
 from __future__ import annotations
 
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, overall
 from ortbench.gate.verdict import Verdict
-from ortbench.report.comparison import comparison_markdown, side_heading
+from ortbench.report import comparison, model
+from ortbench.report.model import (
+    MARKDOWN,
+    TERMINAL,
+    Block,
+    Command,
+    Conclusion,
+    Note,
+    Notes,
+    Paragraph,
+    Report,
+    SavedIn,
+    Title,
+)
+from ortbench.report.words import warnings
 
-MARKS = {PASSED: "✓", FAILED: "✗", UNCLEAR: "?"}
+_SIGNS = {PASSED: ("✓", model.GOOD), FAILED: ("✗", model.BAD), UNCLEAR: ("?", model.UNCLEAR)}
 
 
-def markdown(verdict: Verdict) -> str:
-    """The gate as Markdown: verdict, checks, figures of both sides."""
-    sides = list(zip(verdict.names, verdict.results, strict=True))
-    lines = [f"# ortbench gate: {verdict.sentence}", ""]
-    lines += [f"- {MARKS[check.verdict]} {check.verdict}: {check.text}" for check in verdict.checks]
-    lines += [f"- {MARKS[FAILED]} {line}" for line in verdict.failed]
-    lines += [f"- {remark}" for remark in verdict.remarks]
-    if len(sides) > 1:
-        lines += ["", comparison_markdown(verdict.results[::-1], verdict.names[::-1], None, in_order=False)]
-    else:
-        lines += ["", *(f"{name}: {line}  " for name, result in sides for line in side_heading(result))]
-    return "\n".join(lines) + "\n"
+def build(verdict: Verdict) -> Report:
+    """The report of a gate: its verdict, its checks, and the figures of both sides.
+
+    A terminal ends with the verdict, right above the prompt; Markdown begins with it.
+    """
+    results, names = verdict.results[::-1], verdict.names[::-1]
+    told = Notes(_told(verdict), media=MARKDOWN)
+    sides = comparison.side_by_side(results, names)
+    tone = model.BAD if verdict.failed else _SIGNS[overall(verdict.checks)][1]
+    last: list[Block] = [
+        Notes(_checked(verdict), media=TERMINAL),
+        Conclusion(verdict.sentence, "gate: ", tone),
+        SavedIn(None if verdict.folder is None else str(verdict.folder)),
+    ]
+    title = f"ortbench gate: {verdict.sentence}"
+    if len(results) == 1:
+        return Report(title, ([told], [sides], last))
+    compared = Title(comparison.title(names), 1, media=MARKDOWN)
+    legend = Paragraph(comparison.legend(results, None), media=MARKDOWN)
+    missing = Notes(comparison.why_missing(results, names))
+    # No command: a gate's Markdown ends with the empty line that stands in its place.
+    return Report(title, ([told], [compared, sides], [missing, legend, Command(()), *last]))
+
+
+def _told(verdict: Verdict) -> list[Note]:
+    """The checks with their verdicts in words, for those who read them alone."""
+    checks = [Note(f"{_SIGNS[check.verdict][0]} {check.verdict}: {check.text}") for check in verdict.checks]
+    failed = [Note(f"{_SIGNS[FAILED][0]} {line}") for line in verdict.failed]
+    return [*checks, *failed, *map(Note, verdict.remarks)]
+
+
+def _checked(verdict: Verdict) -> list[Note]:
+    checks = [Note(check.text, *_SIGNS[check.verdict]) for check in verdict.checks]
+    found = [warning for result in verdict.results for warning in warnings(result)]
+    return [*checks, *map(Note, verdict.remarks), *found]

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ortbench.analysis.node_advice import MOST, NOT_KNOWN, cut, forced_by, operators_of, share_text, short
+from ortbench.analysis.node_advice import MOST, NOT_KNOWN, forced_by, operators_of, share_text, short
 from ortbench.modes import CPU
+from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns
 from ortbench.result import Result
 from ortbench.schema import InnerCopies, Island, MemcpyNode, Nodes
 from ortbench.units import duration, size
 
-NARROW, WIDE = 19, 60  # characters of a name; with the shorter ones every table fits 80 columns
-
-
-@dataclass(frozen=True)
-class Section:
-    """A table of text.
-
-    Attributes:
-        columns: headings.
-        rows: a cell for each column.
-        left: the columns of text, which are aligned left.
-        rest: what was left out, or "".
-    """
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    left: tuple[str, ...]
-    rest: str = ""
+_FIGURES = columns(Kind.NUMBER, "nodes", "time", "share")
+_OPERATORS = (Column("operator", Kind.LONG_NAME, KEY), Column("on", Kind.WORDS), *_FIGURES)
+_EPS = (Column("on", Kind.WORDS, KEY), *_FIGURES)
+_MEMCPY = (
+    Column("copied tensor", Kind.LONG_NAME, KEY),
+    Column("direction", Kind.WORDS),
+    *columns(Kind.NUMBER, "bytes", "time"),
+    Column("forced by", Kind.LONG_NAME),
+    Column("island"),
+)
+_ISLANDS = (
+    Column("island", Kind.WORDS, KEY),
+    Column("on the CPU", Kind.LONG_NAME),
+    *columns(Kind.NUMBER, "nodes", "copies", "bytes", "in nodes", "in copies", "share"),
+)
 
 
 def heading(result: Result) -> str:
@@ -52,94 +49,87 @@ def heading(result: Result) -> str:
     )
 
 
-def sections(nodes: Nodes, longest: int = WIDE) -> list[Section]:
-    """The tables of a result's ``nodes``.
-
-    Args:
-        nodes: the key.
-        longest: how many characters of a name are shown, from its end.
-    """
-    return [_operators(nodes, longest), _eps(nodes), *outline(nodes, longest)]
+def tables(nodes: Nodes) -> list[Table]:
+    """The tables of a result's ``nodes``."""
+    return [_operators(nodes), _eps(nodes), *outline(nodes)]
 
 
-def outline(nodes: InnerCopies, longest: int = WIDE) -> list[Section]:
+def outline(nodes: InnerCopies) -> list[Table]:
     """The tables of Memcpy nodes and islands, where there are any; without times where nothing was timed."""
-    found = [_memcpy(nodes["memcpy"], longest)] if nodes["memcpy"] else []
-    return found + ([_islands(nodes["islands"], longest)] if nodes["islands"] else [])
+    found = [_memcpy(nodes["memcpy"])] if nodes["memcpy"] else []
+    return found + ([_islands(nodes["islands"])] if nodes["islands"] else [])
 
 
-def _operators(nodes: Nodes, longest: int) -> Section:
-    rows = tuple(
-        (cut(row["op"], longest), short(row["ep"]), str(row["nodes"]), duration(row["ns"]), share_text(row["share"]))
+def _operators(nodes: Nodes) -> Table:
+    rows = [
+        (row["op"], short(row["ep"]), str(row["nodes"]), duration(row["ns"]), share_text(row["share"]))
         for row in nodes["operators"][:MOST]
-    )
-    others = nodes["operators"][MOST:]
-    rest = f"and {len(others)} more: {share_text(sum(row['share'] for row in others))} of a run" if others else ""
-    return Section(("operator", "on", "nodes", "time", "share"), rows, ("operator", "on"), rest)
+    ]
+    rest = _rest([row["share"] for row in nodes["operators"]], _of_a_run)
+    return Table(_OPERATORS, tuple(rows), title="Nodes by operator", rest=rest)
 
 
-def _eps(nodes: Nodes) -> Section:
+def _eps(nodes: Nodes) -> Table:
     rows = [
         (short(row["ep"]), str(row["nodes"]), duration(row["ns"]), share_text(row["share"])) for row in nodes["eps"]
     ]
     outside = nodes["outside_ns"]
     share = outside / nodes["run_ns"] if nodes["run_ns"] else 0.0
-    rows.append(("outside of nodes", "–", duration(outside), share_text(share)))
-    return Section(("on", "nodes", "time", "share"), tuple(rows), ("on",))
+    rows.append(("outside of nodes", NOTHING, duration(outside), share_text(share)))
+    return Table(_EPS, tuple(rows), title="Nodes by execution provider")
 
 
-def _memcpy(copies: Sequence[MemcpyNode], longest: int) -> Section:
-    shown, others = copies[:MOST], copies[MOST:]
-    columns = ["copied tensor", "direction", "bytes", "time", "forced by", "island"]
+def _memcpy(copies: Sequence[MemcpyNode]) -> Table:
     rows = [
-        [
-            cut(row["tensor"] or row["name"] or NOT_KNOWN, longest),
+        (
+            row["tensor"] or row["name"] or NOT_KNOWN,
             row["direction"],
             _maybe(row["bytes"], size),
             _maybe(row["ns"], duration),
-            forced_by(row["forced_by"], longest),
-            "–" if row["island"] is None else str(row["island"] + 1),
-        ]
-        for row in shown
+            forced_by(row["forced_by"]),
+            NOTHING if row["island"] is None else str(row["island"] + 1),
+        )
+        for row in copies[:MOST]
     ]
-    rest = ""
-    if others:
-        known = all(row["bytes"] is not None for row in others)
-        rest = f"and {len(others)} more" + (f": {size(sum(row['bytes'] or 0 for row in others))}" if known else "")
-    return _section(columns, rows, ("copied tensor", "direction", "forced by"), rest)
+    return _known(_MEMCPY, rows, "Copies inside the graph", _rest([row["bytes"] for row in copies], size))
 
 
-def _islands(islands: Sequence[Island], longest: int) -> Section:
-    columns = ["island", "on the CPU", "nodes", "copies", "bytes", "in nodes", "in copies", "share"]
+def _islands(islands: Sequence[Island]) -> Table:
     rows = [
-        [
+        (
             str(number),
-            cut(operators_of(row), longest),
+            operators_of(row),
             str(len(row["nodes"])),
             str(row["to_host"] + row["from_host"]),
             _maybe(row["bytes"], size),
             _maybe(row["node_ns"], duration),
             _maybe(row["memcpy_ns"], duration),
             _maybe(row["share"], share_text),
-        ]
+        )
         for number, row in enumerate(islands[:MOST], 1)
     ]
-    others = islands[MOST:]
-    rest = ""
-    if others:
-        known = all(row["share"] is not None for row in others)
-        rest = f"and {len(others)} more" + (
-            f": {share_text(sum(row['share'] or 0 for row in others))} of a run" if known else ""
-        )
-    return _section(columns, rows, ("island", "on the CPU"), rest)
+    return _known(_ISLANDS, rows, "Islands on the CPU", _rest([row["share"] for row in islands], _of_a_run))
 
 
-def _section(columns: list[str], rows: list[list[str]], left: tuple[str, ...], rest: str) -> Section:
+def _rest(values: Sequence[float | None], text: Callable[[float], str]) -> str:
+    """What the rows come to that there was no room for, as far as it is known."""
+    others = values[MOST:]
+    known = [value for value in others if value is not None]
+    if not others:
+        return ""
+    return f"and {len(others)} more" + (f": {text(sum(known))}" if len(known) == len(others) else "")
+
+
+def _of_a_run(share: float) -> str:
+    return f"{share_text(share)} of a run"
+
+
+def _known(every: Sequence[Column], rows: Sequence[tuple[str, ...]], title: str, rest: str) -> Table:
     """A table without the columns of which nothing is known."""
-    kept = [index for index in range(len(columns)) if any(row[index] for row in rows)]
-    cells = tuple(tuple(row[index] or "–" for index in kept) for row in rows)
-    return Section(tuple(columns[index] for index in kept), cells, left, rest)
+    kept = [at for at in range(len(every)) if any(row[at] for row in rows)]
+    cells = tuple(tuple(row[at] or NOTHING for at in kept) for row in rows)
+    return Table(tuple(every[at] for at in kept), cells, title=title, rest=rest)
 
 
-def _maybe(value: Any, form: Any) -> str:
-    return "" if value is None else str(form(value))
+def _maybe(value: Any, form: Callable[[Any], str]) -> str:
+    return "" if value is None else form(value)

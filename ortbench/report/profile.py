@@ -1,28 +1,66 @@
-"""A profiled session as a table: what ortbench timed beside what Nsight Systems recorded."""
+"""The report of a profiled session: what ortbench timed beside what Nsight Systems recorded."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 
 from ortbench import units
 from ortbench.analysis.nsight import APART, DOWN, UP, Copies, Profile, Range, Recording, phases
 from ortbench.modes import CPU, TOTAL
-from ortbench.report.table import NOTHING, Table, table_markdown
-from ortbench.result import OK
+from ortbench.report.model import (
+    KEY,
+    MARKDOWN,
+    NOTHING,
+    TERMINAL,
+    Block,
+    Column,
+    Heading,
+    Kind,
+    Note,
+    Notes,
+    Paragraph,
+    Report,
+    SavedIn,
+    Table,
+    columns,
+)
+from ortbench.report.words import heading, not_measured, remark, warnings
 
-RANGE_COLUMNS = ("phase", "runs", "ortbench", "range")
+_COLUMNS = (Column("phase", Kind.NAME, KEY), Column("runs"), Column("ortbench", Kind.TIME))
+_RANGE = Column("range", Kind.TIME)
+_GPU = columns(Kind.TIME, "to device", "to host", "kernels", group=2)
 
 
-GPU_COLUMNS = ("to device", "to host", "kernels")
+def build(profile: Profile, folder: str | None = None, remarks: Sequence[str] = ()) -> Report:
+    """The report of a profiled session, with what Nsight Systems recorded where it did.
+
+    Args:
+        profile: the session.
+        folder: where it was saved, which is said in a terminal.
+        remarks: what there is to say of this time, in sentences; they are not saved.
+    """
+    session, table = profile.session, phase_table(profile)
+    about = "Medians of a profiled session, for the timeline and not for comparisons"
+    if profile.recording is not None:
+        about += "; range: of the NVTX ranges; copies and kernels: of one run, by the GPU's clock"
+    last: list[Block] = [
+        Notes([*not_measured(session), *map(Note, nsight_says(profile)), *warnings(session)]),
+        Notes([*map(remark, remarks)], media=TERMINAL),
+        Paragraph(f"{about}.", media=TERMINAL),
+        Paragraph("Times of a profiled session: for the timeline, not for comparisons.", media=MARKDOWN),
+        SavedIn(folder),
+    ]
+    measured: list[Sequence[Block]] = [[table]] if table.rows else []
+    return Report(f"ortbench profile: {session.model['path']}", [[Heading(heading(session))], *measured, last])
 
 
-def build(profile: Profile) -> tuple[Table, str]:
-    """The table phase by phase, times and sizes of one run, and the unit of the times."""
+def phase_table(profile: Profile) -> Table:
+    """What ortbench timed beside what Nsight Systems recorded: a row a phase, times and sizes of one run."""
     session, recording = profile.session, profile.recording
     medians = [stats.median_ns for case, phase in phases(session) if (stats := case.phases[phase])]
     unit, scale = units.time_unit(min(medians, default=1))
     gpu = recording is not None and recording.gpu is not None
-    columns = RANGE_COLUMNS[: 4 if recording else 3] + (GPU_COLUMNS if gpu else ())
     rows = []
     for case, phase in phases(session):
         name, stats = f"{case.mode}/{phase}", case.phases[phase]
@@ -31,8 +69,7 @@ def build(profile: Profile) -> tuple[Table, str]:
         if recording is not None:
             cells += _range_cells(recording.ranges.get(name), case.inferences(phase), scale, gpu)
         rows.append(tuple(cells))
-    notes = tuple(f"{case.mode}: {case.status}: {case.reason}" for case in session.cases if case.status != OK)
-    return Table(columns, tuple(rows), notes), unit
+    return Table((*_COLUMNS, *((_RANGE,) if recording else ()), *(_GPU if gpu else ())), tuple(rows), unit)
 
 
 def _range_cells(found: Range | None, each: int, scale: float, gpu: bool) -> list[str]:
@@ -53,7 +90,7 @@ def _copies_cell(copies: Copies | None, runs: int, scale: float) -> str:
     return f"{units.digits(copies.time_ns / runs / scale)} ({units.size(copies.size / runs)})"
 
 
-def sentences(profile: Profile) -> list[str]:
+def nsight_says(profile: Profile) -> list[str]:
     """What Nsight's figures say of ortbench's."""
     recording = profile.recording
     if recording is None:
@@ -117,13 +154,3 @@ def _totals(recording: Recording) -> list[str]:
     ]
     kernels = f"{recording.kernels} kernels, {units.duration(recording.kernels_ns)}"
     return [f"In the whole capture on {recording.gpu}: {'; '.join([*parts, kernels])}."]
-
-
-def markdown(profile: Profile, heading: list[str]) -> str:
-    """The session as Markdown."""
-    table, unit = build(profile)
-    lines = [f"# ortbench profile: {profile.session.model['path']}", "", *(f"{line}  " for line in heading), ""]
-    lines += [table_markdown(table, unit, table.columns[2:]), ""] if table.rows else []
-    lines += [f"- {note}" for note in (*table.notes, *sentences(profile))]
-    lines += [f"- warning: {warning['message']}" for warning in profile.session.warnings]
-    return "\n".join([*lines, "", "Times of a profiled session: for the timeline, not for comparisons.", ""])

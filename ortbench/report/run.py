@@ -1,20 +1,38 @@
-"""The table of a run: one model of it, and its Markdown and CSV forms. The terminal's form is in `ortbench.report.terminal.print`."""
+"""The report of a run, and its figures as flat records."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
-from csv import DictWriter
 from typing import TYPE_CHECKING, Any
 
 from ortbench import units
 from ortbench.analysis.advice import sentences
 from ortbench.analysis.pairs import timed_phase
 from ortbench.modes import CPU, TOTAL, is_rate, mode_of
-from ortbench.report import nodes as report_nodes
-from ortbench.report.table import DERIVED, NOTHING, Table, markdown_line, table_markdown
-from ortbench.report.terminal.bars import COPIES, FILLS, PER_RUN, WHOLE
-from ortbench.report.words import heading
+from ortbench.report import nodes
+from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE
+from ortbench.report.csv import csv_text
+from ortbench.report.model import (
+    DERIVED,
+    KEY,
+    MARKDOWN,
+    NOTHING,
+    TERMINAL,
+    Bar,
+    Block,
+    Column,
+    Command,
+    Heading,
+    Kind,
+    Note,
+    Notes,
+    Paragraph,
+    Report,
+    SavedIn,
+    Table,
+    columns,
+)
+from ortbench.report.words import heading, not_measured, warnings
 from ortbench.result import OK, Case, Result
 from ortbench.stats import Stats
 
@@ -26,26 +44,23 @@ if TYPE_CHECKING:
 SAMPLES_FOR = {"p95": 20, "p99": 100}
 
 
-TIME_COLUMNS = ("total", "p95", "p99", "upload", "inference", "download")
-SPLIT = "split"  # the column of bars, which the terminal adds
 # The columns in the order of their weight; those of a group stay together where the terminal is narrow.
-RUN_COLUMNS = (
-    ("total",),
-    ("vs cpu", "95 %"),
-    ("p95", "p99"),
-    ("upload", "inference", "download"),
-    ("runs/s", "copied/run", "copy rate"),
+COLUMNS = (
+    Column("mode", Kind.NAME, KEY),
+    Column("total", Kind.TIME, 1),
+    *columns(Kind.NUMBER, "vs cpu", "95 %", group=2),
+    *columns(Kind.TIME, "p95", "p99", group=3),
+    *columns(Kind.TIME, "upload", "inference", "download", group=4),
+    *columns(Kind.NUMBER, "runs/s", "copied/run", "copy rate", group=5),
 )
 
 
-def build(result: Result) -> tuple[Table, str]:
-    """The table of a result, and the unit of its times."""
+def mode_table(result: Result) -> Table:
+    """The table of a run: a row for each mode that was measured, with a bar of its phases."""
     medians = [median for case in result.cases if (median := case.median(TOTAL))] or [1]
     unit, scale = units.time_unit(min(medians), max(medians))
-    lines = tuple(_row(case, scale) for case in result.cases if case.phases[TOTAL] is not None)
-    notes = tuple(f"{case.mode}: {case.status}: {case.reason}" for case in result.cases if case.status != OK)
-    columns = [name for group in RUN_COLUMNS for name in group]
-    return Table(("mode", *columns), lines, notes), unit
+    rows = tuple(_row(case, scale) for case in result.cases if case.phases[TOTAL] is not None)
+    return Table(COLUMNS, rows, unit, title="Table", bars=splits(result))
 
 
 def _row(case: Case, scale: float) -> tuple[str, ...]:
@@ -117,8 +132,8 @@ def _per_second(count: int, ns: int) -> str:
 # The bars
 
 
-def splits(result: Result) -> list[list[tuple[str, float]]]:
-    """The bar of each row of `build`: fills and sizes in ns (`ortbench.report.terminal.bars.bar`), which add up to the row's total.
+def splits(result: Result) -> list[Bar]:
+    """The bar of each row of `mode_table`: fills and sizes in ns (`ortbench.report.bars.bar`), which add up to the row's total.
 
     Phases are timed apart from `total` and need not add up to it, so they share it out in proportion to their medians.
     Of a pipeline's copies there is what is not hidden.
@@ -155,44 +170,45 @@ _FILLED = {**{fill: phase for phase, fill in FILLS.items()}, COPIES: "copies bot
 _FILLED |= {PER_RUN: "time per run (throughput)", WHOLE: "not split"}
 
 
-def split_legend(parts: Sequence[Sequence[tuple[str, float]]]) -> str:
+def split_legend(parts: Sequence[Bar]) -> str:
     """What bars mean."""
     used = {fill for row in parts for fill, size in row if size > 0}
     fills = " ".join(f"{fill} {phase}" for fill, phase in _FILLED.items() if fill in used)
     return f"{SPLIT}: {fills}, scaled to total"
 
 
-# Tables in a terminal's width
+# All of it
 
 
-# Results side by side
+def build(result: Result, folder: str | None = None) -> Report:
+    """The report of a run.
 
-
-def markdown(result: Result) -> str:
-    """The report as Markdown: heading, table, what it means, warnings."""
-    table, unit = build(result)
-    lines = [f"# ortbench: {result.model['path']}", "", *(f"{line}  " for line in heading(result)), ""]
+    Args:
+        result: of it.
+        folder: where it was saved, which is said in a terminal.
+    """
+    table = mode_table(result)
+    notes = [*not_measured(result), *map(Note, sentences(result)), *warnings(result)]
+    last: list[Block] = [Notes(notes), Paragraph(_LEGEND, media=MARKDOWN), Command(result.command), SavedIn(folder)]
+    parts: list[Sequence[Block]] = [[Heading(heading(result))]]
     if table.rows:
-        lines += [table_markdown(table, unit, TIME_COLUMNS), ""]
-    lines += _nodes_markdown(result)
-    lines += [f"- {note}" for note in table.notes]
-    lines += [f"- {sentence}" for sentence in sentences(result)]
-    lines += [f"- warning: {warning['message']}" for warning in result.warnings]
-    lines += ["", f"Times are medians. {DERIVED} marks what was derived, not measured.", ""]
-    lines += [f"`{' '.join(result.command)}`"] if result.command else []
-    return "\n".join(lines) + "\n"
+        parts += [[table], _explained(table)]
+    if result.nodes is not None:
+        parts += [[Paragraph(nodes.heading(result))], *([found] for found in nodes.tables(result.nodes))]
+    return Report(f"ortbench: {result.model['path']}", [*parts, last])
 
 
-def _nodes_markdown(result: Result) -> list[str]:
-    """The tables of `ortbench.analysis.node_advice` as Markdown, where nodes were profiled."""
-    if result.nodes is None:
-        return []
-    lines = [report_nodes.heading(result), ""]
-    for section in report_nodes.sections(result.nodes):
-        rule = ["---" if name in section.left else "---:" for name in section.columns]
-        lines += [markdown_line(section.columns), markdown_line(rule), *map(markdown_line, section.rows)]
-        lines += ["", *([section.rest, ""] if section.rest else [])]
-    return lines
+_LEGEND = f"Times are medians. {DERIVED} marks what was derived, not measured."
+
+
+def _explained(table: Table) -> list[Block]:
+    """What a terminal says right below the table."""
+    derived = any(cell.startswith(DERIVED) for row in table.rows for cell in row)
+    text = f"Times are medians, in {table.unit}" + (f"; {DERIVED} derived, not measured." if derived else ".")
+    return [Paragraph(split_legend(table.bars), fills=True, media=TERMINAL), Paragraph(text, media=TERMINAL)]
+
+
+# Its figures for other programs
 
 
 def records(result: Result) -> list[dict[str, Any]]:
@@ -217,13 +233,9 @@ def records(result: Result) -> list[dict[str, Any]]:
 
 
 def csv(result: Result) -> str:
-    """The records as CSV. Python's own writer: pandas takes longer to import than a short benchmark takes to run."""
-    lines = records(result)
-    text = io.StringIO()
-    writer = DictWriter(text, fieldnames=list(lines[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return text.getvalue()
+    """The records as CSV."""
+    found = records(result)
+    return csv_text(list(found[0]), found)
 
 
 def frame(results: Sequence[Result]) -> pandas.DataFrame:

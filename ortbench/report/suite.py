@@ -1,14 +1,26 @@
-"""The summary of a suite: its headline, table, Markdown and CSV."""
+"""The summary of a suite: its headline, report and CSV."""
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Sequence
-from csv import DictWriter
 
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
-from ortbench.report.table import NOTHING, Table, table_markdown
+from ortbench.report.csv import csv_text
+from ortbench.report.model import (
+    BAD,
+    KEY,
+    NOTHING,
+    Block,
+    Column,
+    Conclusion,
+    Kind,
+    Note,
+    Notes,
+    Report,
+    SavedIn,
+    Table,
+)
 from ortbench.suite.record import BROKEN, INCOMPARABLE, MISSING, SKIPPED, Record
 from ortbench.units import duration, ratio
 
@@ -21,11 +33,18 @@ def headline(records: Sequence[Record]) -> str:
     return f"{cases}: {', '.join(f'{counts[word]} {word}' for word in order if counts[word]) or 'nothing to do'}"
 
 
-COLUMNS = ("case", "cpu", "fastest mode", "total", "× cpu", "verdict")
+_COLUMNS = (
+    Column("case", Kind.NAME, KEY),
+    Column("cpu"),
+    Column("fastest mode", Kind.WORD),
+    Column("total"),
+    Column("× cpu"),
+    Column("verdict", Kind.WORD),
+)
 
 
-def build(records: Sequence[Record]) -> Table:
-    """The summary's table; its notes say why a case did not pass."""
+def case_table(records: Sequence[Record]) -> Table:
+    """A row a case."""
     rows = tuple(
         (
             record.id,
@@ -37,27 +56,28 @@ def build(records: Sequence[Record]) -> Table:
         )
         for record in records
     )
-    notes = tuple(f"{record.id}: {record.outcome}: {record.reason}" for record in records if record.reason)
-    return Table(COLUMNS, rows, notes)
+    return Table(_COLUMNS, rows)
 
 
-def markdown(name: str, records: Sequence[Record]) -> str:
-    """The summary as Markdown."""
-    table = build(records)
-    lines = [f"# ortbench suite {name}: {headline(records)}", "", table_markdown(table, "", ()), ""]
-    lines += [f"- {note}" for note in table.notes]
-    return "\n".join(lines).rstrip() + "\n"
+def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
+    """The summary of a suite; `folder` is where it was saved, which is said in a terminal."""
+    reasons = [_reason(record) for record in records if record.reason]
+    last: list[Block] = [Notes(reasons)] if reasons else []
+    last += [Conclusion(f"suite {name}: {headline(records)}"), SavedIn(folder)]
+    return Report(f"ortbench suite {name}: {headline(records)}", ([case_table(records)], last))
 
 
-CSV_COLUMNS = (
+def _reason(record: Record) -> Note:
+    """Why a case did not pass."""
+    text = f"{record.id}: {record.outcome}: {record.reason}"
+    return Note(text, "✗", BAD) if record.exit_code else Note(text)
+
+
+_CSV_COLUMNS = (
     "id", "model", "ep", "shape", "outcome", "exit_code", "reason", "seconds", "cpu_ns", "fastest", "fastest_ns", "vs_cpu",
 )  # fmt: skip
 
 
 def csv(records: Sequence[Record]) -> str:
     """The records as CSV, without their checks."""
-    text = io.StringIO()
-    writer = DictWriter(text, CSV_COLUMNS, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(record.to_dict() for record in records)
-    return text.getvalue()
+    return csv_text(_CSV_COLUMNS, (record.to_dict() for record in records))

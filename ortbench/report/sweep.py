@@ -1,9 +1,7 @@
-"""How a bandwidth sweep reads: its heading, tables, sentences, Markdown and CSV. The terminal's form is in `ortbench.report.terminal.print`."""
+"""The report of a bandwidth sweep: its heading, tables, what they mean; and its figures as CSV."""
 
 from __future__ import annotations
 
-import io
-from csv import DictWriter
 from dataclasses import fields
 from typing import Any
 
@@ -20,14 +18,37 @@ from ortbench.analysis.sweep import (
     Sweep,
     advantage,
 )
-from ortbench.report.table import NOTHING, Table, table_markdown
-from ortbench.report.terminal.bars import bar
-from ortbench.report.words import ep_line, memory_name
+from ortbench.report.bars import bar
+from ortbench.report.csv import csv_text
+from ortbench.report.model import (
+    BAD,
+    KEY,
+    NOTHING,
+    Block,
+    Column,
+    Command,
+    Heading,
+    Kind,
+    Note,
+    Notes,
+    Paragraph,
+    Report,
+    SavedIn,
+    Table,
+    Title,
+    columns,
+)
+from ortbench.report.words import ep_line, memory_name, warnings
 from ortbench.result import OK
 from ortbench.stats import Ratio, Stats
 
-BARS = ("", " ")  # bars need no headings, only names that differ
-COLUMNS = ("size", "upload", "GB/s up", BARS[0], "download", "GB/s down", BARS[1])
+_COLUMNS = (
+    Column("size", Kind.NUMBER, KEY),
+    *columns(Kind.NUMBER, "upload", "GB/s up"),
+    Column("", Kind.WORD),  # bars need no headings, only names that differ
+    *columns(Kind.NUMBER, "download", "GB/s down"),
+    Column(" ", Kind.WORD),
+)
 _WAYS = {UPLOAD: "up", DOWNLOAD: "down"}
 _CELLS = 14  # of the longest bar
 _FALLEN = 0.8  # of the peak: large copies below it are worth a sentence
@@ -61,8 +82,8 @@ def _grouped(said: dict[str, str]) -> str:
     return "; ".join(f"{name}: {value}" for name, value in said.items())
 
 
-def tables(sweep: Sweep) -> list[tuple[str, Table]]:
-    """A table for each kind of host memory, with its title: a row a size, medians, rates and their bars."""
+def tables(sweep: Sweep) -> list[Table]:
+    """A table for each kind of host memory: a row a size, medians, rates and their bars."""
     most = max((point.gbps for point in sweep.measured()), default=0.0)
     found = []
     for kind in MEMORIES:
@@ -73,7 +94,7 @@ def tables(sweep: Sweep) -> list[tuple[str, Table]]:
             for size in sizes
         )
         if rows:
-            found.append((TITLES[kind], Table(COLUMNS, rows, ())))
+            found.append(Table(_COLUMNS, rows, title=TITLES[kind]))
     return found
 
 
@@ -86,7 +107,7 @@ def _cells(point: Point | None, most: float) -> tuple[str, str, str]:
     return time, units.digits(point.gbps), bar([(_FILL, point.gbps)], most, _CELLS)
 
 
-def notes(sweep: Sweep) -> list[str]:
+def failures(sweep: Sweep) -> list[str]:
     """Why points failed: one note for all of one reason."""
     found: dict[str, dict[tuple[str, str], list[int]]] = {}
     for point in sweep.points:
@@ -109,7 +130,7 @@ def _span(sizes: list[int]) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def sentences(sweep: Sweep) -> list[str]:
+def conclusions(sweep: Sweep) -> list[str]:
     """What the figures mean: latency, the limit, where half of it is reached, and what HOST_ACCESSIBLE memory is worth."""
     if not sweep.measured():
         return []
@@ -176,34 +197,27 @@ def _times(ratio: Ratio) -> str:
     return f"{ratio.ratio:.2f} times as fast (95 %: {low:.2f} to {high:.2f})"
 
 
-LEGEND = "Medians of single copies, each ended by its fence; GB/s of 1e9 bytes."
+_LEGEND = "Medians of single copies, each ended by its fence; GB/s of 1e9 bytes."
 
 
-def markdown(sweep: Sweep) -> str:
-    """The report as Markdown."""
-    lines = [f"# ortbench bandwidth: {sweep.target['ep']}", "", *(f"{line}  " for line in heading(sweep)), ""]
-    for title, table in tables(sweep):
-        lines += [f"## {title}", "", table_markdown(table, "", ()), ""]
-    lines += [f"- {note}" for note in (*notes(sweep), *sentences(sweep))]
-    lines += [f"- warning: {warning['message']}" for warning in sweep.warnings]
-    lines += ["", LEGEND, ""]
-    lines += [f"`{' '.join(sweep.command)}`"] if sweep.command else []
-    return "\n".join(lines) + "\n"
+def build(sweep: Sweep, folder: str | None = None) -> Report:
+    """The report of a bandwidth sweep; `folder` is where it was saved, which is said in a terminal."""
+    notes = [*(Note(text, "✗", BAD) for text in failures(sweep)), *map(Note, conclusions(sweep)), *warnings(sweep)]
+    last: list[Block] = [Notes(notes), Paragraph(_LEGEND), Command(sweep.command), SavedIn(folder)]
+    found = ([Title(table.title), table] for table in tables(sweep))
+    return Report(f"ortbench bandwidth: {sweep.target['ep']}", ([Heading(heading(sweep))], *found, last))
 
 
 def csv(sweep: Sweep) -> str:
     """Every point as a line of CSV: its statistics in ns, None left empty, and its rate in GB/s."""
     statistics = [item.name for item in fields(Stats) if item.name != "ci95_ns"]
     names = ["direction", "memory", "bytes", "status", "reason"]
-    text = io.StringIO()
-    columns = [*names, *statistics, "ci95_low_ns", "ci95_high_ns", "gbps"]
-    writer = DictWriter(text, fieldnames=columns, lineterminator="\n")
-    writer.writeheader()
+    rows = []
     for point in sweep.points:
         row: dict[str, Any] = {name: getattr(point, name) for name in names}
         if point.stats is not None:
             low, high = point.stats.ci95_ns
             row |= {name: getattr(point.stats, name) for name in statistics}
             row |= {"ci95_low_ns": low, "ci95_high_ns": high, "gbps": round(point.gbps, 6)}
-        writer.writerow(row)
-    return text.getvalue()
+        rows.append(row)
+    return csv_text([*names, *statistics, "ci95_low_ns", "ci95_high_ns", "gbps"], rows)

@@ -1,11 +1,12 @@
-"""What every report says in the same words: what ran where, on which device, with which fence."""
+"""What every report says in the same words: what ran where, on which device, with which fence, and what went wrong."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ortbench import units
-from ortbench.result import Result
+from ortbench.report.model import BAD, UNCLEAR, Note
+from ortbench.result import FAILED, OK, Result
 from ortbench.schema import Memory, Tensor
 
 if TYPE_CHECKING:
@@ -62,3 +63,23 @@ def device_name(result: Result | Sweep) -> str:
         return f"{device['type']} {device['name']}:{device['index']}"
     vendor = f"{device['vendor']} " if device["vendor"] else ""
     return f"{device['type']} {vendor}{device['vendor_id']:04x}:{device['device_id']:04x}"
+
+
+def not_measured(result: Result, name: str = "") -> list[Note]:
+    """Why modes have no figures, or none that count; after the result's name, where there is one."""
+    before = f"{name}: " if name else ""
+    return [
+        Note(f"{before}{case.mode}: {case.status}: {case.reason}", "✗", BAD if case.status == FAILED else UNCLEAR)
+        for case in result.cases
+        if case.status != OK
+    ]
+
+
+def warnings(measured: Result | Sweep) -> list[Note]:
+    """What to bear in mind."""
+    return [Note(f"warning: {warning['message']}", "!", UNCLEAR) for warning in measured.warnings]
+
+
+def remark(text: str) -> Note:
+    """What to bear in mind of a report that is no result's own."""
+    return Note(text, "!", UNCLEAR)

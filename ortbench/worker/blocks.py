@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from ortbench.answers import Captured, Finished, Samples, TracedSamples
 from ortbench.modes import TOTAL
+from ortbench.schema import Once
 from ortbench.worker.proofs.outputs import differences
-from ortbench.worker.state import Answer, State
+from ortbench.worker.state import State
 from ortbench.worker.timing import Capture, time_block
 
 _ONCE_REPEATS = 5
 
 
-def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> Answer:
+def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> Samples:
     """Time one block; for a timeline also say when each sample began, and how long its call took.
 
     Where a call of ``total`` makes several inferences, a sample is the time of one of them.
@@ -25,20 +27,25 @@ def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool
     made.rest()
     several = made.per_call if phase == TOTAL else 1
     samples = calls if several == 1 else [round(ns / several) for ns in calls]
-    answer: Answer = {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
-    return answer if starts is None else {**answer, "starts_ns": starts, "calls_ns": calls}
+    answer: Samples = {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
+    if starts is None:
+        return answer
+    traced: TracedSamples = {**answer, "starts_ns": starts, "calls_ns": calls}
+    return traced
 
 
-def finish(state: State, mode: str) -> Answer:
+def finish(state: State, mode: str) -> Finished:
     """After the last block: the outputs as the timed runs left them, and the copies that are made only once."""
     made = state.modes[mode]
     wrong = differences(made, state.opened.request.rtol, state.opened.request.atol)
-    copies = made.once()
-    once = copies and dict(zip(("upload_ns", "download_ns"), map(_median_time, copies), strict=True))
+    copies, once = made.once(), None
+    if copies is not None:
+        upload, download = map(_median_time, copies)
+        once = Once(upload_ns=upload, download_ns=download)
     return {"differs": wrong, "once": once}
 
 
-def capture(state: State, on: bool) -> Answer:
+def capture(state: State, on: bool) -> Captured:
     """Begin or end what a profiler is to record."""
     if state.capture is None:
         state.capture = Capture()

@@ -3,40 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, cast
 
+from ortbench import answers
 from ortbench.plan import inputs_from, target_from
+from ortbench.schema import Measured
 from ortbench.worker.looks import close_up as look_close_up
 from ortbench.worker.looks import cupti, ort_profile
 from ortbench.worker.looks import devices as look_devices
 from ortbench.worker.looks import model as look_model
 from ortbench.worker.looks import nodes as look_nodes
 from ortbench.worker.session.runtime import quiet, versions
-from ortbench.worker.state import Answer, State
+from ortbench.worker.state import State
 
 _PROFILED_RUNS = 3
 
 
 def nodes(
     state: State, model: str, target: dict[str, Any], inputs: dict[str, Any], runs: int, timeline: bool = False
-) -> Answer:
+) -> answers.ProfiledNodes:
     """Profile some runs in a session of their own; see `ortbench.worker.looks.nodes`. A timeline shows the last of them."""
     quiet()
     found, profile = look_nodes.profile_nodes(model, target_from(target), inputs_from(inputs), runs)
     return {"found": found, "profile": _recorded(profile.last(_PROFILED_RUNS)) if timeline else None}
 
 
-def measure_copies(state: State, modes: list[str], runs: int) -> Answer:
+def measure_copies(state: State, modes: list[str], runs: int) -> dict[str, Measured]:
     """What CUPTI records of some runs of modes that are set up, by mode."""
     return cupti.measure_copies([state.modes[mode] for mode in modes], runs)
 
 
-def close_up(state: State, mode: str) -> Answer:
+def close_up(state: State, mode: str) -> answers.ClosedUp:
     """Some inferences of a mode, each as its steps."""
     return {"inferences": look_close_up.close_up(state.modes[mode])}
 
 
-def profile(state: State) -> Answer:
+def profile(state: State) -> answers.Recorded:
     """Some runs in a session with ONNX Runtime's profiler, and what it recorded of their nodes."""
     opened = state.opened
     runs = ort_profile.profile_runs(
@@ -45,18 +47,18 @@ def profile(state: State) -> Answer:
     return _recorded(runs)
 
 
-def devices(state: State, library: str | None = None) -> Answer:
+def devices(state: State, library: str | None = None) -> answers.Listed:
     """Every EP and its devices, those of a library that is not a package included."""
     quiet()
     return {"eps": look_devices.list_devices(library), "runtime": versions()}
 
 
-def inspect(state: State, model: str, target: dict[str, Any] | None, inputs: dict[str, Any]) -> Answer:
+def inspect(state: State, model: str, target: dict[str, Any] | None, inputs: dict[str, Any]) -> answers.Inspected:
     """What a model takes, gives and consists of."""
     quiet()
     return look_model.inspect_model(model, None if target is None else target_from(target), inputs_from(inputs))
 
 
-def _recorded(profile: Any) -> Answer:
+def _recorded(profile: ort_profile.Profile) -> answers.Recorded:
     """A profile as a timeline needs it."""
-    return {"runs": profile.runs, "nodes": [asdict(event) for event in profile.events]}
+    return {"runs": profile.runs, "nodes": [cast(answers.NodeEvent, asdict(event)) for event in profile.events]}

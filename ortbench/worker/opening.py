@@ -7,6 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from ortbench import answers, schema
 from ortbench.errors import OrtbenchError, Unsupported
 from ortbench.plan import inputs_from, target_from
 from ortbench.worker.inputs import files
@@ -17,10 +18,10 @@ from ortbench.worker.session import engine_cache, first_run, hardware, memory, p
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.runtime import quiet, versions
 from ortbench.worker.session.tensors import Array, TensorSpec, nbytes
-from ortbench.worker.state import Answer, Opened, Stages, State
+from ortbench.worker.state import Opened, Stages, State
 
 
-def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> Answer:
+def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> answers.Opened:
     """Load the EP, create the session, make inputs and reference outputs."""
     stages = Stages()
     quiet()
@@ -40,9 +41,9 @@ def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any
     except Unsupported as error:
         unsupported = str(error)
     stages.done("inputs and first run")
-    kept = cache.found()
+    kept, data = cache.found(), opened.data
     if unsupported is None and where["memcpy_nodes"] is None and where["nodes"] is not None:
-        where["memcpy_nodes"] = nodes.count_copies(model, wanted, provider, opened.data.arrays)
+        where["memcpy_nodes"] = nodes.count_copies(model, wanted, provider, data.arrays)
         stages.done("counting Memcpy nodes in a profiled session")
     return {
         **providers.describe(wanted, provider),
@@ -50,28 +51,20 @@ def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any
         "memory": memory.describe(provider),
         "placement": where,
         "unsupported": unsupported,
-        **_tensors(opened),
-        "guessed_dims": opened.data.guessed_dims,
-        "expected": opened.data.expected,
+        "inputs": [_tensor(spec, data.arrays.get(spec.name), data) for spec in opened.model.inputs],
+        "outputs": [_tensor(spec, array, data) for spec, array in zip_longest(opened.model.outputs, data.reference)],
+        "guessed_dims": data.guessed_dims,
+        "expected": data.expected,
         "session_ns": opened.model.session_ns,
         "engine_cache": kept,
-        "first_run_ns": opened.data.first_run_ns,
+        "first_run_ns": data.first_run_ns,
         "stages": stages.spans,
         "runtime": versions(),
     }
 
 
-def _tensors(opened: Opened) -> Answer:
-    """``inputs`` and ``outputs`` for the result."""
-    model, data = opened.model, opened.data
-    return {
-        "inputs": [_tensor(spec, data.arrays.get(spec.name), data) for spec in model.inputs],
-        "outputs": [_tensor(spec, array, data) for spec, array in zip_longest(model.outputs, data.reference)],
-    }
-
-
-def _tensor(spec: TensorSpec, array: Array | None, data: Data) -> Answer:
-    """One of them; shape and bytes are null where it is not a tensor that can be held."""
+def _tensor(spec: TensorSpec, array: Array | None, data: Data) -> schema.Tensor:
+    """An input or output for the result; shape and bytes are null where it is not a tensor that can be held."""
     bounds = data.ranges.get(spec.name)
     return {
         "name": spec.name,
@@ -83,13 +76,13 @@ def _tensor(spec: TensorSpec, array: Array | None, data: Data) -> Answer:
     }
 
 
-def save_outputs(state: State, folder: str) -> Answer:
+def save_outputs(state: State, folder: str) -> answers.Saved:
     """Write the reference outputs for another worker to compare; false where they cannot be written as protobuf."""
     reference = state.opened.data.reference
     return {"saved": bool(reference) and files.save(Path(folder), reference, "output")}
 
 
-def hold_outputs(state: State, folder: str) -> Answer:
+def hold_outputs(state: State, folder: str) -> answers.Held:
     """What differs between the reference outputs here and those that another worker saved, in words, or null."""
     specs, data, request = state.opened.model.outputs, state.opened.data, state.opened.request
     try:
@@ -103,7 +96,7 @@ def hold_outputs(state: State, folder: str) -> Answer:
     return {"differs": None}
 
 
-def release(state: State) -> Answer:
+def release(state: State) -> dict[str, object]:
     """End the session, so that its EP saves what it keeps for the next one; nothing can be asked of it after that."""
     state.release()
     gc.collect()

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from ortbench.answers import Prepared
 from ortbench.modes import TOTAL, is_rate
 from ortbench.plan import Loop
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.outputs import check_outputs
-from ortbench.worker.state import Answer, Stages, State
+from ortbench.worker.state import Stages, State
 from ortbench.worker.timing import Ranges, warm_up
 
 WARMUP_NS = 500_000_000
 
 
-def prepare(state: State, mode: str, warmup: int | None, depth: int = Loop.depth) -> Answer:
+def prepare(state: State, mode: str, warmup: int | None, depth: int = Loop.depth) -> Prepared:
     """Set a mode up, prove its fence, check its outputs, have it prove what it claims, warm it up."""
     stages = Stages()
     tolerances = state.opened.request.rtol, state.opened.request.atol
@@ -22,7 +23,7 @@ def prepare(state: State, mode: str, warmup: int | None, depth: int = Loop.depth
     stages.done("binding, proving the fence")
     check_outputs(made, *tolerances)
     stages.done("comparing outputs")
-    proved: dict[str, Any] = {"zero_copy": None, "external": None, "graph": None}
+    proved: dict[str, Any] = {}
     for proof in made.proofs(*tolerances, state.modes):
         proved[proof.key] = proof.prove()
         stages.done(proof.stage)
@@ -38,10 +39,12 @@ def prepare(state: State, mode: str, warmup: int | None, depth: int = Loop.depth
         "bytes_out": made.bytes_out,
         "fence": {
             **made.fence.to_dict(),
-            "upload": made.upload_fence and made.upload_fence.to_dict(),
-            "download": made.download_fence and made.download_fence.to_dict(),
+            "upload": None if made.upload_fence is None else made.upload_fence.to_dict(),
+            "download": None if made.download_fence is None else made.download_fence.to_dict(),
         },
-        **proved,
+        "zero_copy": proved.get("zero_copy"),
+        "external": proved.get("external"),
+        "graph": proved.get("graph"),
         "pipeline": made.pipeline(),
         "runs_per_sample": made.per_call if is_rate(mode, TOTAL) else None,
         "estimates_ns": estimates,

@@ -5,18 +5,20 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from ortbench.analysis.sweep import DIRECTIONS
+from ortbench.answers import CopiesProved, CopyEp, CopyEstimate, Held, Samples
 from ortbench.plan import target_from
 from ortbench.worker.copies import Copies
 from ortbench.worker.session import hardware, providers
 from ortbench.worker.session import memory as session_memory
 from ortbench.worker.session.runtime import quiet, versions
-from ortbench.worker.state import Answer, State
+from ortbench.worker.state import State
 from ortbench.worker.timing import Ranges, time_block, warm_up
 
 COPY_WARMUP_NS = 20_000_000  # of one size and direction; there are dozens, and copies have no kernels to choose
 
 
-def bandwidth_open(state: State, target: dict[str, Any], seed: int) -> Answer:
+def bandwidth_open(state: State, target: dict[str, Any], seed: int) -> CopyEp:
     """Load the EP for copies alone."""
     quiet()
     wanted = target_from(target)
@@ -31,23 +33,23 @@ def bandwidth_open(state: State, target: dict[str, Any], seed: int) -> Answer:
     }
 
 
-def bandwidth_add(state: State, memory: str, size: int) -> Answer:
+def bandwidth_add(state: State, memory: str, size: int) -> Held:
     """Allocate copies of a size and make the first ones: what is wrong with their data, or null."""
     return {"differs": state.copies.add(memory, size)}
 
 
-def bandwidth_prove(state: State, memory: str) -> Answer:
+def bandwidth_prove(state: State, memory: str) -> CopiesProved:
     """Prove what ends an upload from a kind of memory; warm the copies of all its sizes up."""
     fence = state.copies.prove(memory)
-    estimates = [
-        {"direction": direction, "bytes": size, "ns": warm_up(call, None, COPY_WARMUP_NS)}
+    estimates: list[CopyEstimate] = [
+        {"direction": direction, "bytes": size, "ns": warm_up(pair.phases()[direction], None, COPY_WARMUP_NS)}
         for size, pair in state.copies.pairs(memory).items()
-        for direction, call in pair.phases().items()
+        for direction in DIRECTIONS
     ]
     return {"upload": fence.to_dict(), "download": state.copies.download_fence.to_dict(), "estimates": estimates}
 
 
-def bandwidth_block(state: State, direction: str, memory: str, size: int, n: int, drop: int) -> Answer:
+def bandwidth_block(state: State, direction: str, memory: str, size: int, n: int, drop: int) -> Samples:
     """Time one block of copies."""
     pair = state.copies.pairs(memory)[size]
     ranges = Ranges(pair)
@@ -56,6 +58,6 @@ def bandwidth_block(state: State, direction: str, memory: str, size: int, n: int
     return {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
 
 
-def bandwidth_finish(state: State, memory: str, size: int) -> Answer:
+def bandwidth_finish(state: State, memory: str, size: int) -> Held:
     """After the last block: what is wrong with what the timed copies left, or null."""
     return {"differs": state.copies.pairs(memory)[size].leftovers()}

@@ -72,7 +72,7 @@ def chrome_trace(results: Sequence[Result], timelines: Sequence[Timeline], most:
     }
 
 
-def to_json(trace: dict[str, Any]) -> str:
+def trace_json(trace: dict[str, Any]) -> str:
     """The trace's text, one event a line."""
     head = {key: value for key, value in trace.items() if key != "traceEvents"}
     lines = ",\n".join(map(_compact, trace["traceEvents"]))
@@ -84,7 +84,7 @@ def _compact(value: Any) -> str:
 
 
 def _thinned(blocks: Sequence[TimedBlock], share: float) -> Iterator[TimedBlock]:
-    """The same blocks, of which only some still have their samples: at any time at most this share of each phase's."""
+    """Blocks of which only some still have their samples: at any time at most this share of each phase's."""
     seen: Counter[tuple[str, str]] = Counter()
     kept: Counter[tuple[str, str]] = Counter()
     for block in blocks:

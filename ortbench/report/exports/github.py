@@ -1,4 +1,8 @@
-"""What GitHub reads: the JSON of github-action-benchmark, and the summary of a job."""
+"""What GitHub reads: the JSON of github-action-benchmark, and the summary of a job.
+
+The action tells series apart by name alone, compares a value with that of the commit before under the same name, and
+puts names in code spans of a Markdown table (its ``src/write.ts`` and ``src/extract.ts``).
+"""
 
 from __future__ import annotations
 
@@ -13,22 +17,16 @@ from ortbench.analysis.pairs import timed_phase
 from ortbench.errors import BadInput, one_line
 from ortbench.modes import TOTAL, is_rate
 from ortbench.report.exports.junit import plain_line, samples_text, told_apart
+from ortbench.report.model import NOTHING
 from ortbench.report.run import SAMPLES_FOR
-from ortbench.report.table import NOTHING
 from ortbench.report.words import device_name
 from ortbench.result import OK, PHASE_NAMES, Case, Result
 from ortbench.stats import Stats
 
 ACTION_UNIT = "ms"
-
-
 _NS_PER_ACTION_UNIT = 1e6
-
-
 # GitHub's runner drops the whole summary of a step that is larger: actions/runner, `CreateStepSummaryCommand`.
 SUMMARY_LIMIT = 1024 * 1024
-
-
 SUMMARY_CUT = "Cut here: GitHub takes at most 1 MiB of summary from a step. The whole report is saved with the result."
 
 

@@ -1,14 +1,12 @@
-"""CI's own formats: JUnit XML, the JSON of github-action-benchmark, and GitHub's job summary. Pure but for the summary.
+"""What passed and what did not, as JUnit XML, which CI systems list.
 
-What those who read them do with them decides much here:
+What those who read it do with it decides much here:
 
 - GitLab shows ``classname`` as the suite, drops a test whose names another one has had, and reads what a failure, error
   or skip says from the element's content (its documentation, "Unit test reports"); Jenkins also shows ``message``, and
   takes what stands before the last dot of ``classname`` for a package (junit-plugin, ``CaseResult``).
 - Jenkins' xUnit plugin refuses a file that its ``junit-10.xsd`` does not allow. Its releases differ; all of them take
   times with at most three decimals and no exponent, and none takes ``skipped`` on the outermost element.
-- github-action-benchmark tells series apart by name alone, compares a value with that of the commit before under the
-  same name, and puts names in code spans of a Markdown table (its ``src/write.ts`` and ``src/extract.ts``).
 """
 
 from __future__ import annotations
@@ -183,9 +181,3 @@ def told_apart(labels: Sequence[tuple[str, str]]) -> list[str]:
         taken.add((group, name))
         found.append(name)
     return found
-
-
-# github-action-benchmark
-
-
-# GitHub's job summary

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import groupby
+from typing import TypeVar
 
 from rich.cells import cell_len
 from rich.table import Table as RichTable
@@ -11,84 +12,106 @@ from rich.text import Text
 
 from ortbench.analysis.compare import FASTER, SLOWER
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
-from ortbench.report import nodes as report_nodes
-from ortbench.report.run import SPLIT
-from ortbench.report.table import Table, stacked
-from ortbench.report.terminal.bars import COPIES, FILLS, PER_RUN, bar
+from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, bar
+from ortbench.report.model import KEY, WIDE, Column, Kind, Table
 from ortbench.report.terminal.console import Screen, shown, wrapped
 from ortbench.suite.record import BROKEN
 
+NARROW = 19  # characters of a long name; with so few every table of nodes fits 80 columns
+_ROOMY = 118  # cells that leave room for long names
 _GAP = 2  # cells between two columns
 _BAR_LEAST, _BAR_MOST, _BAR_ENDLESS = 16, 60, 24  # cells of the longest bar; the last where lines have no end
-_WIDE = 118  # cells that leave room for long names
 _NAME_LEAST = 16  # cells that are left to a long name beside its figures
-# Columns of words are flush left, those of numbers flush right.
-_WORDS = {"mode", SPLIT, "phase", "result", "verdict", "step", "case", "fastest mode"}
+_BARS = Column(SPLIT, Kind.WORD)
+_FLUSH_RIGHT = {Kind.NUMBER, Kind.TIME}
 _STYLES = {PASSED: "good", FASTER: "good", FAILED: "bad", SLOWER: "bad", BROKEN: "bad", UNCLEAR: "unclear"}
 FILL_STYLES = {
     **dict.fromkeys((FILLS["upload"], FILLS["download"], COPIES), "copy"),
     **dict.fromkeys((FILLS["inference"], PER_RUN), "inference"),
 }
 
+Name = TypeVar("Name", bound=Hashable)
 
-class Grid:
-    """A table as it will look.
+
+def stacked(
+    key: Sequence[Name], groups: Sequence[Sequence[Name]], widths: Mapping[Name, int], width: int, gap: int = _GAP
+) -> list[tuple[Name, ...]]:
+    """The columns of tables to print one below the other, each within a width.
 
     Args:
-        table: it; each column has a name of its own.
-        unit: of times.
-        timed: the columns that hold times.
-        bars: for each row the parts of a bar (see `ortbench.report.terminal.bars.bar`), shown in a column `SPLIT`; or none.
-        words: columns of text, flush left, besides those that are so in every table.
+        key: the columns that every table begins with.
+        groups: columns that stay together, unless even a table of their own is too wide for them.
+        widths: of each column, in cells.
+        width: that a table may have. A single column that is too wide stands alone all the same.
+        gap: between columns.
+
+    Returns:
+        The columns of each table, those of `groups` in their order and each once.
     """
 
-    def __init__(
-        self,
-        table: Table,
-        unit: str = "",
-        timed: Sequence[str] = (),
-        bars: Sequence[Sequence[tuple[str, float]]] = (),
-        words: Sequence[str] = (),
-    ) -> None:
-        self._words = _WORDS.union(words)
-        self._columns = {name: [shown(row[at]) for row in table.rows] for at, name in enumerate(table.columns)}
-        self._units = {name: shown(unit) for name in timed}
-        self._bars = bars
+    def fits(columns: Sequence[Name]) -> bool:
+        return sum(widths[name] for name in (*key, *columns)) + gap * (len(key) + len(columns) - 1) <= width
+
+    stack: list[list[Name]] = [[]]
+    for group in groups:
+        for piece in [group] if fits(group) else [[name] for name in group]:
+            if stack[-1] and not fits([*stack[-1], *piece]):
+                stack.append([])
+            stack[-1] += piece
+    return [(*key, *columns) for columns in stack]
+
+
+class Grid:
+    """A table as it will look on a screen."""
+
+    def __init__(self, table: Table, screen: Screen) -> None:
+        rows = table.cut_rows(WIDE if screen.width >= _ROOMY else NARROW)
+        self._screen = screen
+        self._unit = shown(table.unit)
+        self._bars = table.bars
+        self._cells = {column: [shown(row[at]) for row in rows] for at, column in enumerate(table.columns)}
         self._widths = {
-            name: max(map(cell_len, (shown(name), self._units.get(name, ""), *cells)))
-            for name, cells in self._columns.items()
+            column: max(map(cell_len, (shown(column.name), self._unit_of(column), *cells)))
+            for column, cells in self._cells.items()
         }
-        if bars:
-            self._columns[SPLIT], self._widths[SPLIT] = [""] * len(bars), _BAR_LEAST
+        if table.bars:
+            self._cells = {_BARS: [""] * len(rows), **self._cells}
+            self._widths[_BARS] = _BAR_LEAST
 
-    def width(self, columns: Sequence[str]) -> int:
+    def _unit_of(self, column: Column) -> str:
+        return self._unit if column.kind is Kind.TIME else ""
+
+    def _group(self, number: int) -> list[Column]:
+        return [column for column in self._cells if column.group == number]
+
+    def _width(self, columns: Sequence[Column]) -> int:
         """How wide some of its columns are side by side, with a short bar if it is among them."""
-        return sum(self._widths[name] for name in columns) + _GAP * (len(columns) - 1)
+        return sum(self._widths[column] for column in columns) + _GAP * (len(columns) - 1)
 
-    def print(self, screen: Screen, key: Sequence[str], groups: Sequence[Sequence[str]]) -> None:
-        """Print it.
+    def fits(self, last_group: int) -> bool:
+        """Whether there is room for the columns up to a group side by side."""
+        return self._width([column for column in self._cells if column.group <= last_group]) <= self._screen.width
 
-        Args:
-            screen: to print it on.
-            key: columns that every part begins with; names in the last of them are folded where they leave no room.
-            groups: the other columns; see `ortbench.report.table.stacked`.
-        """
-        room = screen.width - max(self.width([*key[:-1], *group]) for group in groups) - _GAP
+    def print(self) -> None:
+        """Print it; names in the last of the columns that every part begins with are folded where there is no room."""
+        key = self._group(KEY)
+        groups = [self._group(number) for number in sorted({column.group for column in self._cells} - {KEY})]
+        room = self._screen.width - max(self._width([*key[:-1], *group]) for group in groups) - _GAP
         self._widths[key[-1]] = width = min(self._widths[key[-1]], max(room, _NAME_LEAST))
-        self._columns[key[-1]] = ["\n".join(wrapped(cell, width)) for cell in self._columns[key[-1]]]
-        for number, names in enumerate(stacked(key, groups, self._widths, screen.width, _GAP)):
+        self._cells[key[-1]] = ["\n".join(wrapped(cell, width)) for cell in self._cells[key[-1]]]
+        for number, columns in enumerate(stacked(key, groups, self._widths, self._screen.width)):
             if number:
-                screen.blank()
-            left = screen.width - self.width(names) + _BAR_LEAST
-            screen.show(self._rich(names, _BAR_ENDLESS if screen.endless else min(left, _BAR_MOST)))
+                self._screen.blank()
+            left = self._screen.width - self._width(columns) + _BAR_LEAST
+            self._screen.show(self._rich(columns, _BAR_ENDLESS if self._screen.endless else min(left, _BAR_MOST)))
 
-    def _rich(self, names: Sequence[str], bar_width: int) -> RichTable:
+    def _rich(self, columns: Sequence[Column], bar_width: int) -> RichTable:
         rich = RichTable(box=None, pad_edge=False, header_style="heading", padding=(0, 1))
-        has_times = not self._units.keys().isdisjoint(names)
-        for name in names:
-            title = f"{shown(name)}\n{self._units.get(name, '')}" if has_times else shown(name)
-            rich.add_column(title, justify="left" if name in self._words else "right", overflow="fold")
-        cells = [self._drawn(bar_width) if name == SPLIT else map(_cell, self._columns[name]) for name in names]
+        has_times = any(column.kind is Kind.TIME for column in columns)
+        for column in columns:
+            heading = f"{shown(column.name)}\n{self._unit_of(column)}" if has_times else shown(column.name)
+            rich.add_column(heading, justify="right" if column.kind in _FLUSH_RIGHT else "left", overflow="fold")
+        cells = [self._drawn(bar_width) if it is _BARS else map(_cell, self._cells[it]) for it in columns]
         for row in zip(*cells, strict=True):
             rich.add_row(*row)
         return rich
@@ -99,18 +122,11 @@ class Grid:
         return [_painted(bar(parts, scale, width)) for parts in self._bars]
 
 
-def longest_name(screen: Screen) -> int:
-    """How many characters of a node's name there is room for in a table."""
-    return report_nodes.WIDE if screen.width >= _WIDE else report_nodes.NARROW
-
-
-def print_section(screen: Screen, section: report_nodes.Section) -> None:
-    """Print a table of `ortbench.analysis.node_advice` with an empty line before it."""
-    first, *others = section.columns
-    screen.blank()
-    Grid(Table(section.columns, section.rows, ()), words=section.left).print(screen, (first,), [others])
-    if section.rest:
-        screen.text(section.rest)
+def print_table(screen: Screen, table: Table) -> None:
+    """Print a table, and below it what was left out."""
+    Grid(table, screen).print()
+    if table.rest:
+        screen.text(table.rest)
 
 
 def _cell(text: str) -> Text:

@@ -7,7 +7,7 @@ from ortbench.analysis import node_advice
 from ortbench.answers import EpDevice, Inspected, Listed
 from ortbench.report import nodes as report_nodes
 from ortbench.report.terminal.console import Screen, padded
-from ortbench.report.terminal.grid import longest_name, print_section
+from ortbench.report.terminal.grid import print_table
 from ortbench.schema import Tensor
 
 _WIDEST = 24  # of what is flush in a list; longer ones are not waited for
@@ -88,8 +88,9 @@ def _print_placement(screen: Screen, found: Inspected) -> None:
     screen.text("Memcpy node(s) between them", label=f"  {'?' if memcpy is None else memcpy:>5} ")
     copies = found["copies"]
     assert copies is not None  # where the placement is known
-    for section in report_nodes.outline(copies, longest_name(screen)):
-        print_section(screen, section)
+    for table in report_nodes.outline(copies):
+        screen.blank()
+        print_table(screen, table)
     for sentence in node_advice.outlook(copies):
         screen.blank()
         screen.text(sentence)

@@ -6,6 +6,7 @@ from typing import Any
 
 import onnxruntime as ort
 
+from ortbench.answers import EpDevice, ListedEp, Streams
 from ortbench.errors import one_line
 from ortbench.modes import MODES
 from ortbench.plan import CPU_EP
@@ -20,7 +21,7 @@ from ortbench.worker.session.providers import Provider
 _NOT_LOCAL = {"AzureExecutionProvider"}
 
 
-def list_devices(library: str | None = None) -> list[dict[str, Any]]:
+def list_devices(library: str | None = None) -> list[ListedEp]:
     """One entry an EP, of those installed and of a plugin EP's `library`: ``name``, ``library``, ``version``, ``package``, ``problem`` (why it does not load, or None) and
     ``devices`` with ``hardware``, ``memory``, ``streams`` and ``modes`` (mode → None, or why it cannot be done)."""
     entries = [_entry(CPU_EP, None, ort.__version__, "onnxruntime", None)]
@@ -44,12 +45,12 @@ def list_devices(library: str | None = None) -> list[dict[str, Any]]:
     return entries
 
 
-def _plugin_entry(name: str, plugin: Plugin) -> dict[str, Any]:
+def _plugin_entry(name: str, plugin: Plugin) -> ListedEp:
     problem = plugin.problem or _problem(name, plugin.library)
     return _entry(name, plugin.library or None, plugin.version, plugin.distribution, problem)
 
 
-def _built_in_entry(name: str) -> dict[str, Any]:
+def _built_in_entry(name: str) -> ListedEp:
     library = bundled_library(name)
     problem = None if library is None else _problem(name, library)
     return _entry(name, library, ort.__version__, "onnxruntime", problem)
@@ -63,9 +64,7 @@ def _problem(name: str, library: str) -> str | None:
     return None
 
 
-def _entry(
-    name: str, library: str | None, version: str | None, package: str | None, problem: str | None
-) -> dict[str, Any]:
+def _entry(name: str, library: str | None, version: str | None, package: str | None, problem: str | None) -> ListedEp:
     found = ep_devices(name)
     version = next((device.ep_metadata["version"] for device in found if "version" in device.ep_metadata), version)
     return {
@@ -78,7 +77,7 @@ def _entry(
     }
 
 
-def _device(name: str, device: Any) -> dict[str, Any]:
+def _device(name: str, device: Any) -> EpDevice:
     provider = Provider(name, None if name == CPU_EP else device)
     return {
         "hardware": hardware(device.device),
@@ -88,7 +87,7 @@ def _device(name: str, device: Any) -> dict[str, Any]:
     }
 
 
-def _streams(device: Any) -> dict[str, Any]:
+def _streams(device: Any) -> Streams:
     try:
         device.create_sync_stream()
     except Exception as error:

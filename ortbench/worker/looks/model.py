@@ -7,8 +7,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from ortbench.answers import Content, Inspected
 from ortbench.errors import BadInput, OrtbenchError, Unsupported, one_line
 from ortbench.plan import Inputs, Target
+from ortbench.schema import Tensor
 from ortbench.worker.inputs.shapes import resolve_shapes
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import nodes, ort_profile
@@ -18,7 +20,7 @@ from ortbench.worker.session.tensors import Array, TensorSpec
 _WAYS_OUT = "--shape and --dim change their shapes; ortbench run --nodes takes real ones"
 
 
-def inspect_model(path: str, target: Target | None, request: Inputs) -> dict[str, Any]:
+def inspect_model(path: str, target: Target | None, request: Inputs) -> Inspected:
     """Describe a model.
 
     Args:
@@ -63,7 +65,7 @@ def _profile(recorder: ort_profile.Recorder, arrays: dict[str, Array]) -> ort_pr
 
 def _describe(
     path: str, model: session.Model, request: Inputs, needs_run: bool
-) -> tuple[dict[str, Any], dict[str, Array] | None]:
+) -> tuple[Inspected, dict[str, Array] | None]:
     """What there is to say of an open model, and the inputs of its run, if it was run."""
     shapes, guessed = resolve_shapes(model.inputs, request.shapes, request.dims)
     data, why = None, None
@@ -74,7 +76,8 @@ def _describe(
             why = str(error)
     inputs = [_tensor(spec, shapes[spec.name]) for spec in model.inputs]
     outputs = [_tensor(spec, _shape(spec, index, data)) for index, spec in enumerate(model.outputs)]
-    found = {
+    content = _graph(path)
+    found: Inspected = {
         "path": path,
         "inputs": inputs,
         "outputs": outputs,
@@ -82,7 +85,9 @@ def _describe(
         "bytes_out": _sum(outputs),
         "guessed_dims": guessed,
         "not_run": why,
-        **_graph(path),
+        "operators": content["operators"],
+        "opsets": content["opsets"],
+        "parameters_bytes": content["parameters_bytes"],
     }
     return found, None if data is None else data.arrays
 
@@ -100,7 +105,7 @@ def _shape(spec: TensorSpec, index: int, data: first_run.Data | None) -> tuple[i
     return tuple(dim for dim in spec.shape if isinstance(dim, int)) if _is_static(spec) else None
 
 
-def _tensor(spec: TensorSpec, shape: tuple[int, ...] | None) -> dict[str, Any]:
+def _tensor(spec: TensorSpec, shape: tuple[int, ...] | None) -> Tensor:
     try:
         size = None if shape is None or spec.is_string else math.prod(shape) * spec.dtype.itemsize
     except Unsupported:
@@ -114,12 +119,12 @@ def _tensor(spec: TensorSpec, shape: tuple[int, ...] | None) -> dict[str, Any]:
     }
 
 
-def _sum(tensors: list[dict[str, Any]]) -> int | None:
+def _sum(tensors: list[Tensor]) -> int | None:
     sizes = [tensor["bytes"] for tensor in tensors]
-    return None if None in sizes else sum(sizes)
+    return None if None in sizes else sum(size or 0 for size in sizes)
 
 
-def _graph(path: str) -> dict[str, Any]:
+def _graph(path: str) -> Content:
     """Operators, opsets and weights, as the file has them; None for ORT's own format, which onnx does not read."""
     if Path(path).suffix == ".ort":
         return {"operators": None, "opsets": None, "parameters_bytes": None}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from ortbench.plan import Loop
+from ortbench.schema import Depth, External, Graph, ZeroCopy
 from ortbench.worker.proofs.fence import Fence
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy
@@ -33,7 +34,7 @@ class Proof:
 
     key: str
     stage: str
-    prove: Callable[[], dict[str, Any]]
+    prove: Callable[[], ZeroCopy | External | Graph]
 
 
 class Mode(ABC):
@@ -123,7 +124,7 @@ class Mode(ABC):
         """The upload before, fenced, and the download after all runs, where these are made only once."""
         return None
 
-    def pipeline(self) -> dict[str, Any] | None:
+    def pipeline(self) -> Depth | None:
         """What is in flight, where several inferences are: ``depth``, ``items``, ``distinct`` and ``host_memory``; see
         `ortbench.result.Case`."""
         return None

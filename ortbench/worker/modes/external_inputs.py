@@ -11,6 +11,7 @@ import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.errors import BadInput, BenchmarkFailed, Unsupported, ort_text
+from ortbench.schema import Place
 from ortbench.worker.session.ep_names import NVIDIA_EPS
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec
@@ -167,6 +168,6 @@ class ExternalInputs:
         """Whether all values are at the addresses of the library's tensors."""
         return all(value.data_ptr() == self._library.pointer(tensor) for tensor, value in self._held.values())
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Place:
         """``library`` and ``place``."""
         return {"library": self._library.name, "place": self._library.place}

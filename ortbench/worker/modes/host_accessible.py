@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from ortbench.errors import ort_text
 from ortbench.modes import HOST_ACCESSIBLE
 from ortbench.plan import Loop
+from ortbench.schema import ZeroCopy
 from ortbench.worker.modes.base import Mode, Proof
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.resident import ResidentMode
@@ -101,7 +102,7 @@ class HostAccessibleMode(BoundMode):
         zero_copy = Proof("zero_copy", "proving zero-copy", partial(self._prove_zero_copy, others))
         return [zero_copy, *super().proofs(rtol, atol, others)]
 
-    def _prove_zero_copy(self, others: Mapping[str, Mode]) -> dict[str, Any]:
+    def _prove_zero_copy(self, others: Mapping[str, Mode]) -> ZeroCopy:
         provider, target = self._model.provider, self._model.target
         if provider.computes_on_host or device_memory(provider) is None:
             return prove_zero_copy(self, None, provider.computes_on_host).to_dict()

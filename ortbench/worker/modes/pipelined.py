@@ -21,11 +21,12 @@ from __future__ import annotations
 import contextlib
 import time
 from statistics import median
-from typing import Any, Self
+from typing import Self
 
 from ortbench.errors import Unsupported
 from ortbench.modes import PIPELINED, TOTAL
 from ortbench.plan import Loop
+from ortbench.schema import Depth
 from ortbench.worker.modes.base import Mode, Step, TimedCall
 from ortbench.worker.modes.buffers import Buffers
 from ortbench.worker.modes.items import make_item, make_variants
@@ -85,7 +86,7 @@ class PipelinedMode(Mode):
         self.upload_fence = _stream_fence(self._buffers[0].uploaded)
         self.download_fence = self.upload_fence  # both are copies on a stream
 
-    def pipeline(self) -> dict[str, Any]:
+    def pipeline(self) -> Depth:
         return {
             "depth": len(self._buffers),
             "items": len(self._items),

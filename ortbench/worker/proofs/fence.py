@@ -20,7 +20,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+
+from ortbench import schema
 
 Call = Callable[[], object]
 
@@ -54,7 +55,7 @@ class Fence:
     cost_ns: int
     how: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> schema.Fence:
         """For the result file."""
         return {"kind": self.kind, "cost_ns": self.cost_ns, "how": self.how}
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ortbench import schema
 from ortbench.errors import Unsupported, WrongOutputs
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.session.first_run import Data, run_once
@@ -37,7 +38,7 @@ class Followed:
     wrong: str | None
     how: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """For the result file."""
         return {"proved": self.proved, "how": self.how}
 
@@ -89,7 +90,7 @@ def _equal(one: Array, other: Array) -> bool:
 
 def prove_external(
     mode: BoundMode, external: ExternalInputs, model: Model, data: Data, rtol: float | None, atol: float | None
-) -> dict[str, Any]:
+) -> schema.External:
     """Whether runs read the memory of another library: ``library``, ``place``, ``proved``, ``how``.
 
     Raises:
@@ -106,7 +107,7 @@ def prove_external(
 
 def prove_replay(
     mode: BoundMode, graph_id: int, model: Model, data: Data, rtol: float | None, atol: float | None
-) -> dict[str, Any]:
+) -> schema.Graph:
     """Whether runs are replays, and replays see what is written to the inputs in place: ``id``, ``proved``, ``how``.
 
     Raises:

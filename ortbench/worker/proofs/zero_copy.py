@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ortbench import schema
 from ortbench.modes import TOTAL
 from ortbench.units import duration
 
@@ -34,7 +35,7 @@ class ZeroCopy:
     how: str
     addresses: bool = True
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> schema.ZeroCopy:
         """For the result file."""
         return {"proved": self.proved, "how": self.how, "addresses": self.addresses}
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import onnxruntime as ort
 
 from ortbench.analysis.engines import File, cache_options, is_warm
 from ortbench.errors import BadInput
 from ortbench.plan import Target
+from ortbench.schema import EngineCache
 
 
 def options(model: str, target: Target, ep_name: str) -> dict[str, str]:
@@ -43,7 +43,7 @@ class Watch:
         self._folder = None if target.engine_cache is None else _folder(model, target)
         self._before = self._files()
 
-    def found(self) -> dict[str, Any] | None:
+    def found(self) -> EngineCache | None:
         """``path`` and ``warm``: whether the engine was there; None without a cache."""
         if self._folder is None:
             return None

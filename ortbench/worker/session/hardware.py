@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ortbench.schema import Device
 from ortbench.worker.session.ep_names import NAMED_DEVICES
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 
 
-def describe_device(model: Model) -> dict[str, Any]:
+def describe_device(model: Model) -> Device:
     """The hardware the session runs on, as the session itself names it (vendor and vendor id are read, not assumed)."""
     device = None
     try:
@@ -24,7 +25,7 @@ def describe_device(model: Model) -> dict[str, Any]:
     return hardware(device)
 
 
-def device_of(provider: Provider) -> dict[str, Any]:
+def device_of(provider: Provider) -> Device:
     """The hardware of an EP, by its EP device or by the name that ORT has for it."""
     if provider.ep_device is not None:
         return hardware(provider.ep_device.device)
@@ -32,7 +33,7 @@ def device_of(provider: Provider) -> dict[str, Any]:
     return {"type": "CPU" if name is None else "GPU", "name": name or "cpu", "index": provider.device_index}
 
 
-def hardware(device: Any) -> dict[str, Any]:
+def hardware(device: Any) -> Device:
     """An OrtHardwareDevice as plain data."""
     return {
         "type": device.type.name,

@@ -11,6 +11,7 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
+from ortbench import schema
 from ortbench.errors import BenchmarkFailed
 from ortbench.worker.session.ep_names import NAMED_DEVICES
 from ortbench.worker.session.providers import Provider
@@ -184,7 +185,7 @@ def token(memory: Memory) -> Copy | None:
     return memory.download([spec], [value], [np.zeros(1, np.float32)])
 
 
-def describe(provider: Provider) -> dict[str, str | None]:
+def describe(provider: Provider) -> schema.Memory:
     """An EP's memory for the result: ``kind`` (``none`` where there is none to bind), ``default``, ``host_accessible``."""
     memory, shared = device_memory(provider), host_accessible_memory(provider)
     return {

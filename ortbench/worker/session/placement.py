@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from ortbench.plan import CPU_EP
+from ortbench.schema import Placement
 from ortbench.worker.session.session import Model
 
 
@@ -22,7 +22,7 @@ def placed(model: Model) -> list[tuple[str, str, str]] | None:
     return found or None  # a model in ORT format has nodes, and nothing is said of them
 
 
-def placement(model: Model) -> dict[str, Any]:
+def placement(model: Model) -> Placement:
     """Where the nodes were placed: ``nodes`` per EP, and ``cpu_operators`` (name → count) where another EP was asked for.
 
     ``memcpy_nodes`` is 0 where nothing can need any, else None until a profile has counted them.

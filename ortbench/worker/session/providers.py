@@ -12,6 +12,7 @@ from typing import Any
 
 import onnxruntime as ort
 
+from ortbench.answers import LoadedEp
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.plan import CPU_EP, POLICIES, Target
 from ortbench.worker.session.ep_names import CUDA_EP, NVIDIA_EPS, PACKAGES, SHORT_NAMES
@@ -74,7 +75,7 @@ def library_name(target: Target, provider: Provider) -> str | None:
     return path.name
 
 
-def describe(target: Target, provider: Provider) -> dict[str, Any]:
+def describe(target: Target, provider: Provider) -> LoadedEp:
     """``ep``, ``library``, ``version`` and ``notes`` for the result."""
     return {
         "ep": provider.name,

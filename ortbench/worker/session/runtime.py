@@ -7,8 +7,10 @@ import platform
 import numpy
 import onnxruntime
 
+from ortbench.schema import Runtime
 
-def versions() -> dict[str, str]:
+
+def versions() -> Runtime:
     """What the worker runs with."""
     return {
         "onnxruntime": onnxruntime.__version__,

@@ -11,6 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from matplotlib.transforms import Bbox
 
 from ortbench import units
+from ortbench.report.model import DERIVED
 from ortbench.report.page.charts.sheet import (
     COLOURS,
     INK,
@@ -27,8 +28,8 @@ from ortbench.report.page.charts.sheet import (
     point_mark,
     text_width,
 )
-from ortbench.report.page.figures import COPIES, DOWNLOAD, UPLOAD, Bandwidth, Copy
-from ortbench.report.table import DERIVED
+from ortbench.report.page.pictures.bandwidth import Bandwidth, Copy
+from ortbench.report.page.pictures.parts import COPIES, DOWNLOAD, UPLOAD
 
 _MARKERS = {UPLOAD: "^", DOWNLOAD: "v", COPIES: "D"}
 _LINES: dict[str, dict[str, Any]] = {
@@ -38,12 +39,12 @@ _LINES: dict[str, dict[str, Any]] = {
 _LABELLED = 3  # so many copies can have their label beside them
 
 
-def bandwidth(figure: Bandwidth, width: int) -> Sheet:
+def bandwidth(picture: Bandwidth, width: int) -> Sheet:
     """Copies as marks among the curves of a sweep, on logarithmic axes."""
     narrow = is_narrow(width)
-    kinds = dict.fromkeys(copy.kind for copy in figure.copies)
+    kinds = dict.fromkeys(copy.kind for copy in picture.copies)
     entries = [(kind_name(kind, kind == COPIES), point_mark(**_marker(kind))) for kind in kinds]
-    ways = [curve.kind for curve in figure.curves]
+    ways = [curve.kind for curve in picture.curves]
     entries += [(f"{way}, measured sweep", level_mark(**_LINES[way])) for way in ways]
     legend = Legend(entries, width)
     left, right, top, tall = 72, 14, legend.height + 4, 250 if narrow else 320
@@ -51,7 +52,9 @@ def bandwidth(figure: Bandwidth, width: int) -> Sheet:
     legend.draw(sheet)
     axes = sheet.axes(left, top, width - left - right, tall)
     axes.spines["left"].set_visible(True)
-    points = [(copy.count, copy.ns) for copy in figure.copies] + [it for curve in figure.curves for it in curve.points]
+    points = [(copy.count, copy.ns) for copy in picture.copies] + [
+        it for curve in picture.curves for it in curve.points
+    ]
     sizes, rates = [count for count, _ in points], [1e9 * count / ns for count, ns in points]
     axes.set(xscale="log", yscale="log", xlim=_around(sizes), ylim=_around(rates))
     for axis, suffix in ((axes.xaxis, ""), (axes.yaxis, "/s")):
@@ -61,10 +64,10 @@ def bandwidth(figure: Bandwidth, width: int) -> Sheet:
         )
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda x, _, suffix=suffix: f"{plain(units.size(x))}{suffix}"))
-    for curve in figure.curves:
+    for curve in picture.curves:
         counts, ns = np.array(curve.points, dtype=float).T
         axes.plot(counts, 1e9 * counts / ns, **_LINES[curve.kind])
-    _equal_times(axes, _copies(sheet, axes, figure.copies))
+    _equal_times(axes, _copies(sheet, axes, picture.copies))
     return sheet
 
 

@@ -11,14 +11,18 @@ import matplotlib as mpl
 
 from ortbench.report.page.charts import bandwidth, samples, split, totals
 from ortbench.report.page.charts.sheet import STYLE
-from ortbench.report.page.figures import Bandwidth, Drift, Figure, Split, Spread, Totals
+from ortbench.report.page.pictures.bandwidth import Bandwidth
+from ortbench.report.page.pictures.gallery import Picture
+from ortbench.report.page.pictures.samples import Drift, Spread
+from ortbench.report.page.pictures.split import Split
+from ortbench.report.page.pictures.totals import Totals
 
 
-def draw(figure: Figure, width: int, salt: str) -> str:
+def draw(picture: Picture, width: int, salt: str) -> str:
     """One picture as an `svg` element.
 
     Args:
-        figure: what it shows.
+        picture: what it shows.
         width: `ortbench.report.page.charts.sheet.WIDE` or `ortbench.report.page.charts.sheet.NARROW`, px.
         salt: sets the picture's ids apart from those of every other one of the page.
     """
@@ -26,15 +30,15 @@ def draw(figure: Figure, width: int, salt: str) -> str:
         mpl.rcdefaults()  # a user's matplotlibrc is for the user's own figures
         mpl.rcParams.update({**STYLE, "svg.hashsalt": salt})
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's own typeface may have it
-        match figure:
+        match picture:
             case Split():
-                sheet = split.split(figure, width)
+                sheet = split.split(picture, width)
             case Spread():
-                sheet = samples.spread(figure, width)
+                sheet = samples.spread(picture, width)
             case Drift():
-                sheet = samples.drift(figure, width)
+                sheet = samples.drift(picture, width)
             case Bandwidth():
-                sheet = bandwidth.bandwidth(figure, width)
+                sheet = bandwidth.bandwidth(picture, width)
             case Totals():
-                sheet = totals.totals(figure, width)
+                sheet = totals.totals(picture, width)
         return sheet.svg()

@@ -31,7 +31,8 @@ from ortbench.report.page.charts.sheet import (
     times_to,
     upright_mark,
 )
-from ortbench.report.page.figures import DOWNLOAD, Drift, Samples, Spread
+from ortbench.report.page.pictures.parts import DOWNLOAD
+from ortbench.report.page.pictures.samples import Drift, Samples, Spread
 from ortbench.report.run import SAMPLES_FOR
 
 _MEDIAN: dict[str, Any] = {"linewidth": 2}
@@ -60,20 +61,20 @@ def _dots(axes: Axes, x: ArrayLike, y: ArrayLike, colour: str, size: float = 3.4
     return axes.add_patch(patch)
 
 
-def spread(figure: Spread, width: int) -> Sheet:
+def spread(picture: Spread, width: int) -> Sheet:
     """A histogram for each mode, all on one axis."""
     narrow = is_narrow(width)
     row, tall = (78, 40) if narrow else (64, 42)
-    left = 1 if narrow else max(text_width(it.mode, weight="bold") for it in figure.modes) + 18
+    left = 1 if narrow else max(text_width(it.mode, weight="bold") for it in picture.modes) + 18
     right = 22 if narrow else 190
     entries = [("median", upright_mark(**_MEDIAN))]
-    if any(it.stats.n >= SAMPLES_FOR["p95"] for it in figure.modes):
+    if any(it.stats.n >= SAMPLES_FOR["p95"] for it in picture.modes):
         entries.append(("p95", upright_mark(**_P95)))
     legend = Legend(entries, width)
-    top, height = legend.height, row * len(figure.modes)
+    top, height = legend.height, row * len(picture.modes)
     sheet = Sheet(width, top + height + 26)
     legend.draw(sheet)
-    low, high = min(it.stats.min_ns for it in figure.modes), max(map(_edge, figure.modes))
+    low, high = min(it.stats.min_ns for it in picture.modes), max(map(_edge, picture.modes))
     axes = sheet.axes(left, top, width - left - right, height)
     axes.set(ylim=(height, 0))
     duration_axis(axes, low, high, narrow)
@@ -81,7 +82,7 @@ def spread(figure: Spread, width: int) -> Sheet:
     if not narrow:
         for x, name in zip(columns, ("median", "p95"), strict=True):
             sheet.text(x, 12, name, ha="right", fontsize=SMALL, color=MUTED)
-    for number, it in enumerate(figure.modes):
+    for number, it in enumerate(picture.modes):
         base = row * (number + 1) - 4
         median = units.duration(it.stats.median_ns)
         p95 = units.duration(it.stats.p95_ns) if it.stats.n >= SAMPLES_FOR["p95"] else "–"
@@ -137,20 +138,20 @@ _BAND: dict[str, Any] = {"facecolor": ACCENT, "alpha": 0.35, "linewidth": 0}
 _BEYOND: dict[str, Any] = {"marker": "^", "color": COLOURS[DOWNLOAD], "markersize": 7, "markeredgewidth": 0}
 
 
-def drift(figure: Drift, width: int) -> Sheet:
+def drift(picture: Drift, width: int) -> Sheet:
     """A panel for each mode, all on one axis of time."""
     narrow = is_narrow(width)
     left, right, row = 66, 22 if narrow else 12, _PANEL + 34
-    legend = _drift_legend(figure, width)
-    sheet = Sheet(width, legend.height + row * len(figure.modes) + 18)
+    legend = _drift_legend(picture, width)
+    sheet = Sheet(width, legend.height + row * len(picture.modes) + 18)
     legend.draw(sheet)
     # All panels reach equally far above and below their medians, so that what hits all modes looks alike in all.
-    medians = [max(it.stats.median_ns, 1) for it in figure.modes]
-    lowest = min(it.stats.min_ns / median for it, median in zip(figure.modes, medians, strict=True))
-    highest = max(_edge(it) / median for it, median in zip(figure.modes, medians, strict=True))
+    medians = [max(it.stats.median_ns, 1) for it in picture.modes]
+    lowest = min(it.stats.min_ns / median for it, median in zip(picture.modes, medians, strict=True))
+    highest = max(_edge(it) / median for it, median in zip(picture.modes, medians, strict=True))
     room = max(highest - lowest, 0.02) / 16
-    end = max(float(it.seconds.max()) for it in figure.modes)
-    for number, (it, median) in enumerate(zip(figure.modes, medians, strict=True)):
+    end = max(float(it.seconds.max()) for it in picture.modes)
+    for number, (it, median) in enumerate(zip(picture.modes, medians, strict=True)):
         top = legend.height + row * number + 24
         sheet.text(1, top - 8, it.mode, weight="bold")
         said = f"median {units.duration(median)}, slowest {units.duration(it.stats.max_ns)}"
@@ -159,7 +160,7 @@ def drift(figure: Drift, width: int) -> Sheet:
         axes.set_xlim(-end / 80, end * (1 + 1 / 80))
         axes.set_ylim((lowest - room) * median, (highest + room) * median)
         _panel(sheet, axes, it, narrow)
-        last = number == len(figure.modes) - 1
+        last = number == len(picture.modes) - 1
         axes.xaxis.set_major_locator(MaxNLocator(4 if narrow else 8, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_formatter(times_to(end * 1e9, 1e9) if last else NullFormatter())
         axes.xaxis.grid(True)
@@ -168,16 +169,16 @@ def drift(figure: Drift, width: int) -> Sheet:
     return sheet
 
 
-def _drift_legend(figure: Drift, width: int) -> Legend:
+def _drift_legend(picture: Drift, width: int) -> Legend:
     entries = [("one inference", point_mark(marker="o", color=ACCENT, markersize=5, markeredgewidth=0))]
-    if any(it.ns.size > _MANY for it in figure.modes):
+    if any(it.ns.size > _MANY for it in picture.modes):
         entries = [
             (f"the {_SLOWEST} slowest", entries[0][1]),
             ("the middle 90 % of many", patch_mark(**_BAND)),
             ("their median", level_mark(color=ACCENT, linewidth=1.4)),
         ]
     entries.append(("median of all", level_mark()))
-    if any(_edge(it) < it.stats.max_ns for it in figure.modes):
+    if any(_edge(it) < it.stats.max_ns for it in picture.modes):
         entries.append(("above the panel", point_mark(**_BEYOND)))
     return Legend(entries, width)
 

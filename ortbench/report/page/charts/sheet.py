@@ -20,9 +20,9 @@ from matplotlib.textpath import TextToPath
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from ortbench import units
+from ortbench.report.model import DERIVED
 from ortbench.report.page.charts.svg import inline
-from ortbench.report.page.figures import COPIES, DOWNLOAD, INFERENCE, PER_RUN, UPLOAD, WHOLE
-from ortbench.report.table import DERIVED
+from ortbench.report.page.pictures.parts import COPIES, DOWNLOAD, INFERENCE, PER_RUN, UPLOAD, WHOLE
 
 # Colours in light and dark mode, from Okabe and Ito's palette, which the colour-blind can tell apart too; hatching,
 # shape or a label says the same again. The light ones double as placeholders in the SVG, so no two may be the same.

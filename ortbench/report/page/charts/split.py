@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 
 from ortbench import units
 from ortbench.modes import TOTAL, is_rate
+from ortbench.report.model import DERIVED
 from ortbench.report.page.charts.sheet import (
     COLOURS,
     INK,
@@ -24,8 +25,8 @@ from ortbench.report.page.charts.sheet import (
     time_axis,
     upright_mark,
 )
-from ortbench.report.page.figures import COPIES, DOWNLOAD, INFERENCE, PER_RUN, UPLOAD, WHOLE, Bar, Split
-from ortbench.report.table import DERIVED
+from ortbench.report.page.pictures.parts import COPIES, DOWNLOAD, INFERENCE, PER_RUN, UPLOAD, WHOLE
+from ortbench.report.page.pictures.split import Bar, Split
 
 _HATCHES = {UPLOAD: "////", DOWNLOAD: "\\\\\\\\", COPIES: "xxxx", PER_RUN: "||||"}
 _BAR = 20  # px, height of a bar
@@ -35,23 +36,23 @@ _ORDER = [
 ]
 
 
-def split(figure: Split, width: int) -> Sheet:
+def split(picture: Split, width: int) -> Sheet:
     """The bars of all modes, on one scale, with marks where whole inferences end."""
     narrow = is_narrow(width)
-    kinds = sorted({(it.kind, it.derived) for bar in figure.bars for it in bar.segments}, key=_ORDER.index)
+    kinds = sorted({(it.kind, it.derived) for bar in picture.bars for it in bar.segments}, key=_ORDER.index)
     entries = [(kind_name(kind, derived), patch_mark(**_paint(kind, derived))) for kind, derived in kinds]
     legend = Legend([*entries, ("whole inference, median", upright_mark(linewidth=2))], width)
     top, row = legend.height, 74 if narrow else 58
-    whole = [units.duration(bar.total_ns) for bar in figure.bars]
-    left = 6 if narrow else max(text_width(bar.mode, weight="bold") for bar in figure.bars) + 18
+    whole = [units.duration(bar.total_ns) for bar in picture.bars]
+    left = 6 if narrow else max(text_width(bar.mode, weight="bold") for bar in picture.bars) + 18
     right = max(text_width(text, weight="bold") for text in whole) + 12
-    sheet = Sheet(width, top + row * len(figure.bars) + 24)
+    sheet = Sheet(width, top + row * len(picture.bars) + 24)
     legend.draw(sheet)
-    longest = max(1, *(max(bar.total_ns, sum(it.ns for it in bar.segments)) for bar in figure.bars))
-    axes = sheet.axes(left, top, width - left - right, row * len(figure.bars))
-    axes.set(xlim=(0, longest), ylim=(row * len(figure.bars), 0))
+    longest = max(1, *(max(bar.total_ns, sum(it.ns for it in bar.segments)) for bar in picture.bars))
+    axes = sheet.axes(left, top, width - left - right, row * len(picture.bars))
+    axes.set(xlim=(0, longest), ylim=(row * len(picture.bars), 0))
     time_axis(axes, longest, narrow)
-    for number, (bar, said) in enumerate(zip(figure.bars, whole, strict=True)):
+    for number, (bar, said) in enumerate(zip(picture.bars, whole, strict=True)):
         base = top + row * (number + 1) - 6  # where the bar ends, px from the top
         if narrow:
             sheet.text(1, base - _BAR - 26, bar.mode, weight="bold")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+SPLIT = "split"  # what the column of bars is called
 # A fill for each phase, told apart without colour. They are block elements, which fonts for terminals have.
 FILLS = {"upload": "░", "inference": "█", "download": "▒"}
 COPIES = "≈"  # derived, and known only in sum: upload and download

@@ -1,0 +1,207 @@
+"""What a report is, whatever it is shown on: blocks of plain data, which say their content once. A renderer a medium shows
+them: `ortbench.report.markdown`, `ortbench.report.terminal.print`; the page takes the tables alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+NOTHING = "–"  # a cell without a figure
+DERIVED = "≈"  # before what was derived, not measured
+
+
+class Medium(Enum):
+    """What reports are shown on."""
+
+    TERMINAL = auto()
+    MARKDOWN = auto()
+
+
+TERMINAL = frozenset({Medium.TERMINAL})
+MARKDOWN = frozenset({Medium.MARKDOWN})
+EVERYWHERE = TERMINAL | MARKDOWN
+
+
+class Kind(Enum):
+    """What a column holds, from which its alignment and its heading follow."""
+
+    NAME = auto()  # what a row is of: words, flush left
+    WORD = auto()  # one of a few, such as a verdict: flush left, but in Markdown aligned like the figures beside it
+    WORDS = auto()  # flush left
+    LONG_NAME = auto()  # of a node or a tensor: flush left; of a long one the end is shown, where they differ
+    NUMBER = auto()  # with its own unit, if it has one: flush right
+    TIME = auto()  # in the table's unit, which stands in the heading: flush right
+
+
+WIDE = 60  # characters of a long name, where there is room
+KEY = 0  # the group of the columns that stand at the head of every part of a table that is shown in parts
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: its heading, without a unit.
+        kind: of its cells.
+        group: columns of one group stay together where a table has to be shown in parts; `KEY` is in all of them.
+    """
+
+    name: str
+    kind: Kind = Kind.NUMBER
+    group: int = 1
+
+
+def columns(kind: Kind, *names: str, group: int = 1) -> tuple[Column, ...]:
+    """Several columns of a kind, of one group."""
+    return tuple(Column(name, kind, group) for name in names)
+
+
+Bar = Sequence[tuple[str, float]]  # fills and sizes; see `ortbench.report.bars.bar`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """A part of a report, and the media that show it."""
+
+    media: frozenset[Medium] = EVERYWHERE
+
+
+@dataclass(frozen=True)
+class Title(Block):
+    """A title of a part of a report; level 1 is that of a report."""
+
+    text: str
+    level: int = 2
+
+
+@dataclass(frozen=True)
+class Heading(Block):
+    """The lines that say what was measured, where and how."""
+
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Paragraph(Block):
+    """A text; with `fills` it explains the fills of bars, which are coloured in it as they are in the bars."""
+
+    text: str
+    fills: bool = False
+
+
+@dataclass(frozen=True)
+class Table(Block):
+    """A table of text.
+
+    Attributes:
+        columns: one at least, but for a list of words and what they mean.
+        rows: a cell for each column.
+        unit: of the columns that hold times.
+        title: what the page calls it.
+        rest: what was left out, or "".
+        bars: for each row a bar, which a terminal draws on one scale and as wide as there is room; or none.
+    """
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    unit: str = ""
+    title: str = ""
+    rest: str = ""
+    bars: Sequence[Bar] = ()
+
+    @property
+    def headings(self) -> list[str]:
+        """The columns' names, with the unit where they hold times."""
+        return [f"{it.name} ({self.unit})" if it.kind is Kind.TIME else it.name for it in self.columns]
+
+    def cut_rows(self, longest: int = WIDE) -> list[tuple[str, ...]]:
+        """The rows with at most `longest` characters of long names."""
+        long = {at for at, column in enumerate(self.columns) if column.kind is Kind.LONG_NAME}
+        return [tuple(cut(cell, longest) if at in long else cell for at, cell in enumerate(row)) for row in self.rows]
+
+
+def cut(text: str, longest: int) -> str:
+    """The end of a name that is too long: names of nodes and tensors differ there."""
+    return text if len(text) <= longest else f"…{text[1 - longest :]}"
+
+
+@dataclass(frozen=True)
+class SideBySide(Block):
+    """Several results, or one of which others could be beside it: what each is of, and a table that holds them together.
+
+    Attributes:
+        names: of the results.
+        headings: of each, in lines.
+        table: where there is one.
+        numbered: the same table with #1, #2 … for the names, which a terminal shows where they leave no room.
+    """
+
+    names: Sequence[str]
+    headings: Sequence[Sequence[str]]
+    table: Table | None = None
+    numbered: Table | None = None
+
+
+def numbers(count: int) -> list[str]:
+    """What results are called in `SideBySide.numbered`."""
+    return [f"#{number}" for number in range(1, count + 1)]
+
+
+GOOD, BAD, UNCLEAR = "good", "bad", "unclear"  # tones, which a terminal shows as colours
+
+
+@dataclass(frozen=True)
+class Note:
+    """One of the things to know: a text, a terminal's sign for it, and the tone of the sign."""
+
+    text: str
+    sign: str = "•"
+    tone: str = ""
+
+
+@dataclass(frozen=True)
+class Notes(Block):
+    """A list of things to know."""
+
+    notes: Sequence[Note]
+
+
+@dataclass(frozen=True)
+class Conclusion(Block):
+    """What it all comes to, in a line: a label, a text and its tone, or emphasis without one."""
+
+    text: str
+    label: str = ""
+    tone: str = ""
+    media: frozenset[Medium] = field(default=TERMINAL, kw_only=True)
+
+
+@dataclass(frozen=True)
+class SavedIn(Block):
+    """Where it was saved, if it was."""
+
+    folder: str | None
+    media: frozenset[Medium] = field(default=TERMINAL, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Command(Block):
+    """The command that was given, word for word; none where it is not known."""
+
+    words: Sequence[str]
+    media: frozenset[Medium] = field(default=MARKDOWN, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report.
+
+    Attributes:
+        title: of all of it; a terminal, where the command stands above, does without.
+        parts: blocks that stand together, set apart from those of the other parts.
+    """
+
+    title: str
+    parts: Sequence[Sequence[Block]]

@@ -1,0 +1,74 @@
+"""What a page says of a result before its tables: large figures, and remarks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ortbench import units
+from ortbench.analysis.advice import copy_share, fastest, is_faster, sentences
+from ortbench.modes import CPU, TOTAL, is_rate
+from ortbench.report.model import DERIVED
+from ortbench.result import FAILED, OK, Result
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One large figure: what it is, how much, and what that is made of."""
+
+    name: str
+    value: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A sentence; `kind` is ``bad``, ``warn`` or nothing, and `word` says the same in a word."""
+
+    text: str
+    kind: str = ""
+    word: str = ""
+
+
+def facts(result: Result) -> Iterator[Fact]:
+    """The figures to see first: copies, the fastest mode, one inference with it, bytes."""
+    measured = [case for case in result.cases if case.status == OK and case.median(TOTAL)]
+    if not measured:
+        return
+    cpu, copied = result.case(CPU), copy_share(result)
+    if copied and cpu is not None and cpu.derived is not None:
+        took, total = units.duration(cpu.derived["copies_ns"]), units.duration(cpu.median(TOTAL) or 0)
+        yield Fact(
+            "Copies", f"{DERIVED}{units.share(copied)}", f"of a run with CPU tensors: {DERIVED}{took} of {total}"
+        )
+    best, shown = fastest(result), measured[0]
+    if best is not None and best.vs_cpu is not None:
+        interval = best.vs_cpu["ci95"]
+        sure = (
+            f" (95 %: {units.ratio(interval[0])} to {units.ratio(interval[1])})"
+            if interval
+            else "; too few blocks for an interval"
+        )
+        less = "" if is_faster(best) else ", not measurably faster"
+        yield Fact("Fastest mode", f"{units.ratio(best.vs_cpu['ratio'])}×", f"{best.mode} against cpu{sure}{less}")
+        shown = best if is_faster(best) else shown
+    median = shown.median(TOTAL) or 1
+    what = "Time per inference" if is_rate(shown.mode, TOTAL) else "One inference"
+    yield Fact(what, units.duration(median), f"{shown.mode}, {units.rate(1e9 / median)} runs a second")
+    copying = next((case for case in measured if case.bytes_in or case.bytes_out), None)
+    if copying is not None:
+        there, back = copying.bytes_in or 0, copying.bytes_out or 0
+        note = f"{units.size(there)} in and {units.size(back)} out, with {copying.mode}"
+        yield Fact("Copied per run", units.size(there + back), note)
+
+
+def remarks(result: Result) -> Iterator[Remark]:
+    """What went wrong, what the figures mean, what to bear in mind."""
+    if result.stopped == "interrupted":
+        yield Remark("what was measured until then is shown", "warn", "interrupted:")
+    for case in result.cases:
+        if case.status != OK:
+            yield Remark(f"{case.mode}: {case.reason}", "bad" if case.status == FAILED else "warn", f"{case.status}:")
+    yield from map(Remark, sentences(result))
+    for warning in result.warnings:
+        yield Remark(warning["message"], "warn", "warning:")

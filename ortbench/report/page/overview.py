@@ -1,0 +1,78 @@
+"""What a page says of several results together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ortbench import units
+from ortbench.analysis.advice import copy_share, fastest, is_faster
+from ortbench.analysis.comparable import changes, mismatches
+from ortbench.modes import MODES, TOTAL
+from ortbench.report.comparison import legend, side_table
+from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns
+from ortbench.report.page.drawn import Drawn, drawn
+from ortbench.report.page.facts import Remark
+from ortbench.report.page.pictures.gallery import of_many
+from ortbench.report.page.sections import Section
+from ortbench.result import OK, Case, Result
+
+_SAME = 0.02  # up to which difference two results are called the same
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Several results side by side: a row for each, pictures of all, and whether they may be compared."""
+
+    table: Table
+    remarks: list[Remark]
+    pictures: list[Drawn]
+    section: Section | None
+
+
+def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
+    """What a page says of several results together."""
+    modes = [mode for mode in MODES if any(case.mode == mode for result in results for case in result.cases)]
+    pictures = [drawn(picture, f"0 {at}") for at, picture in enumerate(of_many(results, names))]
+    differences = [it.partition(":")[0] for result in results[1:] for it in mismatches(results[0], result)]
+    section = None
+    if differences:
+        listed = ", ".join(dict.fromkeys(differences))
+        said = [Remark(f"they differ in {listed}, so a ratio of their figures says little", "warn", "not comparable:")]
+    else:
+        section = _side_by_side(results, names)
+        said = [
+            Remark(f"{names[0]} → {name}: {change}")
+            for name, result in zip(names[1:], results[1:], strict=True)
+            for change in changes(results[0], result)
+        ]
+    headed = (Column("result", Kind.NAME), *columns(Kind.NUMBER, "copies", "fastest mode", "vs cpu", *modes))
+    rows = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
+    return Overview(Table(headed, rows), said, pictures, section)
+
+
+def _row(name: str, result: Result, modes: Sequence[str]) -> tuple[str, ...]:
+    by_mode = {case.mode: case for case in result.cases}
+    share, best = copy_share(result), fastest(result)
+    clear = best is not None and is_faster(best)
+    return (
+        name,
+        NOTHING if share is None else f"{DERIVED}{units.share(share)}",
+        NOTHING if best is None else best.mode if clear else "none for certain",
+        NOTHING if best is None or best.vs_cpu is None else f"{units.ratio(best.vs_cpu['ratio'])}×",
+        *(_median_cell(by_mode.get(mode)) for mode in modes),
+    )
+
+
+def _median_cell(case: Case | None) -> str:
+    if case is None:
+        return NOTHING
+    if case.status != OK:
+        return case.status
+    median = case.median(TOTAL)
+    return NOTHING if median is None else units.duration(median)
+
+
+def _side_by_side(results: Sequence[Result], names: Sequence[str]) -> Section | None:
+    table = side_table(results, names, _SAME, in_order=False)
+    return Section(table.title, table, (legend(results, _SAME),)) if table.rows else None

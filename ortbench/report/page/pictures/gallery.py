@@ -1,0 +1,25 @@
+"""The pictures that there are of results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ortbench.report.page.pictures.bandwidth import Bandwidth, bandwidth
+from ortbench.report.page.pictures.samples import Drift, Spread, drift, spread
+from ortbench.report.page.pictures.split import Split, split
+from ortbench.report.page.pictures.totals import Totals, totals
+from ortbench.result import Result
+
+Picture = Split | Spread | Drift | Bandwidth | Totals
+
+
+def of_one(result: Result) -> list[Picture]:
+    """The pictures of one result, as many as it has samples for."""
+    found: list[Picture | None] = [split(result), spread(result), drift(result), bandwidth([result], [""])]
+    return [picture for picture in found if picture is not None]
+
+
+def of_many(results: Sequence[Result], names: Sequence[str]) -> list[Picture]:
+    """The pictures that hold several results side by side."""
+    found: list[Picture | None] = [totals(results, names), bandwidth(results, names)]
+    return [picture for picture in found if picture is not None]

@@ -1,0 +1,29 @@
+"""What several pictures are made of: the parts of a time, and the modes that are shown. Only modes that are ok are; the
+page's table has the others too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ortbench.modes import TOTAL, is_rate
+from ortbench.result import Case, Result
+from ortbench.stats import Stats
+
+UPLOAD, INFERENCE, DOWNLOAD = "upload", "inference", "download"
+COPIES = "copies"  # of mode cpu: both directions together, derived
+WHOLE = "not split"  # a run whose parts nobody timed
+PER_RUN = "time per run"  # of many runs with one wait, which have no parts
+FEW = 4  # so many are told one by one
+
+
+def measured_cases(result: Result) -> Iterator[tuple[Case, Stats]]:
+    """The modes that are ok and have been measured, and the statistics of their total."""
+    for case in result.cases:
+        total = case.phases[TOTAL]
+        if result.case(case.mode) is case and total is not None:
+            yield case, total
+
+
+def timed_cases(result: Result) -> Iterator[tuple[Case, Stats]]:
+    """Those of `measured_cases` whose total says how long an inference takes, and not how often one is done."""
+    return ((case, total) for case, total in measured_cases(result) if not is_rate(case.mode, TOTAL))

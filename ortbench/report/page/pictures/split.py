@@ -1,0 +1,115 @@
+"""Where the time of an inference goes, mode by mode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ortbench import units
+from ortbench.modes import TOTAL, is_rate, mode_of
+from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns
+from ortbench.report.page.pictures.parts import (
+    COPIES,
+    DOWNLOAD,
+    INFERENCE,
+    PER_RUN,
+    UPLOAD,
+    WHOLE,
+    measured_cases,
+)
+from ortbench.result import Case, Result
+from ortbench.stats import Stats
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a bar: what it is, how long it takes (ns), and whether that was derived."""
+
+    kind: str
+    ns: int
+    derived: bool = False
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One mode's time: its parts, and the median of whole inferences (ns), which they need not add up to."""
+
+    mode: str
+    segments: tuple[Segment, ...]
+    total_ns: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """Where the time of an inference goes, mode by mode."""
+
+    bars: tuple[Bar, ...]
+    title = "Where the time goes"
+    label = "Stacked bars, one for each mode: upload, inference and download, and a mark for the whole inference."
+
+    @property
+    def caption(self) -> str:
+        """What is to be seen, in words."""
+        said = [_bar_in_words(bar) for bar in self.bars if len(bar.segments) > 1]
+        for kind, about in _ALONE.items():
+            alone = [bar for bar in self.bars if [segment.kind for segment in bar.segments] == [kind]]
+            if alone:
+                said.append(f"{about}: {', '.join(f'{bar.mode} {units.duration(bar.total_ns)}' for bar in alone)}.")
+        return " ".join(said)
+
+    def table(self) -> Table:
+        """What it shows, in numbers."""
+        unit, scale = units.time_unit(min(bar.total_ns for bar in self.bars))
+        times = columns(Kind.TIME, UPLOAD, INFERENCE, DOWNLOAD, "together", TOTAL)
+        return Table((Column("mode", Kind.NAME), *times), tuple(_bar_cells(bar, scale) for bar in self.bars), unit)
+
+
+_ALONE = {
+    INFERENCE: "Inference only",
+    PER_RUN: "Time per run of many with one wait, which is throughput and not latency, copied once outside",
+    WHOLE: "Not split into phases",
+}
+
+
+def _bar_in_words(bar: Bar) -> str:
+    times = {segment.kind: units.duration(segment.ns) for segment in bar.segments}
+    whole = units.duration(bar.total_ns)
+    if COPIES in times:
+        return (
+            f"{bar.mode}: {DERIVED}{times[COPIES]} of copies, both directions together, and {DERIVED}{times[INFERENCE]} of "
+            f"inference make up {whole}."
+        )
+    parts = ", ".join(f"{time} {kind}" for kind, time in times.items())
+    together = units.duration(sum(segment.ns for segment in bar.segments))
+    if is_rate(bar.mode, TOTAL):
+        return f"{bar.mode}: {parts}: {together} one after the other; {whole} an item with several in flight."
+    return f"{bar.mode}: {parts}: {together} together, timed in blocks of their own; {whole} from end to end."
+
+
+def _bar_cells(bar: Bar, scale: float) -> tuple[str, ...]:
+    found = {segment.kind: segment for segment in bar.segments}
+    cells = []
+    for kind in (UPLOAD, INFERENCE, DOWNLOAD):
+        segment = found.get(COPIES if kind == UPLOAD and COPIES in found else kind)
+        mark = DERIVED if segment and segment.derived else ""
+        cells.append(NOTHING if segment is None else mark + units.digits(segment.ns / scale))
+    if COPIES in found:
+        cells[2] = "(both)"
+    together = sum(segment.ns for segment in bar.segments)
+    return (bar.mode, *cells, units.digits(together / scale), units.digits(bar.total_ns / scale))
+
+
+def split(result: Result) -> Split | None:
+    """Medians of the phases by mode; None where nothing was measured."""
+    bars = tuple(_bar(case, total) for case, total in measured_cases(result))
+    return Split(bars) if bars else None
+
+
+def _bar(case: Case, total: Stats) -> Bar:
+    if mode_of(case.mode).in_bursts:
+        return Bar(case.mode, (Segment(PER_RUN, total.median_ns),), total.median_ns)
+    if case.derived is not None and case.derived["copies_ns"] > 0:
+        copies = Segment(COPIES, case.derived["copies_ns"], derived=True)
+        return Bar(case.mode, (copies, Segment(INFERENCE, case.derived["inference_ns"], derived=True)), total.median_ns)
+    timed = [(kind, case.median(kind)) for kind in (UPLOAD, INFERENCE, DOWNLOAD)]
+    parts = tuple(Segment(kind, median) for kind, median in timed if median is not None)
+    return Bar(case.mode, parts or (Segment(WHOLE, total.median_ns),), total.median_ns)

@@ -1,0 +1,51 @@
+"""The medians of several results, mode by mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ortbench import units
+from ortbench.report.model import NOTHING, Column, Kind, Table, columns
+from ortbench.report.page.pictures.parts import FEW, timed_cases
+from ortbench.result import Result
+from ortbench.stats import Stats
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The medians of several results, mode by mode: `rows` are names and the modes' stats."""
+
+    rows: tuple[tuple[str, tuple[tuple[str, Stats], ...]], ...]
+    title = "One inference, result by result"
+    label = "Dots for the median of one inference, a row for each result, a shape for each mode."
+
+    @property
+    def caption(self) -> str:
+        """What is to be seen, in words."""
+        shortest = [(name, *min(modes, key=lambda mode: mode[1].median_ns)) for name, modes in self.rows]
+        said = [f"{name} {units.duration(stats.median_ns)} with {mode}" for name, mode, stats in shortest]
+        if len(said) <= FEW:
+            return f"Shortest medians: {'; '.join(said)}."
+        order = sorted(range(len(said)), key=lambda number: shortest[number][2].median_ns)
+        return f"Shortest medians: from {said[order[0]]} to {said[order[-1]]}."
+
+    def table(self) -> Table:
+        """What it shows, in numbers."""
+        modes = tuple(dict.fromkeys(mode for _, found in self.rows for mode, _ in found))
+        rows = tuple(
+            (name, *(units.duration(by_mode[mode].median_ns) if mode in by_mode else NOTHING for mode in modes))
+            for name, found in self.rows
+            for by_mode in [dict(found)]
+        )
+        return Table((Column("result", Kind.NAME), *columns(Kind.NUMBER, *modes)), rows)
+
+
+def totals(results: Sequence[Result], names: Sequence[str]) -> Totals | None:
+    """The median inference of every mode of every result; None where nothing was measured."""
+    rows = tuple(
+        (name, found)
+        for name, result in zip(names, results, strict=True)
+        if (found := tuple((case.mode, stats) for case, stats in timed_cases(result)))
+    )
+    return Totals(rows) if rows else None

@@ -1,0 +1,133 @@
+"""The tables of a page on one result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ortbench import units
+from ortbench.report import nodes
+from ortbench.report.model import DERIVED, Column, Kind, Table
+from ortbench.report.run import mode_table
+from ortbench.report.words import device_name
+from ortbench.result import Result
+from ortbench.schema import Gpu, Load, Tensor
+
+
+@dataclass(frozen=True)
+class Section:
+    """A titled table with paragraphs above it.
+
+    Attributes:
+        title: of both.
+        table: where there is one; without columns it holds words and what they mean, which may take several lines.
+        paragraphs: what there is to say about it.
+    """
+
+    title: str
+    table: Table | None
+    paragraphs: tuple[str, ...] = ()
+
+
+def sections(result: Result) -> Iterator[Section]:
+    """The tables of a result, in their order; what another module has to say about a result is one more line here."""
+    yield from _modes(result)
+    yield _placement(result)
+    yield from _nodes(result)
+    yield _environment(result)
+
+
+def _modes(result: Result) -> Iterator[Section]:
+    table = mode_table(result)
+    if table.rows:
+        said = (
+            f"Times are medians in {table.unit}; p95 and p99 are of the total. "
+            f"{DERIVED} marks what was derived, not measured."
+        )
+        yield Section(table.title, table, (said,))
+
+
+def _placement(result: Result) -> Section:
+    placed, left = result.placement["nodes"], result.placement.get("cpu_operators") or {}
+    if placed is None:
+        return Section(
+            "Placement", None, ("This ONNX Runtime or model format does not report where nodes are placed.",)
+        )
+    rows = tuple((ep, str(count)) for ep, count in placed.items())
+    said = []
+    if left:
+        listed = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in left.items())
+        said.append(f"Left on the CPU: {listed}.")
+    memcpy = result.placement["memcpy_nodes"]
+    if memcpy:
+        said.append(f"{memcpy} Memcpy nodes copy between CPU and device inside every run.")
+    elif memcpy is None:
+        said.append("How many Memcpy nodes copy inside a run is not known.")
+    else:
+        said.append("No copies between nodes: there is no Memcpy node in the graph.")
+    return Section("Placement", Table((Column("execution provider", Kind.NAME), Column("nodes")), rows), tuple(said))
+
+
+def _nodes(result: Result) -> Iterator[Section]:
+    """What `--nodes` found."""
+    if result.nodes is None:
+        return
+    said: tuple[str, ...] = (nodes.heading(result),)
+    for table in nodes.tables(result.nodes):
+        rest = ((table.rest, *[""] * (len(table.columns) - 1)),) if table.rest else ()
+        yield Section(table.title, replace(table, rows=(*table.rows, *rest)), said)
+        said = ()
+
+
+def _environment(result: Result) -> Section:
+    environment, target, setup = result.environment, result.target, result.setup
+    cpu = environment["cpu"]
+    fence = target["fence"]
+    known = {
+        "ONNX Runtime": environment["onnxruntime"],
+        "execution provider": f"{target['ep']} {target.get('ep_version') or ''}".strip(),
+        "library": target.get("ep_library"),
+        "device": device_name(result),
+        "EP options": _pairs(target["ep_options"]),
+        "session configuration": _pairs(target.get("session_config")),
+        "intra-op threads": target.get("threads"),
+        "graph optimisation": target.get("opt_level"),
+        "fence": fence and f"{fence['kind']}: {fence.get('how') or ''}".removesuffix(": "),
+        "inputs": _tensors(result.model["inputs"]),
+        "outputs": _tensors(result.model["outputs"]),
+        "session created in": setup.get("session_ns") and units.duration(setup["session_ns"]),
+        "first run": setup.get("first_run_ns") and units.duration(setup["first_run_ns"]),
+        "CPU": f"{cpu['model']}, {cpu.get('usable_cores')} of {cpu.get('cores')} cores usable",
+        "GPUs": "; ".join(map(_gpu, environment["gpus"])),
+        "load average": _load(environment.get("load_average")),
+        "system": environment.get("os"),
+        "Python, NumPy": ", ".join(filter(None, (environment.get("python"), environment.get("numpy")))),
+    }
+    rows = tuple((name, str(value)) for name, value in known.items() if value not in (None, ""))
+    return Section("Environment", Table((), rows))
+
+
+def _pairs(pairs: dict[str, Any] | None) -> str:
+    return ", ".join(f"{key}={value}" for key, value in (pairs or {}).items())
+
+
+def _tensors(tensors: Sequence[Tensor]) -> str:
+    found = []
+    for tensor in tensors:
+        dims, count = tensor.get("shape"), tensor.get("bytes")
+        shape = "" if dims is None else " " + ("×".join(map(str, dims)) or "scalar")
+        bytes_ = f", {units.size(count)}" if count else ""
+        found.append(f"{tensor['name']}: {tensor.get('type', '')}{shape}{bytes_}")
+    return "; ".join(found)
+
+
+def _gpu(gpu: Gpu) -> str:
+    driver = f", driver {gpu['driver']}" if "driver" in gpu else ""
+    return f"{gpu.get('name') or gpu.get('error')}{driver}"
+
+
+def _load(load: Load | None) -> str:
+    """Of the last minute, at the start and at the end of the run."""
+    ends = {"start": load.get("start"), "end": load.get("end")} if load else {}
+    return ", ".join(f"{averages[0]:g} at the {end}" for end, averages in ends.items() if averages)

@@ -1,0 +1,54 @@
+"""What a person sees in the terminal while something is measured."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from ortbench import characters
+from ortbench.plan import Observer
+from ortbench.report.terminal.console import console, shortened
+
+_PROGRESS_WIDTH = 20  # cells
+
+
+class LiveProgress(Observer):
+    """A progress bar on stderr. It is drawn between blocks only: drawing during one would take a core from it."""
+
+    _EVERY_S = 0.2
+
+    def __init__(self) -> None:
+        self._console = console(sys.stderr)
+        columns = (
+            BarColumn(bar_width=_PROGRESS_WIDTH),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False),
+        )
+        self._progress = Progress(*columns, console=self._console, transient=True, auto_refresh=False)
+        self._task = self._progress.add_task("starting", total=1.0)
+        self._drawn = 0.0
+
+    def __enter__(self) -> LiveProgress:
+        if self._console.is_interactive:
+            self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress.live.is_started:
+            self._progress.stop()
+
+    def stage(self, text: str) -> None:
+        beside = _PROGRESS_WIDTH + len("  100 % 0:00:00  ")
+        self._draw(description=shortened(characters.shown(text, sys.stderr), self._console.width - beside))
+
+    def progress(self, share: float) -> None:
+        if time.monotonic() - self._drawn > self._EVERY_S:
+            self._draw(description="measuring", completed=share)
+
+    def _draw(self, **fields: object) -> None:
+        if self._progress.live.is_started:
+            self._progress.update(self._task, refresh=True, **fields)  # type: ignore[arg-type]
+            self._drawn = time.monotonic()
