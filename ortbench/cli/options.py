@@ -27,9 +27,8 @@ def command_line() -> tuple[str, ...]:
 def takes(*owners: Owner) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command those of the owners' options that it has: they come to it as one argument, ``given``.
 
-    What is declared keeps its defaults to itself: `given` holds what was typed and nothing else.
-
-    Its attribute `options` has them by the names of its parameters, for the documentation.
+    What is declared keeps its defaults to itself: `given` holds what was typed and nothing else. The command's attribute
+    `options` has the options by the names of its parameters, for the documentation.
 
     Args:
         owners: dataclasses whose fields are options, or options themselves.
