@@ -14,14 +14,13 @@ import pytest
 
 from ortbench.analysis import engines
 from ortbench.analysis.engines import TENSORRT, TENSORRT_RTX, File, is_warm
-from ortbench.cli.cases import jobs_of
-from ortbench.cli.options import Baseline
 from ortbench.errors import BadInput, BenchmarkFailed
+from ortbench.gate.baseline import baseline_of
 from ortbench.jobs.fingerprint import fingerprint
 from ortbench.measure.side import Side
 from ortbench.plan import CPU_EP, Inputs, Plan, Target
 from ortbench.suite import cases
-from ortbench.suite.job import Job
+from ortbench.suite.job import Job, jobs_of
 from ortbench.worker.session import engine_cache, libraries, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.worker import Worker
@@ -95,9 +94,9 @@ def test_all_that_an_engine_follows_from_has_a_folder_of_its_own(tmp_path: Path)
 
 def test_a_baseline_has_the_candidates_cache_unless_it_is_another_ep() -> None:
     plan = Plan(TINY, cached(Path("c"), trt_fp16_enable="1"))
-    assert Baseline(ep_option=("",)).of(plan).target.engine_cache == "c"
-    assert Baseline(model="other.onnx").of(plan).target.engine_cache == "c"
-    assert Baseline(ep="cuda").of(plan).target.engine_cache is None
+    assert baseline_of(plan, {"baseline-ep-option": [""]}).target.engine_cache == "c"
+    assert baseline_of(plan, {"baseline-model": "other.onnx"}).target.engine_cache == "c"
+    assert baseline_of(plan, {"baseline-ep": "cuda"}).target.engine_cache is None
 
 
 @pytest.mark.parametrize(

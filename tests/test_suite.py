@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.cli.cases import jobs_of
 from ortbench.errors import BadInput
 from ortbench.gate.limits import Metric
 from ortbench.jobs.fingerprint import fingerprint
 from ortbench.modes import USUAL_MODES
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build, case_table, csv, headline
-from ortbench.suite.cases import Suite, SuiteCase, parse_shard, read, shard
-from ortbench.suite.job import Job
+from ortbench.suite.cases import Suite, SuiteCase, read
+from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.record import Record, exit_code
+from ortbench.suite.shards import parse_shard, shard
 
 BENCH = '[[bench]]\nmodel = "a.onnx"\n'
 
