@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from ortbench.report.words import heading
 from tests.conftest import MODELS, ONCE, measure, ortbench_here
 from tests.results import measured, result_of, steady
@@ -13,6 +15,7 @@ TINY = str(MODELS / "tiny.onnx")
 NOTE = "fans at full speed | <b>second</b> try"
 
 
+@pytest.mark.process
 def test_it_is_kept_and_shown(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     found = measure(TINY, "--ep", "cpu", *ONCE, "--note", NOTE, "--html", page, out=tmp_path / "out")
@@ -27,6 +30,7 @@ def test_it_is_kept_and_shown(tmp_path: Path) -> None:
     assert (ran.code, line in ran.out) == (0, True)
 
 
+@pytest.mark.process
 def test_a_live_gate_and_a_suite_keep_it_for_both_sides(tmp_path: Path) -> None:
     short = ["--ep", "cpu", "--mode", "cpu", "--warmup", 1, "--duration", 0.2, "--note", NOTE]
     ran = ortbench_here("gate", "--model", TINY, "--baseline-model", TINY, *short, "--out", tmp_path, COLUMNS="200")

@@ -61,6 +61,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.process
 def test_every_run_of_every_mode_has_it(library: Path) -> None:
     config = Config(alignment=0)
     done = subprocess.run(
@@ -76,6 +77,7 @@ def test_every_run_of_every_mode_has_it(library: Path) -> None:
         assert {tuple(entries or ()) for entries in seen} == {("c", own)}, mode
 
 
+@pytest.mark.process
 def test_the_result_and_compare_say_it(tmp_path: Path) -> None:
     arguments = [TINY, "--ep", "cpu", *ONCE]
     plain = measure(*arguments, out=tmp_path / "plain")
@@ -88,6 +90,7 @@ def test_the_result_and_compare_say_it(tmp_path: Path) -> None:
     assert f"run config: none → {SHRINKS} cpu:0" in ran.out
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
