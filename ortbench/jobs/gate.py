@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ortbench.analysis.comparable import changes, comparability, sameness
+from ortbench.characters import complain
 from ortbench.errors import INTERRUPTED
 from ortbench.files import write_atomically
 from ortbench.gate.checks import check_alone, check_stored
@@ -128,5 +129,5 @@ def _conclude(verdict: Verdict, wanted: Wanted) -> int:
 
         print_report(report)
     for line in verdict.failed:
-        print(f"ortbench: {line}", file=sys.stderr)
+        complain(line)
     return verdict.code

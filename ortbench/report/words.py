@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ortbench import units
+from ortbench.characters import shortened
 from ortbench.report.model import BAD, UNCLEAR, Note
 from ortbench.result import FAILED, OK, Result
 from ortbench.schema import Memory, Tensor
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 def heading(result: Result) -> list[str]:
     """The lines above the table: model, EP, device, versions, fence."""
     target = result.target
-    shapes = ", ".join(f"{tensor['name']} {_shape(tensor)}" for tensor in result.model["inputs"])
+    shapes = ", ".join(f"{shortened(tensor['name'])} {_shape(tensor)}" for tensor in result.model["inputs"])
     lines = [f"{result.model['path']} ({shapes})", ep_line(result)]
     if target["fence"] is not None:
         cost = f", {units.duration(target['fence']['cost_ns'])} of every run" if target["fence"]["cost_ns"] else ""

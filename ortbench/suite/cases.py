@@ -338,7 +338,7 @@ class _Reader:
         for key in given.keys() & set(_PATHS):
             given[key] = Given(self._filled(given[key], model), given[key].where)
         return SuiteCase(
-            id="--".join(map(plain_name, filter(None, (name, ep.name, shape.name)))).lstrip("."),
+            id=plain_name("--".join(map(plain_name, filter(None, (name, ep.name, shape.name))))).lstrip("."),
             model=str(model),
             model_name=name,
             ep=ep.name,

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ortbench.analysis.pairs import timed_phase
+from ortbench.characters import encoded
 from ortbench.errors import BadInput, one_line
 from ortbench.modes import TOTAL, is_rate
 from ortbench.report.exports.junit import plain_line, samples_text, told_apart
@@ -127,7 +128,7 @@ def step_summary(markdown: str, environ: Mapping[str, str]) -> bool:
     path = environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return False
-    text = markdown.encode(errors="replace")
+    text = encoded(markdown)
     if not text.endswith(b"\n"):
         text += b"\n"
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ortbench import units
 from ortbench.analysis import node_advice
 from ortbench.answers import EpDevice, Inspected, Listed
+from ortbench.characters import shortened, visible
 from ortbench.report import nodes as report_nodes
 from ortbench.report.terminal.console import Screen, padded
 from ortbench.report.terminal.grid import print_table
@@ -103,7 +104,7 @@ def _tensor(tensor: Tensor, name_width: int, type_width: int) -> str:
     shape = None if tensor["shape"] is None else "x".join(map(str, tensor["shape"])) or "scalar"
     with_sizes = f" as {shape}" if shape is not None and shape != model else ""
     size = f", {units.size(tensor['bytes'])}" if tensor["bytes"] is not None else ""
-    return f"{padded(tensor['name'], name_width)}  {padded(tensor['type'], type_width)}  {model}{with_sizes}{size}"
+    return f"{padded(visible(shortened(tensor['name'])), name_width)}  {padded(tensor['type'], type_width)}  {model}{with_sizes}{size}"
 
 
 def _counted(operators: dict[str, int]) -> str:
