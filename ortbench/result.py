@@ -14,9 +14,9 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, is_dataclass
+from os import urandom
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from ortbench.characters import printable
 from ortbench.errors import BadInput, NotComparable
@@ -150,7 +150,7 @@ def result_json(result: Result) -> str:
 def json_text(data: Mapping[str, object]) -> str:
     """Data as a file's text: indented, with lists of numbers on one line each; a dataclass is its attributes."""
     folded: list[str] = []
-    mark = uuid4().hex  # which no text of the data is
+    mark = urandom(16).hex()  # which no text of the data is
 
     def fold(value: Any) -> Any:
         if is_dataclass(value):

@@ -32,11 +32,12 @@ _MARKUP = re.compile(
     | &(?=\#?\w+;)                      # characters by name or number
     | (?<![^\W_])_ | _(?![^\W_])        # emphasis, which cannot begin or end inside a word
     | ~(?![/\s])                        # struck out; a home folder is not
-    | !(?=\[) | \[(?=[\^ xX]) | \](?=[\[(:])  # pictures, footnotes, boxes to tick, links
+    | !(?=\[) | \[(?=[\^ xX]) | \](?=[\[(])  # pictures, footnotes, boxes to tick, links
     """,
     re.VERBOSE,
 )
-_OPENING = re.compile(r"(?:[#>+=-]|\d+[.)])(?=[\s#>+=-]|$)")  # headings, quotes, lists and rules, where a line begins
+# Where a line begins: headings, quotes, lists, rules, and what links would lead to.
+_OPENING = re.compile(r"(?:[#>+=-]|\d+[.)])(?=[\s#>+=-]|$)|\[(?=[^\]]*\]:)")
 
 
 def escaped(text: str) -> str:
