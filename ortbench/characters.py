@@ -84,7 +84,7 @@ def visible(text: str) -> str:
 
 def visible_lines(text: str) -> str:
     """The same for a text of any number of lines; U+FFFD for half of a surrogate pair too."""
-    return _cut(_INVISIBLE.sub(_LOST, text.replace("\r\n", "\n")))
+    return _cut(_INVISIBLE.sub(_LOST, text.replace("\r\n", "\n").replace("\r", "\n")))
 
 
 def _cut(text: str) -> str:

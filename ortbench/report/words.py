@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ortbench import units
@@ -30,9 +31,18 @@ def heading(result: Result) -> list[str]:
 
 
 def _shape(tensor: Tensor) -> str:
+    if "tensors" in tensor:
+        return sequence(tensor["tensors"])
     if tensor["shape"] is None:
         return str(tensor["type"])
     return "x".join(map(str, tensor["shape"])) or "scalar"
+
+
+def sequence(shapes: Sequence[Sequence[int]], times: str = "x") -> str:
+    """How many tensors a sequence has, and their shapes, as long as they are few."""
+    different = list(dict.fromkeys(times.join(map(str, shape)) or "scalar" for shape in shapes))
+    of = f" of {' and '.join(different)}" if 0 < len(different) <= 2 else " of several shapes" if different else ""
+    return f"{len(shapes)} tensor{'' if len(shapes) == 1 else 's'}{of}"
 
 
 _FENCES = {"run": "the run itself waits", "readback": "reading a value back"}

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from ortbench import __version__
 from ortbench.analysis.advice import headline, headline_of_many
-from ortbench.characters import visible, visible_lines
+from ortbench.characters import visible_lines
 from ortbench.modes import MODES
 from ortbench.report.model import DERIVED, Column, Kind, Table
 from ortbench.report.page.charts import sheet
@@ -67,7 +67,7 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
         errors: what became of results that are not there, in sentences.
     """
     many = len(results) > 1
-    names = [visible(name) for name in names]
+    names = [visible_lines(name) for name in names]
     parts = [_part(result, name, number) for number, (result, name) in enumerate(zip(results, names, strict=True), 1)]
     environment = Environment(
         loader=PackageLoader("ortbench.report.page", "."),
