@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from csv import DictWriter
 from typing import Any
 
-from ortbench.characters import visible
+from ortbench.characters import visible_lines
 
 _FORMULA = ("=", "+", "-", "@")
 
@@ -19,7 +19,7 @@ _FORMULA = ("=", "+", "-", "@")
 def csv_text(columns: Sequence[str], records: Iterable[Mapping[str, Any]]) -> str:
     """Flat records as CSV; None and what is not there is left empty, what no column is for is left out.
 
-    Texts are `ortbench.characters.visible`, and none is a formula.
+    Texts are `ortbench.characters.visible_lines`, and none is a formula.
     """
     text = io.StringIO()
     writer = DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
@@ -31,5 +31,5 @@ def csv_text(columns: Sequence[str], records: Iterable[Mapping[str, Any]]) -> st
 def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    shown = visible(value)
+    shown = visible_lines(value)
     return f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown

@@ -138,7 +138,7 @@ def test_markdown_shows_every_name_word_for_word(name: str, at_once: bool) -> No
 @pytest.mark.parametrize("name", NAMES)
 def test_no_spreadsheet_takes_a_name_for_a_formula(name: str) -> None:
     (row,) = csv.DictReader(io.StringIO(csv_text(["a", "b"], [{"a": name, "b": -1.5}])))
-    assert row["a"].removeprefix("'") == visible(name)
+    assert row["a"].removeprefix("'") == visible_lines(name)
     assert row["a"].lstrip()[:1] not in tuple("=+-@")
     assert row["b"] == "-1.5"  # a number is one
 

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ortbench.analysis.pairs import timed_phase
-from ortbench.characters import encoded
 from ortbench.errors import BadInput, one_line
 from ortbench.modes import TOTAL, is_rate
 from ortbench.report.exports.junit import plain_line, samples_text, told_apart
@@ -128,7 +127,7 @@ def step_summary(markdown: str, environ: Mapping[str, str]) -> bool:
     path = environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return False
-    text = encoded(markdown)
+    text = markdown.encode(errors="replace")
     if not text.endswith(b"\n"):
         text += b"\n"
     try:
