@@ -228,12 +228,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     return Whole(folder, path, ran)
 
 
+@pytest.mark.process
 def test_a_run_of_such_a_model(whole: Whole) -> None:
     assert whole.run.code == 0, whole.run.err
     assert not UNSEEN.search(whole.run.out + whole.run.err)
     assert re.fullmatch(r"cmd-a-b--cpu-[\d-]+", whole.saved.name)
 
 
+@pytest.mark.process
 def test_the_result_keeps_the_true_names(whole: Whole) -> None:
     result = json.loads((whole.saved / "result.json").read_text(encoding="utf-8"))
     assert [it["name"] for it in result["model"]["inputs"]] == NAMES
@@ -246,6 +248,7 @@ def files(whole: Whole) -> Iterator[Path]:
     yield from (path for path in whole.saved.iterdir() if path.name != "result.json")
 
 
+@pytest.mark.process
 def test_no_file_for_people_shows_more_than_the_gate(whole: Whole) -> None:
     names = {path.name for path in files(whole)}
     assert names == {"page.html", "junit.xml", "action.json", "trace.json", "step.md", "table.md", "table.csv"}
@@ -265,6 +268,7 @@ def texts(value: Any) -> Iterator[str]:
             yield from texts(item)
 
 
+@pytest.mark.process
 def test_what_programs_read_holds_what_can_be_seen(whole: Whole) -> None:
     for name in ("action.json", "trace.json"):
         found = list(texts(json.loads((whole.folder / name).read_text(encoding="utf-8"))))
@@ -274,6 +278,7 @@ def test_what_programs_read_holds_what_can_be_seen(whole: Whole) -> None:
     assert f"{visible(NAMES[0])} node" in nodes
 
 
+@pytest.mark.process
 def test_tables_and_job_summary_show_every_name(whole: Whole) -> None:
     for path in (whole.saved / "table.md", whole.folder / "step.md"):
         seen = Seen(HTML.render(path.read_text(encoding="utf-8")))
@@ -281,6 +286,7 @@ def test_tables_and_job_summary_show_every_name(whole: Whole) -> None:
         assert all(folded(name) in seen.text for name in NAMES)
 
 
+@pytest.mark.process
 def test_the_page_shows_every_name_and_takes_none_for_markup(whole: Whole) -> None:
     seen = Seen((whole.folder / "page.html").read_text(encoding="utf-8"))
     assert not seen.tags & {"script", "b>|`x`", "img", "link"}
@@ -294,6 +300,7 @@ def test_pictures_of_results_with_such_names() -> None:
     assert "<script" not in text
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "command",
     [
@@ -341,6 +348,7 @@ ep = [{{name = {name}, ep = "cpu"}}, {{name = "none", ep = {missing}}}]
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("number", [0, 2, 8, 9])
 def test_a_suite_with_such_names(number: int, tmp_path: Path) -> None:
     name = NAMES[number]
