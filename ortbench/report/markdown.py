@@ -32,6 +32,7 @@ _MARKUP = re.compile(
     | &(?=\#?\w+;)                      # characters by name or number
     | (?<![^\W_])_ | _(?![^\W_])        # emphasis, which cannot begin or end inside a word
     | ~(?![/\s])                        # struck out; a home folder is not
+    | (?<=[ ])\#(?=\#*$)                # the end of a heading
     | !(?=\[) | \[(?=[\^ xX]) | \](?=[\[(])  # pictures, footnotes, boxes to tick, links
     """,
     re.VERBOSE,

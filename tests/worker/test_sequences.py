@@ -178,8 +178,8 @@ def test_a_file_that_holds_a_tensor_is_no_sequence(tmp_path: Path) -> None:
     (tmp_path / "input_0.pb").write_bytes(b"\xff" * 9)
     with pytest.raises(BadInput, match=r"input_0.pb is not seq\(tensor\(float\)\) in ONNX format"):
         files.load(tmp_path, wanted, "input")
-    (tmp_path / "input_0.pb").write_bytes(numpy_helper.from_list([np.zeros(3, np.float32)]).SerializeToString())
-    with pytest.raises(BadInput, match="the model fixes 2"):
+    (tmp_path / "input_0.pb").write_bytes(numpy_helper.from_list([np.zeros(2)]).SerializeToString())
+    with pytest.raises(BadInput, match="s is float64, the model wants float32"):
         files.load(tmp_path, wanted, "input")
 
 
@@ -301,24 +301,11 @@ def test_a_run_with_a_sequence(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_sequences_side_by_side_are_compared_across_workers(tmp_path: Path) -> None:
-    path = saved(INSERT, tmp_path / "m.onnx")
-    ran = ortbench_here(
-        "run",
-        path,
-        "--ep",
-        "cpu",
-        "--ep",
-        "cpu",
-        "--length",
-        "s=2",
-        "--iterations",
-        1,
-        "--warmup",
-        0,
-        "--out",
-        tmp_path / "o",
-    )
+def test_sequences_of_another_ep_are_held_against_those_of_the_first(library: Path, tmp_path: Path) -> None:
+    """Also where the model states another shape for its tensors than they have, which ONNX Runtime lets pass."""
+    path = saved(INSERT.replace("seq(float[])", "seq(float[2])"), tmp_path / "m.onnx")
+    once = ("--length", "s=2", "--iterations", 1, "--warmup", 0, "--out", tmp_path / "out")
+    ran = ortbench_here("run", path, "--ep", "cpu", "--ep", library, *once)
     assert (ran.code, ran.err) == (0, "")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,8 @@ def _fit_value(spec: TensorSpec, value: Value, source: str) -> Value:
     if value is None and spec.is_optional:
         return None
     if spec.is_sequence:
-        return [_fit(spec, array, source) for array in value]
+        free = replace(spec, shape=())  # ORT holds the tensors of a sequence to no shape, whatever the model states
+        return [_fit(free, array, source) for array in value]
     return _fit(spec, value, source)
 
 
