@@ -78,13 +78,22 @@ def visible(text: str) -> str:
     of a path that is no text is here, and U+FFFD for every other control, for what turns the direction of writing and for
     what has no width. Words of thousands of characters are cut in the middle.
     """
+    if _is_plain(text):
+        return text
     text = _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", _BREAK.sub(" ", text))
     return _cut(_INVISIBLE.sub(_LOST, text))
 
 
 def visible_lines(text: str) -> str:
     """The same for a text of any number of lines; U+FFFD for half of a surrogate pair too."""
+    if _is_plain(text):
+        return text
     return _cut(_INVISIBLE.sub(_LOST, text.replace("\r\n", "\n").replace("\r", "\n")))
+
+
+def _is_plain(text: str) -> bool:
+    """Whether there is nothing to do, in a tenth of the time: a timeline has a million texts."""
+    return len(text) <= LONGEST and text.isascii() and text.isprintable()
 
 
 def _cut(text: str) -> str:

@@ -87,8 +87,10 @@ def _compact(value: Any) -> str:
 def _visible(value: Any) -> Any:
     if isinstance(value, str):
         return visible_lines(value)
-    if isinstance(value, dict):
-        return {visible_lines(key): _visible(item) for key, item in value.items()}
+    if isinstance(value, dict):  # its keys are ours
+        return {
+            key: _visible(item) if isinstance(item, (str, dict, list, tuple)) else item for key, item in value.items()
+        }
     return [_visible(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
