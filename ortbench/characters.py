@@ -1,7 +1,9 @@
-"""Standard output and standard error on any machine.
+"""What people are shown, on any machine: the one gate for texts from outside, and the streams they go to.
 
-What an encoding lacks is written in ASCII, not refused, what a terminal would take for a command is not sent to it, and a
-pipe that nobody reads to its end is no error.
+Names in a model are anybody's text. `visible` and `visible_lines` let no character through that cannot be seen: every
+renderer sends through one of them what it shows, and adds what its medium takes for markup. Saved data keeps the true names.
+
+What an encoding lacks is written in ASCII, not refused, and a pipe that nobody reads to its end is no error.
 """
 
 from __future__ import annotations
@@ -19,8 +21,22 @@ ASCII = {
     "✓": "+", "✗": "x", "•": "*", "░": ".", "█": "#", "▒": ":", "━": "=", "┅": "-",
 }  # fmt: skip
 _ERRORS = "ortbench.ascii"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # but line breaks and tabs
+_NO_CHARACTERS = r"\ud800-\udfff\ufffe\uffff"  # halves of surrogate pairs, and what Unicode promises never to assign
+# What has no width (soft hyphen, fillers, joiners, the byte order mark, tags), and what turns the direction of writing.
+_UNSEEN = (
+    r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+    r"\U000e0000-\U000e007f"
+)
+_UNPRINTABLE = re.compile(f"[{_CONTROLS}{_NO_CHARACTERS}]")
+_INVISIBLE = re.compile(f"[{_CONTROLS}{_NO_CHARACTERS}{_UNSEEN}]")
+_BREAK = re.compile(r"[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_NAME_BYTES = 200  # of the 255 that file systems take
+_LOST = "\N{REPLACEMENT CHARACTER}"
+LONGEST = 1000  # characters of a word that are shown; no path, and no name that somebody typed, is longer
+_END = 100  # characters that are left of a longer one, at its beginning and at its end
+_LONG_WORD = re.compile(rf"\S{{{LONGEST + 1},}}")
 
 
 def accept_all_characters() -> None:
@@ -52,17 +68,51 @@ def forget_reader() -> None:
 def shown(text: str, stream: TextIO) -> str:
     """A text as a stream will show it, on one line, so that it can be laid out as it will look."""
     encoding = stream.encoding or "utf-8"
-    return without_controls(text).encode(encoding, _ERRORS).decode(encoding)
+    return visible(text).encode(encoding, _ERRORS).decode(encoding)
 
 
-def without_controls(text: str) -> str:
-    """A text on one line that commands no terminal: spaces for line breaks and tabs, U+FFFD for other controls."""
-    return _CONTROL.sub(lambda found: " " if found[0].isspace() else "\N{REPLACEMENT CHARACTER}", text)
+def visible(text: str) -> str:
+    """A text on one line, as people may be shown it.
+
+    A space stands for each line break and tab, an escape (``\\udcff``) for half of a surrogate pair, which is what a byte
+    of a path that is no text is here, and U+FFFD for every other control, for what turns the direction of writing and for
+    what has no width. Words of thousands of characters are cut in the middle.
+    """
+    if _is_plain(text):
+        return text
+    text = _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", _BREAK.sub(" ", text))
+    return _cut(_INVISIBLE.sub(_LOST, text))
+
+
+def visible_lines(text: str) -> str:
+    """The same for a text of any number of lines; U+FFFD for half of a surrogate pair too."""
+    if _is_plain(text):
+        return text
+    return _cut(_INVISIBLE.sub(_LOST, text.replace("\r\n", "\n").replace("\r", "\n")))
+
+
+def _is_plain(text: str) -> bool:
+    """Whether there is nothing to do, in a tenth of the time: a timeline has a million texts."""
+    return len(text) <= LONGEST and text.isascii() and text.isprintable()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else _LONG_WORD.sub(lambda found: shortened(found[0]), text)
+
+
+def shortened(name: str) -> str:
+    """A name, or beginning and end of one that is thousands of characters long."""
+    return name if len(name) <= LONGEST else f"{name[:_END]}…{name[-_END:]}"
+
+
+def complain(text: str) -> None:
+    """Say something on standard error, in a line."""
+    print(f"ortbench: {visible(text)}", file=sys.stderr)
 
 
 def printable(text: str) -> str:
-    """A text that any page can hold: U+FFFD for what is no character, and for controls but line breaks and tabs."""
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    """A text that any file can hold: U+FFFD for what is no character, and for controls but line breaks and tabs."""
+    return _UNPRINTABLE.sub(_LOST, text)
 
 
 def encoded(text: str) -> bytes:
@@ -85,5 +135,10 @@ codecs.register_error(_ERRORS, _in_ascii)
 
 
 def plain_name(text: str) -> str:
-    """A text as part of a file's name."""
-    return re.sub(r"[^\w.-]+", "-", text).strip("-") or "unnamed"
+    """A text as a file's name, or as part of one: no more than file systems take, and not one of theirs (``..``)."""
+    name = re.sub(r"[^\w.-]+", "-", text).strip("-")
+    if len(name.encode()) > _NAME_BYTES:
+        half = _NAME_BYTES // 2 - 1
+        ends = name.encode()[:half], name.encode()[-half:]
+        name = "--".join(end.decode(errors="ignore") for end in ends)
+    return name if name.strip(".") else "unnamed"

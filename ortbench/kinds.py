@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 
 from ortbench.errors import BadInput
 from ortbench.modes import MODES
-from ortbench.parsing import parse_dims, parse_pairs, parse_ranges, parse_shapes, parse_share, parse_speedups
+from ortbench.parsing import (
+    parse_dims,
+    parse_lengths,
+    parse_pairs,
+    parse_ranges,
+    parse_shapes,
+    parse_share,
+    parse_speedups,
+)
 
 
 def _as_given(given: Any, option: str) -> Any:
@@ -113,6 +121,12 @@ def _dim(name: str, value: Any, option: str) -> str:
     return item
 
 
+def _length(name: str, value: Any, option: str) -> str:
+    item = f"{name}={_whole(value, option)}"
+    parse_lengths([item], option)
+    return item
+
+
 def _shape(name: str, value: Any, option: str) -> str:
     if isinstance(value, list):
         value = "x".join(str(_whole(size, option)) for size in value)
@@ -159,6 +173,7 @@ SHARE = Kind('"1%" or 0.01', _share, parse_share)
 MODE_NAMES = Kind('"cpu" or a list', _modes, _tuple, repeatable=True)
 PAIRS = _table(parse_pairs, _pair, '{key = "value"}')
 DIMS = _table(parse_dims, _dim, "{name = 8}")
+LENGTHS = _table(parse_lengths, _length, "{name = 8}")
 SHAPES = _table(parse_shapes, _shape, '{name = "1x3"} or {name = [1, 3]}')
 RANGES = _table(parse_ranges, _range, "{name = [0, 1]}")
 SPEEDUPS = _table(parse_speedups, _speedup, "{mode = 1.5}")

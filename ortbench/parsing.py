@@ -50,6 +50,19 @@ def parse_dims(items: Iterable[str], option: str = "--dim") -> dict[str, int]:
     return {name: parse_dimension(text, f"{option} {name}={text}", option) for name, text in pairs.items()}
 
 
+def parse_lengths(items: Iterable[str], option: str = "--length") -> dict[str, int]:
+    """``name=3`` items as a dict.
+
+    Raises:
+        BadInput: an item that is not of that form, or below 0.
+    """
+    pairs = parse_pairs(items, option)
+    for name, text in pairs.items():
+        if not re.fullmatch(r"\d+", text, re.ASCII):
+            raise BadInput(f"{option} {name}={text}: {text!r} is not a number of tensors", option)
+    return {name: int(text) for name, text in pairs.items()}
+
+
 def parse_dimension(text: str, where: str, option: str | None = None) -> int:
     """A dimension's size.
 

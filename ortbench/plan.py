@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.errors import BadInput
-from ortbench.kinds import DIMS, FLAG, MODE_NAMES, NUMBER, PAIRS, PATH, RANGES, SHAPES, SHARE, TEXTS, WHOLE
+from ortbench.kinds import DIMS, FLAG, LENGTHS, MODE_NAMES, NUMBER, PAIRS, PATH, RANGES, SHAPES, SHARE, TEXTS, WHOLE
 from ortbench.modes import MODES, USUAL_MODES, modes_by, modes_that
 from ortbench.options import (
     INPUT,
@@ -180,6 +180,7 @@ class Inputs:
         expect: an .npz file or a folder with ``output_0.pb`` … to hold the outputs against.
         shapes: input name → shape.
         dims: symbolic dimension → size.
+        lengths: name of an input that is a sequence → how many tensors it has.
         ranges: input name → (low, high), both inclusive for integers.
         seed: of the random inputs (and of the schedule).
         rtol, atol: tolerances of the output comparison; None takes the one for each dtype.
@@ -196,6 +197,9 @@ class Inputs:
     )
     dims: dict[str, int] = _input(
         "dim", "NAME=N", "A symbolic dimension's size, else 1.", kind=DIMS, default={}, commands=_PLACED
+    )
+    lengths: dict[str, int] = _input(
+        "length", "NAME=N", "Tensors in an input that is a sequence.", kind=LENGTHS, default={}, commands=_PLACED
     )
     ranges: dict[str, tuple[float, float]] = _input(
         "range", "NAME:LO,HI", "Range of a random input.", kind=RANGES, default={}

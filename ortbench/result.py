@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, is_dataclass
+from os import urandom
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,7 @@ def result_json(result: Result) -> str:
 def json_text(data: Mapping[str, object]) -> str:
     """Data as a file's text: indented, with lists of numbers on one line each; a dataclass is its attributes."""
     folded: list[str] = []
+    mark = urandom(16).hex()  # which no text of the data is
 
     def fold(value: Any) -> Any:
         if is_dataclass(value):
@@ -159,12 +161,12 @@ def json_text(data: Mapping[str, object]) -> str:
         if isinstance(value, (list, tuple)):
             if value and all(isinstance(item, (int, float)) for item in value):
                 folded.append(json.dumps(value, allow_nan=False))
-                return f"\0{len(folded) - 1}"
+                return f"{mark}{len(folded) - 1}"
             return [fold(item) for item in value]
         return value
 
     text = json.dumps(fold(data), indent=2, ensure_ascii=False, allow_nan=False)
-    return re.sub(r'"\\u0000(\d+)"', lambda match: folded[int(match[1])], text) + "\n"
+    return re.sub(rf'"{mark}(\d+)"', lambda match: folded[int(match[1])], text) + "\n"
 
 
 def save(result: Result, path: Path) -> None:

@@ -109,7 +109,8 @@ class Tensor(TypedDict):
     """An input or output.
 
     ``model_shape`` is as the model states it, a name or None where a dimension is not fixed; ``shape`` and ``bytes`` are
-    those of the run, None where it is not a tensor that can be held; ``range`` is that of random values.
+    those of the run, None where it is not a tensor that can be held; ``range`` is that of random values. A sequence has
+    ``tensors``, the shapes of its tensors, and their bytes; ``model_shape`` is then that of each.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Tensor(TypedDict):
     shape: list[int] | None
     bytes: int | None
     range: NotRequired[list[float] | None]
+    tensors: NotRequired[list[list[int]]]
 
 
 class Model(TypedDict):

@@ -289,7 +289,7 @@ def test_bad_input_ends_with_exit_code_2() -> None:
 
 def test_the_worker_reads_the_plan_that_was_sent() -> None:
     wanted = Target("webgpu", "lib.so", 1, {"a": "1"}, {"b": "2"}, 3, "basic", True)
-    given = Inputs("in.npz", "out.npz", {"x": (1, 2), "s": ()}, {"n": 4}, {"x": (0.0, 1.5)}, 5, 1e-3, 1e-5)
+    given = Inputs("in.npz", "out.npz", {"x": (1, 2), "s": ()}, {"n": 4}, {"q": 3}, {"x": (0.0, 1.5)}, 5, 1e-3, 1e-5)
     request = json.loads(json.dumps(Plan("m.onnx", wanted, given).worker_request()))
     assert request["model"] == "m.onnx"
     assert target_from(request["target"]) == wanted

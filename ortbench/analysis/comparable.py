@@ -32,7 +32,7 @@ def _model(result: Result) -> str:
 
 def _identity(result: Result) -> dict[str, object]:
     """What a result was measured on, besides the model."""
-    shapes = {tensor["name"]: tensor["shape"] for tensor in result.model["inputs"]}
+    shapes = {tensor["name"]: tensor.get("tensors", tensor["shape"]) for tensor in result.model["inputs"]}
     return {"shapes": shapes, **machine(result.target, result.environment)}
 
 

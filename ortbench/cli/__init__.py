@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from ortbench import __version__
-from ortbench.characters import accept_all_characters, flush, without_controls
+from ortbench.characters import accept_all_characters, complain, flush
 from ortbench.cli.options import WIDEST, Command
 from ortbench.errors import BAD_INPUT, DONE, INTERRUPTED, OrtbenchError, one_line
 
@@ -76,7 +76,7 @@ def main() -> NoReturn:
     except typer.Exit as error:
         raise SystemExit(error.exit_code) from None
     except OrtbenchError as error:
-        print(f"ortbench: {without_controls(str(error))}", file=sys.stderr)
+        complain(str(error))
         raise SystemExit(error.exit_code) from None
     except KeyboardInterrupt:
         print("ortbench: interrupted before anything was measured", file=sys.stderr)
@@ -85,7 +85,7 @@ def main() -> NoReturn:
         # Typer keeps the class of its usage errors to itself; what they share is this method.
         if not hasattr(error, "format_message"):
             raise
-        print(f"ortbench: {one_line(error.format_message())} (see --help)", file=sys.stderr)
+        complain(f"{one_line(error.format_message())} (see --help)")
         raise SystemExit(BAD_INPUT) from None
     finally:
         flush()

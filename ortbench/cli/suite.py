@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ortbench.characters import plain_name
+from ortbench.characters import plain_name, visible
 from ortbench.cli.options import command_line, takes
 from ortbench.options import WRITTEN, Given, make
 from ortbench.wanted import REPORTS, Wanted
@@ -49,7 +49,7 @@ def suite(
     chosen = job.chosen(found, jobs_of(found, command_line()), shard, only)
     if list_:
         for it in chosen:
-            print(it.case.id + (f" (skipped: {it.case.skip})" if it.case.skip else ""))
+            print(visible(it.case.id + (f" (skipped: {it.case.skip})" if it.case.skip else "")))
         return
     place = REPORTS / plain_name(found.name) if out is None else out
     raise SystemExit(job.suite(found, chosen, place, fresh, make(Wanted, given)))

@@ -48,7 +48,10 @@ class LiveGate:
         Raises:
             NotComparable: names, types or shapes differ.
         """
-        takes = [{tensor["name"]: (tensor["type"], tensor["shape"]) for tensor in it.model["inputs"]} for it in results]
+        takes = [
+            {it["name"]: (it["type"], it.get("tensors", it["shape"])) for it in result.model["inputs"]}
+            for result in results
+        ]
         for other in takes[1:]:
             if other != takes[0]:
                 pair = [
@@ -56,7 +59,7 @@ class LiveGate:
                     for it in (takes[0], other)
                 ]
                 raise NotComparable(
-                    f"the inputs differ: the candidate takes {pair[0]}, the baseline {pair[1]} (--shape and --dim set "
+                    f"the inputs differ: the candidate takes {pair[0]}, the baseline {pair[1]} (--shape, --dim and --length set "
                     "them, --force compares them all the same)"
                 )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ortbench.analysis.comparable import comparability, names
 from ortbench.analysis.compare import Selection
+from ortbench.characters import visible
 from ortbench.jobs.writing import check_place, summarise_job, write, write_json, write_page
 from ortbench.report import comparison
 from ortbench.report.markdown import markdown as as_markdown
@@ -68,7 +69,7 @@ def report(results: Sequence[Path], html: str | None) -> None:
     check_place(place, "--html")
     write_page(place, [load(path) for path in paths], names(paths))
     if place != "-":
-        print(f"Saved in {place}")
+        print(visible(f"Saved in {place}"))
 
 
 def result_file(path: Path) -> Path:

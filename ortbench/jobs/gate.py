@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ortbench.analysis.comparable import changes, comparability, sameness
+from ortbench.characters import complain
 from ortbench.errors import INTERRUPTED
 from ortbench.files import write_atomically
 from ortbench.gate.checks import check_alone, check_stored
@@ -119,5 +120,5 @@ def _conclude(verdict: Verdict, wanted: Wanted) -> int:
 
         print_report(report)
     for line in verdict.failed:
-        print(f"ortbench: {line}", file=sys.stderr)
+        complain(line)
     return verdict.code

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ortbench.characters import complain, visible
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
 from ortbench.jobs.launch import Launched, launch
 from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_compressible, write_page
@@ -154,9 +154,9 @@ def _write_trace(launched: Launched, path: str, quiet: bool) -> None:
     trace = chrome_trace(launched.results, launched.timelines)
     write_compressible(path, trace_json(trace), "--trace")
     for words in trace["otherData"]["missing"]:
-        print(f"ortbench: --trace lacks: {words}", file=sys.stderr)
+        complain(f"--trace lacks: {words}")
     if not quiet:
-        print(f"Timeline in {path}; open it at ui.perfetto.dev or in chrome://tracing")
+        print(visible(f"Timeline in {path}; open it at ui.perfetto.dev or in chrome://tracing"))
 
 
 def _exit_code(launched: Launched) -> int:
@@ -166,5 +166,5 @@ def _exit_code(launched: Launched) -> int:
     several = len(launched.results) > 1
     codes = [say_failures(result, f"{result.target['ep']}: " if several else "") for result in launched.results]
     for name, error in launched.not_opened:
-        print(f"ortbench: {name}: {error}", file=sys.stderr)
+        complain(f"{name}: {error}")
     return BENCHMARK_FAILED if launched.not_opened or BENCHMARK_FAILED in codes else DONE

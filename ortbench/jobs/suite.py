@@ -8,6 +8,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from ortbench.characters import complain, visible
 from ortbench.errors import INTERRUPTED, BadInput
 from ortbench.jobs import cases
 from ortbench.jobs.suite_folder import claim, join, saved_result, write_summary
@@ -60,7 +61,7 @@ def suite(found: Suite, jobs: Sequence[Job], place: Path, fresh: bool, wanted: W
         nonlocal count
         count += 1
         if record.exit_code or not wanted.quiet:
-            print(f"[{count}/{len(jobs)}] {record.line(was_done)}", file=sys.stderr)
+            print(visible(f"[{count}/{len(jobs)}] {record.line(was_done)}"), file=sys.stderr)
 
     records, interrupted = cases.run(jobs, place, fresh, wanted.quiet, tell)
     if interrupted:
@@ -79,10 +80,10 @@ def merge(folders: Sequence[Path], out: Path, wanted: Wanted) -> int:
     """
     name, records, remarks = join(folders, out)
     for remark in remarks:
-        print(f"ortbench: {remark}", file=sys.stderr)
+        complain(remark)
     missing = [record.id for record in records if record.outcome == MISSING]
     if missing:
-        print(f"ortbench: {len(missing)} of {len(records)} cases are missing: {', '.join(missing)}", file=sys.stderr)
+        complain(f"{len(missing)} of {len(records)} cases are missing: {', '.join(missing)}")
     return _conclude(name, records, out, wanted, interrupted=False)
 
 

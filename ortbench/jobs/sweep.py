@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ortbench.characters import complain
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.jobs.writing import summarise_job, write
 from ortbench.measure.process import open_copies
@@ -88,5 +89,5 @@ def _exit_code(sweep: Sweep) -> int:
 
     found = failures(sweep)
     for failure in found:
-        print(f"ortbench: {failure}", file=sys.stderr)
+        complain(str(failure))
     return BENCHMARK_FAILED if found else DONE

@@ -110,8 +110,7 @@ def say_failures(result: Result, where: str = "") -> int:
     statuses = [case.status for case in result.cases]
     for case in result.cases:
         if case.status == FAILED:
-            reason = characters.without_controls(str(case.reason))
-            print(f"ortbench: {where}{case.mode} failed: {reason}", file=sys.stderr)
+            characters.complain(f"{where}{case.mode} failed: {case.reason}")
     if OK not in statuses and FAILED not in statuses:
-        print(f"ortbench: {where}nothing was measured: no mode that was asked for is supported", file=sys.stderr)
+        characters.complain(f"{where}nothing was measured: no mode that was asked for is supported")
     return DONE if OK in statuses and FAILED not in statuses else BENCHMARK_FAILED

@@ -1,9 +1,15 @@
-"""Reports as Markdown: files beside results, and the job summary of a CI system."""
+"""Reports as Markdown: files beside results, and the job summary of a CI system.
+
+Every text of a report is taken for words: what GitHub's Markdown, its HTML and its formulas included, would take for markup
+is escaped, and what nobody sees is shown by `ortbench.characters.visible`. Names that hold neither stay as they are.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
+from ortbench.characters import visible
 from ortbench.report.model import (
     Block,
     Command,
@@ -18,6 +24,37 @@ from ortbench.report.model import (
     Title,
 )
 
+_MARKUP = re.compile(
+    r"""
+    [`*$]                               # code, emphasis, formulas
+    | \\(?=[!-/:-@[-`{-~])              # what would escape what follows it
+    | <(?=[a-zA-Z/!?])                  # tags, comments, links
+    | &(?=\#?\w+;)                      # characters by name or number
+    | (?<![^\W_])_ | _(?![^\W_])        # emphasis, which cannot begin or end inside a word
+    | ~(?![/\s])                        # struck out; a home folder is not
+    | (?<=[ ])\#(?=\#*$)                # the end of a heading
+    | !(?=\[) | \[(?=[\^ xX]) | \](?=[\[(])  # pictures, footnotes, boxes to tick, links
+    """,
+    re.VERBOSE,
+)
+# Where a line begins: headings, quotes, lists, rules, and what links would lead to.
+_OPENING = re.compile(r"(?:[#>+=-]|\d+[.)])(?=[\s#>+=-]|$)|\[(?=[^\]]*\]:)")
+
+
+def escaped(text: str) -> str:
+    """A text as Markdown that shows it word for word, on one line."""
+    words = _MARKUP.sub(r"\\\g<0>", visible(text).strip())
+    opening = _OPENING.match(words)
+    return words if opening is None else f"{words[: opening.end() - 1]}\\{words[opening.end() - 1 :]}"
+
+
+def _code(text: str) -> str:
+    """A text as code, word for word: between as many backticks as it has not in a row."""
+    text = visible(text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if "`" in (text[:1], text[-1:]) else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
 
 def markdown(report: Report) -> str:
     """A report as Markdown: every block is followed by an empty line, so that nothing runs into the next one."""
@@ -28,11 +65,11 @@ def markdown(report: Report) -> str:
 def _lines(block: Block) -> list[str]:
     match block:
         case Title():
-            return [f"{'#' * block.level} {block.text}"]
+            return [f"{'#' * block.level} {escaped(block.text)}"]
         case Heading():
             return _broken(block.lines)
         case Paragraph():
-            return [block.text]
+            return [escaped(block.text)]
         case Table():
             return table_lines(block)
         case SideBySide():
@@ -40,26 +77,26 @@ def _lines(block: Block) -> list[str]:
             lines = _broken(f"{name}: {line}" for name, heading in sides for line in heading)
             return lines if block.table is None else [*lines, "", *table_lines(block.table)]
         case Notes():
-            return [f"- {note.text}" for note in block.notes]
+            return [f"- {escaped(note.text)}" for note in block.notes]
         case Command():
-            return [f"`{' '.join(block.words)}`"] if block.words else []
+            return [_code(" ".join(block.words))] if block.words else []
     raise TypeError(block)
 
 
 def _broken(lines: Iterable[str]) -> list[str]:
     """Lines that do not run together."""
-    return [f"{line}  " for line in lines]
+    return [f"{escaped(line)}  " for line in lines]
 
 
 def table_lines(table: Table) -> list[str]:
     """A table, line by line, and what was left out of it after an empty one."""
     rule = ["---" if at == 0 or column.kind in _LEFT else "---:" for at, column in enumerate(table.columns)]
-    lines = [_line(cells) for cells in (table.headings, rule, *table.cut_rows())]
-    return [*lines, "", table.rest] if table.rest else lines
+    lines = [_line(table.headings), "| " + " | ".join(rule) + " |", *map(_line, table.cut_rows())]
+    return [*lines, "", escaped(table.rest)] if table.rest else lines
 
 
 _LEFT = {Kind.WORDS, Kind.LONG_NAME}
 
 
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(escaped(" ".join(cell.split())).replace("|", "\\|") for cell in cells) + " |"

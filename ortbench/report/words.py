@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ortbench import units
+from ortbench.characters import shortened
 from ortbench.report.model import BAD, UNCLEAR, Note
 from ortbench.result import FAILED, OK, Result
 from ortbench.schema import Memory, Tensor
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 def heading(result: Result) -> list[str]:
     """The lines above the table: model and note, EP, device, versions, fence."""
     target = result.target
-    shapes = ", ".join(f"{tensor['name']} {_shape(tensor)}" for tensor in result.model["inputs"])
+    shapes = ", ".join(f"{shortened(tensor['name'])} {_shape(tensor)}" for tensor in result.model["inputs"])
     note = " ".join(str(result.note or "").split())
     lines = [f"{result.model['path']} ({shapes}){f': {note}' if note else ''}", ep_line(result)]
     if target["fence"] is not None:
@@ -29,9 +31,18 @@ def heading(result: Result) -> list[str]:
 
 
 def _shape(tensor: Tensor) -> str:
+    if "tensors" in tensor:
+        return sequence(tensor["tensors"])
     if tensor["shape"] is None:
         return str(tensor["type"])
     return "x".join(map(str, tensor["shape"])) or "scalar"
+
+
+def sequence(shapes: Sequence[Sequence[int]], times: str = "x") -> str:
+    """How many tensors a sequence has, and their shapes, as long as they are few."""
+    different = list(dict.fromkeys(times.join(map(str, shape)) or "scalar" for shape in shapes))
+    of = f" of {' and '.join(different)}" if 0 < len(different) <= 2 else " of several shapes" if different else ""
+    return f"{len(shapes)} tensor{'' if len(shapes) == 1 else 's'}{of}"
 
 
 _FENCES = {"run": "the run itself waits", "readback": "reading a value back"}

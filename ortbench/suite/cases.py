@@ -165,7 +165,7 @@ class _Reader:
         for key in given.keys() & _PATHS:
             given[key] = Value(self._filled(given[key], model), given[key].where)
         return SuiteCase(
-            id="--".join(map(plain_name, filter(None, (name, ep.name, shape.name)))).lstrip("."),
+            id=plain_name("--".join(map(plain_name, filter(None, (name, ep.name, shape.name))))).lstrip("."),
             model=str(model),
             model_name=name,
             ep=ep.name,

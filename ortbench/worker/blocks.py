@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ortbench.answers import Captured, Finished, Samples, TracedSamples
 from ortbench.modes import TOTAL
 from ortbench.schema import Once
+from ortbench.worker.proofs import random_nodes
 from ortbench.worker.proofs.outputs import differences
 from ortbench.worker.state import State
 from ortbench.worker.timing import Capture, time_block
@@ -38,6 +39,8 @@ def finish(state: State, mode: str) -> Finished:
     """After the last block: the outputs as the timed runs left them, and the copies that are made only once."""
     made = state.modes[mode]
     wrong = differences(made, state.opened.request.rtol, state.opened.request.atol)
+    if wrong is not None:
+        wrong += random_nodes.sentence(state.opened.path)
     copies, once = made.once(), None
     if copies is not None:
         upload, download = map(_median_time, copies)

@@ -7,17 +7,19 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ortbench import answers, schema
 from ortbench.errors import OrtbenchError, Unsupported
 from ortbench.plan import inputs_from, target_from
 from ortbench.worker.inputs import files
 from ortbench.worker.looks import nodes
 from ortbench.worker.modes import external_inputs
-from ortbench.worker.proofs import outputs
+from ortbench.worker.proofs import outputs, random_nodes
 from ortbench.worker.session import engine_cache, first_run, hardware, memory, placement, providers, session
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.runtime import quiet, versions
-from ortbench.worker.session.tensors import Array, TensorSpec, nbytes
+from ortbench.worker.session.tensors import TensorSpec, Value, nbytes
 from ortbench.worker.state import Opened, Stages, State
 
 
@@ -63,23 +65,26 @@ def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any
     }
 
 
-def _tensor(spec: TensorSpec, array: Array | None, data: Data) -> schema.Tensor:
-    """An input or output for the result; shape and bytes are null where it is not a tensor that can be held."""
+def _tensor(spec: TensorSpec, value: Value, data: Data) -> schema.Tensor:
+    """An input or output for the result; shape and bytes are null where it is not something that can be held."""
     bounds = data.ranges.get(spec.name)
-    return {
+    found: schema.Tensor = {
         "name": spec.name,
         "type": spec.type,
         "model_shape": list(spec.shape),
-        "shape": None if array is None else list(array.shape),
-        "bytes": None if array is None else nbytes(array),
+        "shape": list(value.shape) if isinstance(value, np.ndarray) else None,
+        "bytes": None if value is None else nbytes(value),
         "range": None if bounds is None else list(bounds),
     }
+    if isinstance(value, list):
+        found["tensors"] = [list(array.shape) for array in value]
+    return found
 
 
 def save_outputs(state: State, folder: str) -> answers.Saved:
     """Write the reference outputs for another worker to compare; false where they cannot be written as protobuf."""
     reference = state.opened.data.reference
-    return {"saved": bool(reference) and files.save(Path(folder), reference, "output")}
+    return {"saved": bool(reference) and files.save(Path(folder), state.opened.model.outputs, reference, "output")}
 
 
 def hold_outputs(state: State, folder: str) -> answers.Held:
@@ -92,7 +97,7 @@ def hold_outputs(state: State, folder: str) -> answers.Held:
     for spec, array in zip(specs, data.reference, strict=False):
         wrong = outputs.difference(spec.name, array, others[spec.name], request.rtol, request.atol)
         if wrong is not None:
-            return {"differs": wrong}
+            return {"differs": wrong + random_nodes.sentence(state.opened.path)}
     return {"differs": None}
 
 

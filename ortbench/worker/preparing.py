@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ortbench.answers import Prepared
+from ortbench.errors import WrongOutputs
 from ortbench.modes import TOTAL, is_rate
 from ortbench.plan import Loop
 from ortbench.worker.modes.make import make_mode
+from ortbench.worker.proofs import random_nodes
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.state import Stages, State
 from ortbench.worker.timing import Ranges, warm_up
@@ -18,6 +20,13 @@ WARMUP_NS = 500_000_000
 def prepare(state: State, mode: str, warmup: int | None, depth: int = Loop.depth) -> Prepared:
     """Set a mode up, prove its fence, check its outputs, have it prove what it claims, warm it up."""
     stages = Stages()
+    try:
+        return _prepare(state, mode, warmup, depth, stages)
+    except WrongOutputs as error:
+        raise WrongOutputs(f"{error}{random_nodes.sentence(state.opened.path)}") from None
+
+
+def _prepare(state: State, mode: str, warmup: int | None, depth: int, stages: Stages) -> Prepared:
     tolerances = state.opened.request.rtol, state.opened.request.atol
     made = make_mode(mode, state.opened.model, state.opened.data, depth)
     stages.done("binding, proving the fence")

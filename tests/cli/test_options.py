@@ -21,6 +21,7 @@ from ortbench.jobs import run as run_job
 from ortbench.kinds import (
     DIMS,
     FLAG,
+    LENGTHS,
     MODE_NAMES,
     NUMBER,
     PAIRS,
@@ -58,6 +59,7 @@ WORDS: list[tuple[Kind, str, str]] = [
     (MODE_NAMES, "cpu", '"cpu"'),
     (PAIRS, "k=v", '{k = "v"}'),
     (DIMS, "n=4", "{n = 4}"),
+    (LENGTHS, "n=4", "{n = 4}"),
     (SHAPES, "x:2x3", "{x = [2, 3]}"),
     (RANGES, "x:1,2", "{x = [1, 2]}"),
     (METRICS, "cpu.total.min", '"cpu.total.min"'),

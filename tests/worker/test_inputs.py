@@ -263,8 +263,8 @@ def test_files_say_it_all(option: str, request_: Inputs) -> None:
 
 
 def test_inputs_that_are_not_tensors() -> None:
-    with pytest.raises(Unsupported, match="only tensors can be bound"):
-        make([TensorSpec("x", "seq(tensor(float))", ())], Inputs(), {})
+    with pytest.raises(Unsupported, match="only tensors, and sequences and optionals of them, can be run"):
+        make([TensorSpec("x", "map(int64,tensor(float))", ())], Inputs(), {})
 
 
 # Files

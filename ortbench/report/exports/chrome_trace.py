@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
+from ortbench.characters import visible_lines
 from ortbench.modes import TOTAL, mode_of
 from ortbench.result import Case, Result
 from ortbench.timeline import Span, TimedBlock, Timeline
@@ -73,14 +74,24 @@ def chrome_trace(results: Sequence[Result], timelines: Sequence[Timeline], most:
 
 
 def trace_json(trace: dict[str, Any]) -> str:
-    """The trace's text, one event a line."""
+    """The trace's text, one event a line; every text of it is `ortbench.characters.visible_lines`."""
     head = {key: value for key, value in trace.items() if key != "traceEvents"}
     lines = ",\n".join(map(_compact, trace["traceEvents"]))
     return f'{_compact(head)[:-1]},"traceEvents":[\n{lines}\n]}}\n'
 
 
 def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return json.dumps(_visible(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _visible(value: Any) -> Any:
+    if isinstance(value, str):
+        return visible_lines(value)
+    if isinstance(value, dict):  # its keys are ours
+        return {
+            key: _visible(item) if isinstance(item, (str, dict, list, tuple)) else item for key, item in value.items()
+        }
+    return [_visible(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _thinned(blocks: Sequence[TimedBlock], share: float) -> Iterator[TimedBlock]:

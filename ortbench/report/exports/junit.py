@@ -12,10 +12,10 @@ What those who read it do with it decides much here:
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ortbench.characters import visible_lines
 from ortbench.errors import one_line
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.modes import TOTAL, is_rate
@@ -24,10 +24,6 @@ from ortbench.stats import Stats
 from ortbench.units import duration
 
 ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.gate.contests`
-
-
-# Everything but what XML 1.0 calls a character (its production 2); that leaves out lone surrogates too.
-_NOT_IN_XML = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
@@ -126,7 +122,8 @@ def junit(name: str, outcomes: Sequence[Outcome]) -> str:
     `FAILED` becomes ``<failure>``, `ERROR` and `UNCLEAR` become ``<error>`` (a verdict that is missing must not look
     green), `SKIPPED` ``<skipped>``; what passed says its text in ``<system-out>``. ``classname`` is the suite's name, a
     dot and the group, with every other dot replaced, so that the dots of file names make no packages. Names that have
-    occurred before get a number. Characters that XML cannot hold are replaced by U+FFFD. Times are s, to the millisecond.
+    occurred before get a number. Texts are `ortbench.characters.visible_lines`, which leaves
+    out all that XML cannot hold. Times are s, to the millisecond.
 
     Args:
         name: of the suite.
@@ -143,7 +140,7 @@ def junit(name: str, outcomes: Sequence[Outcome]) -> str:
     cases = []
     for group, label, outcome in zip(classes, names, outcomes, strict=True):
         case = TestCase(label, group, round(outcome.seconds, 3))
-        text = _plain(outcome.text).strip() or outcome.verdict
+        text = visible_lines(outcome.text).strip() or outcome.verdict
         if outcome.verdict == PASSED:
             case.system_out = text
         else:
@@ -161,12 +158,9 @@ def junit(name: str, outcomes: Sequence[Outcome]) -> str:
     return minidom.parseString(file.getvalue()).toprettyxml(indent="  ", encoding="utf-8").decode()
 
 
-def _plain(text: str) -> str:
-    return _NOT_IN_XML.sub("\ufffd", text)
-
-
 def plain_line(text: str) -> str:
-    return " ".join(_plain(text).split())
+    """A text on one line that can be seen, and that XML and JSON can hold."""
+    return " ".join(visible_lines(text).split())
 
 
 def told_apart(labels: Sequence[tuple[str, str]]) -> list[str]:

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from ortbench import __version__
 from ortbench.analysis.advice import headline, headline_of_many
-from ortbench.characters import printable
+from ortbench.characters import visible_lines
 from ortbench.modes import MODES
 from ortbench.report.model import DERIVED, Column, Kind, Table
 from ortbench.report.page.charts import sheet
@@ -66,11 +67,12 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
         errors: what became of results that are not there, in sentences.
     """
     many = len(results) > 1
-    names = [printable(name) for name in names]
+    names = [visible_lines(name) for name in names]
     parts = [_part(result, name, number) for number, (result, name) in enumerate(zip(results, names, strict=True), 1)]
     environment = Environment(
         loader=PackageLoader("ortbench.report.page", "."),
         autoescape=True,
+        finalize=_shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -78,7 +80,7 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
     )
     environment.filters["tied"] = _tied
     environment.tests["flush_left"] = _is_flush_left
-    text = environment.get_template("page.html.j2").render(
+    text: str = environment.get_template("page.html.j2").render(
         version=__version__,
         palette=sheet.PALETTE,
         title=_title(results),
@@ -88,7 +90,12 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
         overview=overview(results, names) if many else None,
         words=_WORDS,
     )
-    return printable(text)
+    return text
+
+
+def _shown(value: object) -> object:
+    """What the template shows of a value: of a text what can be seen of it, a picture as it is."""
+    return visible_lines(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _tied(text: str) -> str:

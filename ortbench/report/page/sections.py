@@ -10,7 +10,7 @@ from ortbench import units
 from ortbench.report import nodes
 from ortbench.report.model import DERIVED, Column, Kind, Table
 from ortbench.report.run import mode_table
-from ortbench.report.words import device_name
+from ortbench.report.words import device_name, sequence
 from ortbench.result import Result
 from ortbench.schema import Gpu, Load, Tensor
 
@@ -117,6 +117,7 @@ def _tensors(tensors: Sequence[Tensor]) -> str:
     for tensor in tensors:
         dims, count = tensor.get("shape"), tensor.get("bytes")
         shape = "" if dims is None else " " + ("×".join(map(str, dims)) or "scalar")
+        shape = f" {sequence(tensor['tensors'], '×')}" if "tensors" in tensor else shape
         bytes_ = f", {units.size(count)}" if count else ""
         found.append(f"{tensor['name']}: {tensor.get('type', '')}{shape}{bytes_}")
     return "; ".join(found)

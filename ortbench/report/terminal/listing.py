@@ -5,9 +5,11 @@ from __future__ import annotations
 from ortbench import units
 from ortbench.analysis import node_advice
 from ortbench.answers import EpDevice, Inspected, Listed
+from ortbench.characters import shortened, visible
 from ortbench.report import nodes as report_nodes
 from ortbench.report.terminal.console import Screen, padded
 from ortbench.report.terminal.grid import print_table
+from ortbench.report.words import sequence
 from ortbench.schema import Tensor
 
 _WIDEST = 24  # of what is flush in a list; longer ones are not waited for
@@ -102,8 +104,10 @@ def _tensor(tensor: Tensor, name_width: int, type_width: int) -> str:
     model = ("x".join(dims) if fixed else f"[{', '.join(dims)}]") or "scalar"
     shape = None if tensor["shape"] is None else "x".join(map(str, tensor["shape"])) or "scalar"
     with_sizes = f" as {shape}" if shape is not None and shape != model else ""
+    if tensor["type"].startswith(("seq(", "optional(seq(")):
+        with_sizes = " each" + (f", {sequence(tensor['tensors'])}" if "tensors" in tensor else "")
     size = f", {units.size(tensor['bytes'])}" if tensor["bytes"] is not None else ""
-    return f"{padded(tensor['name'], name_width)}  {padded(tensor['type'], type_width)}  {model}{with_sizes}{size}"
+    return f"{padded(visible(shortened(tensor['name'])), name_width)}  {padded(tensor['type'], type_width)}  {model}{with_sizes}{size}"
 
 
 def _counted(operators: dict[str, int]) -> str:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ortbench.errors import BadInput, one_line
 from ortbench.worker.inputs.shapes import check_fit
-from ortbench.worker.session.tensors import Array, TensorSpec
+from ortbench.worker.session.tensors import Array, TensorSpec, Value
 
 
-def load(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Array]:
+def load(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value]:
     """Arrays by name from an .npz file (keys are names) or from a folder with ``input_0.pb`` … in the model's order.
 
     Args:
@@ -26,10 +28,13 @@ def load(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Array
         BadInput: it cannot be read, or names, dtypes or shapes are not the model's.
     """
     arrays = _load_folder(path, wanted, kind) if path.is_dir() else _load_npz(path, wanted, kind)
-    return {spec.name: _fit(spec, arrays[spec.name], str(path)) for spec in wanted}
+    return {spec.name: _fit_value(spec, arrays[spec.name], str(path)) for spec in wanted}
 
 
-def _load_npz(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Array]:
+def _load_npz(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value]:
+    for spec in wanted:
+        if not spec.is_tensor:
+            raise BadInput(f"{path}: {spec.name} is {spec.type}, which no .npz holds: take a folder of {kind}_0.pb …")
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
@@ -47,10 +52,7 @@ def _load_npz(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, 
         raise BadInput(f"{path} is not an .npz file of plain arrays") from None
 
 
-def _load_folder(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Array]:
-    import onnx  # the reader of its own test sets
-    from onnx import numpy_helper
-
+def _load_folder(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value]:
     files = [path / f"{kind}_{index}.pb" for index in range(len(wanted))]
     missing = [file.name for file in files if not file.is_file()]
     if missing:
@@ -59,31 +61,56 @@ def _load_folder(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[st
         raise BadInput(f"{path} has one file too many, {kind}_{len(wanted)}.pb; the model has {len(wanted)} {kind}(s)")
     arrays = {}
     for spec, file in zip(wanted, files, strict=True):
-        tensor = onnx.TensorProto()
         try:
-            tensor.ParseFromString(file.read_bytes())
-            array = numpy_helper.to_array(tensor)
+            arrays[spec.name] = _parsed(spec, file.read_bytes())
         except Exception as error:  # protobuf and onnx raise many kinds for a file that is something else
-            raise BadInput(f"{file} is not a tensor in ONNX format: {one_line(error)}") from None
-        arrays[spec.name] = array
+            what = "a tensor" if spec.is_tensor else spec.type
+            raise BadInput(f"{file} is not {what} in ONNX format: {one_line(error)}") from None
     return arrays
 
 
-def save(path: Path, arrays: Sequence[Array], kind: str) -> bool:
-    """Write arrays as `load` reads them from a folder; false where protobuf cannot hold them (2 GB is its limit)."""
-    from google.protobuf.message import EncodeError
+def _parsed(spec: TensorSpec, content: bytes) -> Value:
+    import onnx  # the reader of its own test sets
     from onnx import numpy_helper
 
+    if spec.is_optional:
+        return numpy_helper.to_optional(onnx.OptionalProto.FromString(content))
+    if spec.is_sequence:
+        return numpy_helper.to_list(onnx.SequenceProto.FromString(content))
+    return numpy_helper.to_array(onnx.TensorProto.FromString(content))
+
+
+def _proto(spec: TensorSpec, value: Value) -> Any:
+    from onnx import numpy_helper
+
+    if spec.is_optional:
+        return numpy_helper.from_optional(value)
+    return numpy_helper.from_list(value) if spec.is_sequence else numpy_helper.from_array(value)
+
+
+def save(path: Path, specs: Sequence[TensorSpec], values: Sequence[Value], kind: str) -> bool:
+    """Write values as `load` reads them from a folder; false where protobuf cannot hold them (2 GB is its limit)."""
+    from google.protobuf.message import EncodeError
+
     try:
-        for index, array in enumerate(arrays):
-            (path / f"{kind}_{index}.pb").write_bytes(numpy_helper.from_array(array).SerializeToString())
+        for index, (spec, value) in enumerate(zip(specs, values, strict=True)):
+            (path / f"{kind}_{index}.pb").write_bytes(_proto(spec, value).SerializeToString())
     except (ValueError, EncodeError):
         return False
     return True
 
 
+def _fit_value(spec: TensorSpec, value: Value, source: str) -> Value:
+    if value is None and spec.is_optional:
+        return None
+    if spec.is_sequence:
+        free = replace(spec, shape=())  # ORT holds the tensors of a sequence to no shape, whatever the model states
+        return [_fit(free, array, source) for array in value]
+    return _fit(spec, value, source)
+
+
 def _fit(spec: TensorSpec, array: Array, source: str) -> Array:
-    if spec.is_string and array.dtype.kind in "USO":
+    if spec.element == "string" and array.dtype.kind in "USO":
         return array.astype(object)
     if array.dtype.kind == "V" and not spec.native and array.dtype.itemsize == spec.dtype.itemsize:
         array = array.view(spec.dtype)  # how numpy stores dtypes that it has not

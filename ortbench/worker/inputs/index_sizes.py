@@ -19,7 +19,7 @@ def index_sizes(model_path: str, inputs: Sequence[TensorSpec]) -> dict[str, int]
         Input name → the size of the smallest axis it indexes.
     """
     try:
-        integers = {spec.name for spec in inputs if spec.dtype.kind in "iu"}
+        integers = {spec.name for spec in inputs if spec.is_tensor and spec.dtype.kind in "iu"}
     except Unsupported:
         return {}
     if not integers:

@@ -74,8 +74,8 @@ def _describe(
             data = first_run.make_data(path, model, request, _WAYS_OUT)
         except OrtbenchError as error:  # made-up inputs need not be valid: then some things stay unknown
             why = str(error)
-    inputs = [_tensor(spec, shapes[spec.name]) for spec in model.inputs]
-    outputs = [_tensor(spec, _shape(spec, index, data)) for index, spec in enumerate(model.outputs)]
+    inputs = [_tensor(spec, _made(spec, shapes[spec.name], request)) for spec in model.inputs]
+    outputs = [_tensor(spec, _given(spec, index, data)) for index, spec in enumerate(model.outputs)]
     content = _graph(path)
     found: Inspected = {
         "path": path,
@@ -95,28 +95,47 @@ def _describe(
 def _is_static(spec: TensorSpec) -> bool:
     """Whether the model states the whole shape."""
     # ORT gives scalars and tensors of unknown rank the same empty shape, so that only a run tells them apart.
-    return bool(spec.shape) and all(isinstance(dim, int) for dim in spec.shape)
+    return spec.is_tensor and bool(spec.shape) and all(isinstance(dim, int) for dim in spec.shape)
 
 
-def _shape(spec: TensorSpec, index: int, data: first_run.Data | None) -> tuple[int, ...] | None:
-    """The shape of an output: that of a run, or else what the model states."""
+_Shape = tuple[int, ...]
+_Form = _Shape | list[_Shape] | None  # of a tensor, of those of a sequence, or not known
+
+
+def _made(spec: TensorSpec, shape: _Shape, request: Inputs) -> _Form:
+    """The form of an input that is made up; not known of a sequence of which nobody has said how long it is."""
+    if not spec.is_sequence:
+        return shape
+    length = request.lengths.get(spec.name)
+    return None if length is None else [shape] * length
+
+
+def _given(spec: TensorSpec, index: int, data: first_run.Data | None) -> _Form:
+    """The form of an output: that of a run, or else what the model states."""
     if data is not None:
-        return data.reference[index].shape
+        value = data.reference[index]
+        if isinstance(value, list):
+            return [array.shape for array in value]
+        return None if value is None else tuple(value.shape)
     return tuple(dim for dim in spec.shape if isinstance(dim, int)) if _is_static(spec) else None
 
 
-def _tensor(spec: TensorSpec, shape: tuple[int, ...] | None) -> Tensor:
+def _tensor(spec: TensorSpec, form: _Form) -> Tensor:
+    shapes = form if isinstance(form, list) else [] if form is None else [form]
     try:
-        size = None if shape is None or spec.is_string else math.prod(shape) * spec.dtype.itemsize
+        size = None if form is None or spec.element == "string" else sum(map(spec.nbytes, shapes))
     except Unsupported:
-        size, shape = None, None
-    return {
+        size, form = None, None
+    found: Tensor = {
         "name": spec.name,
         "type": spec.type,
         "model_shape": list(spec.shape),
-        "shape": None if shape is None else list(shape),
+        "shape": list(form) if isinstance(form, tuple) else None,
         "bytes": size,
     }
+    if isinstance(form, list):
+        found["tensors"] = [list(shape) for shape in form]
+    return found
 
 
 def _sum(tensors: list[Tensor]) -> int | None:

@@ -14,7 +14,7 @@ from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array
+from ortbench.worker.session.tensors import Value
 
 # A timed call takes two arguments, which it may ignore: ORT's own bound run takes two, and any wrapper around it would
 # cost several percent of a 2 µs run.
@@ -100,11 +100,11 @@ class Mode(ABC):
         """Overwrite the outputs, so that what is read next is what the next run wrote."""
 
     @abstractmethod
-    def outputs(self) -> list[Array]:
+    def outputs(self) -> list[Value]:
         """The outputs as they are now, in host memory."""
 
     @abstractmethod
-    def expected(self) -> list[tuple[str, Array]]:
+    def expected(self) -> list[tuple[str, Value]]:
         """The name of each of `outputs`, and what it must be."""
 
     @abstractmethod
@@ -141,7 +141,7 @@ class OneAtATime(Mode):
     def rest(self) -> None:
         """Nothing is left in flight."""
 
-    def expected(self) -> list[tuple[str, Array]]:
+    def expected(self) -> list[tuple[str, Value]]:
         """The reference of every output."""
         return list(zip(self._model.output_names, self._data.reference, strict=True))
 

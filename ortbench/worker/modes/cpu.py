@@ -11,7 +11,7 @@ from ortbench.worker.modes.base import OneAtATime, Step, TimedCall
 from ortbench.worker.proofs.fence import RUN, Fence
 from ortbench.worker.session.first_run import Data, cpu_arrays, cpu_call
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, nbytes
+from ortbench.worker.session.tensors import Value, nbytes
 
 
 class CpuMode(OneAtATime):
@@ -42,11 +42,11 @@ class CpuMode(OneAtATime):
     def poison(self) -> None:
         """Nothing to do: every run makes new arrays."""
 
-    def outputs(self) -> list[Array]:
+    def outputs(self) -> list[Value]:
         call, feeds, options = self._call
         return cpu_arrays(self._model, call(feeds, options))
 
 
-def _crossing(arrays: list[Array], on_host: list[bool]) -> int:
+def _crossing(values: list[Value], on_host: list[bool]) -> int:
     """Bytes that a run moves between host and device: all but what the session wants in host memory anyway."""
-    return sum(nbytes(array) for array, stays in zip(arrays, on_host, strict=True) if not stays)
+    return sum(nbytes(value) for value, stays in zip(values, on_host, strict=True) if not stays)

@@ -46,6 +46,9 @@ def make_mode(name: str, model: Model, data: Data, depth: int = Loop.depth) -> M
     refusal = kind.refusal(model.provider)
     if refusal is not None:
         raise Unsupported(refusal)
+    if kind is not CpuMode:
+        for spec in (*model.inputs, *model.outputs):
+            spec.check_binding()
     return kind.make(model, data, depth)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ortbench.errors import WrongOutputs
 from ortbench.modes import TOTAL
-from ortbench.worker.session.tensors import Array
+from ortbench.worker.session.tensors import Array, Value
 
 if TYPE_CHECKING:
     from ortbench.worker.modes.base import Mode
@@ -23,28 +23,43 @@ TOLERANCES = {
     "bfloat16": (5e-2, 1e-2),
 }
 _FLOAT8 = (0.25, 0.1)
+_SMALL_INTEGERS = ("int4", "uint4")
 
 _CHUNK = 1 << 22  # elements compared at a time, so that a large output needs no large temporary
 
 
 def difference(
-    name: str, got: Array, reference: Array, rtol: float | None = None, atol: float | None = None
+    name: str, got: Value, reference: Value, rtol: float | None = None, atol: float | None = None
 ) -> str | None:
     """What differs, in words; None if nothing does. NaN equals NaN.
 
     Args:
         name: the output's, for the message.
-        got, reference: arrays of any shape.
+        got, reference: arrays of any shape, sequences, or None.
         rtol, atol: instead of the dtype's own tolerance.
     """
+    if got is None or reference is None:
+        return None if got is reference else f"output {name} holds {_held(got)} instead of {_held(reference)}"
+    if isinstance(got, list):
+        if len(got) != len(reference):
+            return f"output {name} holds {_held(got)} instead of {_held(reference)}"
+        pairs = enumerate(zip(got, reference, strict=True))
+        found = (difference(f"{name}, tensor {number}", *pair, rtol, atol) for number, pair in pairs)
+        return next(filter(None, found), None)
     if got.shape != reference.shape:
         return f"output {name} has shape {list(got.shape)} instead of {list(reference.shape)}"
     if got.dtype != reference.dtype:
         return f"output {name} is {got.dtype} instead of {reference.dtype}"
-    if got.dtype.kind in "Oiub":
+    if got.dtype.kind in "Oiub" or got.dtype.name in _SMALL_INTEGERS:
         return _exact(name, got, reference)
     limits = TOLERANCES.get(got.dtype.name, _FLOAT8)
     return _close(name, got, reference, limits[0] if rtol is None else rtol, limits[1] if atol is None else atol)
+
+
+def _held(value: Value) -> str:
+    if value is None:
+        return "nothing"
+    return f"{len(value)} tensor(s)" if isinstance(value, list) else "a tensor"
 
 
 def _exact(name: str, got: Array, reference: Array) -> str | None:
@@ -101,7 +116,7 @@ def check_outputs(mode: Mode, rtol: float | None, atol: float | None) -> None:
             call(a, b)
         for got, (name, reference) in zip(mode.outputs(), mode.expected(), strict=True):
             # A user's wide tolerance must not let an output pass that nothing was written to.
-            if got.size and np.array_equal(got, poison(reference)):
+            if isinstance(got, np.ndarray) and got.size and np.array_equal(got, poison(reference)):
                 raise WrongOutputs(f"output {name} was not written")
         wrong = differences(mode, rtol, atol)
         if wrong is not None:

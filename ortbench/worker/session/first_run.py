@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
+from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported, ort_text
 from ortbench.plan import Inputs, Target
 from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs.index_sizes import index_sizes
 from ortbench.worker.proofs import outputs as output_arrays
+from ortbench.worker.proofs import random_nodes
 from ortbench.worker.session.ep_names import CUDA_EP, PACKAGES
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, host_value, host_view
+from ortbench.worker.session.tensors import TensorSpec, Value, host_array, host_value
 
 
 @dataclass
@@ -27,7 +28,7 @@ class Data:
     """The arrays of a run.
 
     Attributes:
-        arrays: inputs by name, in host memory.
+        arrays: inputs by name, in host memory; all arrays where there is any mode but `cpu`.
         reference: outputs in the model's order: the ones to hold every mode against.
         guessed_dims: symbolic dimensions that were set to 1.
         ranges: of the random values, by input.
@@ -35,8 +36,8 @@ class Data:
         expected: whether the reference was compared with expected outputs.
     """
 
-    arrays: dict[str, Array]
-    reference: list[Array]
+    arrays: dict[str, Value]
+    reference: list[Value]
     guessed_dims: list[str]
     ranges: dict[str, tuple[float, float]]
     first_run_ns: int
@@ -50,12 +51,12 @@ def no_data() -> Data:
 
 def make_inputs(
     path: str, model: Model, request: Inputs
-) -> tuple[dict[str, Array], list[str], dict[str, tuple[float, float]]]:
+) -> tuple[dict[str, Value], list[str], dict[str, tuple[float, float]]]:
     """The arrays of a run, the dimensions that were set to 1, and the ranges of random values; see `Data`.
 
     Raises:
         BadInput: inputs that do not fit.
-        Unsupported: inputs that are not tensors.
+        Unsupported: inputs that cannot be held.
     """
     for spec in model.inputs:
         spec.check()
@@ -63,7 +64,7 @@ def make_inputs(
     return input_arrays.make(model.inputs, request, sizes)
 
 
-_WAYS_OUT = "--shape, --dim, --range change them, --input gives real ones"
+_WAYS_OUT = "--shape, --dim, --length, --range change them, --input gives real ones"
 
 
 def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OUT) -> Data:
@@ -77,10 +78,9 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
     Raises:
         BadInput: inputs that do not fit, or that the model refuses.
         BenchmarkFailed: the run fails, or its outputs are not the expected ones.
-        Unsupported: inputs or outputs that are not tensors.
+        Unsupported: inputs or outputs that cannot be held.
     """
-    for spec in (*model.inputs, *model.outputs):
-        spec.check()
+    _check((*model.inputs, *model.outputs))
     arrays, guessed, ranges = make_inputs(path, model, request)
     expected = input_arrays.expected(request, model.outputs)
     start = time.perf_counter_ns()
@@ -93,9 +93,25 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
         for spec, got in zip(model.outputs, reference, strict=True):
             wrong = output_arrays.difference(spec.name, got, expected[spec.name], request.rtol, request.atol)
             if wrong is not None:
-                raise BenchmarkFailed(f"the outputs are not the expected ones: {wrong}{_tf32(model.provider)}")
+                why = random_nodes.sentence(path) or _tf32(model.provider)
+                raise BenchmarkFailed(f"the outputs are not the expected ones: {wrong}{why}")
         reference = [expected[spec.name] for spec in model.outputs]
     return Data(arrays, reference, guessed, ranges, took, expected is not None)
+
+
+def _check(specs: Sequence[TensorSpec]) -> None:
+    """Raises:
+    Unsupported: one of them cannot be held, or not in a run with another.
+    """
+    for spec in specs:
+        spec.check()
+    other = next((spec for spec in specs if not spec.is_tensor), None)
+    foreign = next((spec for spec in specs if not spec.native), None)
+    if other is not None and foreign is not None:
+        raise Unsupported(
+            f"{other.name!r} is {other.type} and {foreign.name!r} is {foreign.type}: ONNX Runtime's Python API takes the one "
+            "as numpy's arrays and the other as an OrtValue, and never both in a run"
+        )
 
 
 def _tf32(provider: Provider) -> str:
@@ -115,13 +131,13 @@ def _run_error(error: Exception, target: Target, request: Inputs, ways_out: str)
     return BenchmarkFailed(f"the first run failed{hint}: {ort_text(error)}")
 
 
-def run_once(model: Model, arrays: dict[str, Array]) -> list[Array]:
-    """One plain run with arrays in host memory; outputs in the model's order, as arrays of their own."""
+def run_once(model: Model, arrays: dict[str, Value]) -> list[Value]:
+    """One plain run with inputs in host memory; outputs in the model's order, in arrays of their own."""
     call, feeds, options = cpu_call(model, arrays)
     return cpu_arrays(model, call(feeds, options))
 
 
-def cpu_call(model: Model, arrays: dict[str, Array]) -> tuple[Callable[[Any, Any], Any], dict[str, Any], Any]:
+def cpu_call(model: Model, arrays: dict[str, Value]) -> tuple[Callable[[Any, Any], Any], dict[str, Any], Any]:
     """The call of mode `cpu`: plain `run` with arrays, or with OrtValues where numpy has no such dtype.
 
     Args:
@@ -133,19 +149,24 @@ def cpu_call(model: Model, arrays: dict[str, Array]) -> tuple[Callable[[Any, Any
     names = model.output_names
     if all(spec.native for spec in (*model.inputs, *model.outputs)):
         return partial(model.native.run, names), arrays, model.plain_options
-    natives = {spec.name: host_value(spec, arrays[spec.name])._get_c_value() for spec in model.inputs}
+    values = {spec.name: host_value(spec, arrays[spec.name]) for spec in model.inputs}
+    natives = {name: value._get_c_value() for name, value in values.items()}
     run = model.native.run_with_ort_values
-    return (lambda feeds, options: run(feeds, names, options)), natives, model.plain_options
+
+    def call(feeds: Any, options: Any, _owners: Any = values) -> Any:
+        return run(feeds, names, options)
+
+    return call, natives, model.plain_options
 
 
-def cpu_arrays(model: Model, results: Any) -> list[Array]:
-    """What `cpu_call` returned, as arrays."""
-    arrays = []
+def cpu_arrays(model: Model, results: Any) -> list[Value]:
+    """What `cpu_call` returned, in arrays."""
+    arrays: list[Value] = []
     for spec, result in zip(model.outputs, results, strict=True):
-        if isinstance(result, np.ndarray):
+        if result is None or isinstance(result, (np.ndarray, list)):
             arrays.append(result)
         elif isinstance(result, np.generic):
             arrays.append(np.asarray(result))
         else:
-            arrays.append(host_view(spec, ort.OrtValue(result)).copy())
+            arrays.append(host_array(spec, ort.OrtValue(result)))
     return arrays

@@ -1,10 +1,12 @@
-"""Tensors as ORT and numpy see them: dtypes, shapes, and OrtValues over host memory."""
+"""Tensors, and sequences and optionals of them, as ORT and numpy see them: dtypes, shapes, OrtValues over host memory."""
 
 from __future__ import annotations
 
 import ctypes
 import math
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from ortbench.errors import Unsupported
 
 Array = NDArray[Any]
+Value = Any  # an `Array`; a list of them, which is a sequence; None, which is an optional that holds nothing
 
 _NUMPY_TYPES = {
     "float": "float32", "double": "float64", "float16": "float16",
@@ -28,7 +31,11 @@ _ML_TYPES = {
     "float8e4m3fnuz": ("float8_e4m3fnuz", 18),
     "float8e5m2": ("float8_e5m2", 19),
     "float8e5m2fnuz": ("float8_e5m2fnuz", 20),
+    "uint4": ("uint4", 21),
+    "int4": ("int4", 22),
 }
+_PACKED = {"uint4", "int4"}  # two values to a byte, the first one in its lower half
+_TYPE = re.compile(r"(?:optional\()?(?:seq\()?tensor\((\w+)\)+")
 
 
 @dataclass(frozen=True)
@@ -37,8 +44,8 @@ class TensorSpec:
 
     Attributes:
         name: its name.
-        type: ORT's word for its type, for example ``tensor(float)``.
-        shape: sizes, names of symbolic dimensions, or None for dimensions without a name.
+        type: ORT's word for its type, for example ``tensor(float)``, ``seq(tensor(float))`` or ``optional(tensor(float))``.
+        shape: sizes, names of symbolic dimensions, or None for dimensions without a name; of a sequence those of each tensor.
     """
 
     name: str
@@ -46,21 +53,62 @@ class TensorSpec:
     shape: tuple[int | str | None, ...]
 
     @property
+    def is_tensor(self) -> bool:
+        """Whether it is a tensor, and not a sequence or an optional."""
+        return self.type.startswith("tensor(")
+
+    @property
+    def is_sequence(self) -> bool:
+        """Whether it is a sequence of tensors, or an optional one."""
+        return self.type.startswith(("seq(", "optional(seq("))
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether it may hold nothing."""
+        return self.type.startswith("optional(")
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether two values share a byte, so that no array of numpy can lie over its memory."""
+        return self.element in _PACKED
+
+    @property
     def element(self) -> str:
-        """The element type of a tensor, ``float`` for one.
+        """The element type of a tensor, ``float`` for one; of a sequence or an optional that of its tensors.
 
         Raises:
-            Unsupported: not a tensor.
+            Unsupported: something else.
         """
-        if not self.type.startswith("tensor("):
-            raise Unsupported(f"{self.name!r} is {self.type}: only tensors can be bound and copied")
-        return self.type[len("tensor(") : -1]
+        found = _TYPE.fullmatch(self.type)
+        if found is None:
+            raise Unsupported(
+                f"{self.name!r} is {self.type}: only tensors, and sequences and optionals of them, can be run"
+            )
+        return found[1]
 
     def check(self) -> None:
         """Raises:
-        Unsupported: not a tensor of a dtype that ortbench can hold.
+        Unsupported: not of a type or a dtype that ortbench can hold.
         """
         self.dtype  # noqa: B018
+        if not self.is_tensor and not self.native:
+            raise Unsupported(
+                f"{self.name!r} is {self.type}: ONNX Runtime takes and gives such only with numpy's own dtypes"
+            )
+
+    def check_binding(self) -> None:
+        """Raises:
+        Unsupported: not something that can be bound, and copied from and to the memory of an array.
+        """
+        if not self.is_tensor:
+            raise Unsupported(
+                f"{self.name!r} is {self.type}: only tensors can be bound and copied, so only mode cpu runs it"
+            )
+        if self.is_packed:
+            raise Unsupported(
+                f"{self.name!r} is {self.type}: two values share a byte, and no array of numpy can lie over such memory to "
+                "be copied from and to, so only mode cpu runs it"
+            )
 
     @property
     def is_string(self) -> bool:
@@ -92,25 +140,52 @@ class TensorSpec:
         element = self.element
         return _ML_TYPES[element][1] if element in _ML_TYPES else self.dtype.type
 
+    def nbytes(self, shape: Sequence[int]) -> int:
+        """Bytes of a tensor of a shape."""
+        count = math.prod(shape)
+        return (count + 1) // 2 if self.is_packed else count * self.dtype.itemsize
+
     @property
     def native(self) -> bool:
         """Whether numpy itself has the dtype, so that ORT takes and gives arrays of it."""
-        return self.element in _NUMPY_TYPES or self.is_string
+        return self.element in _NUMPY_TYPES or self.element == "string"
 
 
-def specs(values: Any) -> tuple[TensorSpec, ...]:
-    """`TensorSpec`s of `session.get_inputs()` or `get_outputs()`."""
-    return tuple(TensorSpec(value.name, value.type, tuple(value.shape)) for value in values)
+def specs(values: Any, path: str) -> tuple[TensorSpec, ...]:
+    """`TensorSpec`s of `session.get_inputs()` or `get_outputs()` of the model that a file holds."""
+    found = tuple(TensorSpec(value.name, value.type, tuple(value.shape)) for value in values)
+    if not any(spec.is_sequence for spec in found):
+        return found
+    shapes = _shapes_in_sequences(path)
+    return tuple(replace(it, shape=shapes.get(it.name, ())) if it.is_sequence else it for it in found)
+
+
+def _shapes_in_sequences(path: str) -> dict[str, tuple[int | str | None, ...]]:
+    """The shape of the tensors of each sequence that a model takes or gives, which ORT does not tell; as far as known."""
+    import onnx
+
+    try:
+        graph = onnx.load(path, load_external_data=False).graph
+    except Exception:  # ORT's own format: the session has loaded it, so it is a model
+        return {}
+    found = {}
+    for value in (*graph.input, *graph.output):
+        kind = value.type.optional_type.elem_type if value.type.HasField("optional_type") else value.type
+        dims = kind.sequence_type.elem_type.tensor_type.shape.dim
+        found[value.name] = tuple(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in dims)
+    return found
 
 
 def host_value(spec: TensorSpec, array: Array) -> Any:
-    """An OrtValue over an array's own memory, without a copy. It keeps the array alive.
+    """An OrtValue over an array's own memory, without a copy, which it keeps alive; over a copy where two values share a byte.
 
     Args:
         array: C-contiguous, dtype `spec.dtype`, any shape.
     """
     if spec.native:
         return ort.OrtValue.ortvalue_from_numpy(array)
+    if spec.is_packed:
+        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(_packed(array), spec.element_type)
     bits = array.view(f"u{array.dtype.itemsize}")
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, spec.element_type)
 
@@ -129,8 +204,35 @@ def host_view(spec: TensorSpec, value: Any) -> Array:
     return np.frombuffer(buffer, dtype=np.uint8).view(spec.dtype).reshape(shape)
 
 
-def nbytes(array: Array) -> int:
-    """Bytes of a tensor's elements; for strings of their UTF-8 text."""
-    if array.dtype == object:
-        return sum(len(str(item).encode()) for item in array.flat)
-    return array.nbytes
+def host_array(spec: TensorSpec, value: Any) -> Array:
+    """An OrtValue in host memory as an array of its own."""
+    if not spec.is_packed:
+        return host_view(spec, value).copy()
+    shape = tuple(value.shape())
+    count = math.prod(shape)
+    buffer = (ctypes.c_uint8 * ((count + 1) // 2)).from_address(value.data_ptr())
+    pairs = np.frombuffer(buffer, dtype=np.uint8)
+    bits = np.stack([pairs & 0xF, pairs >> 4], axis=-1).reshape(-1)[:count].astype(np.int8)
+    if spec.element == "int4":
+        bits = (bits ^ 8) - 8  # the highest of four bits is the sign
+    return bits.astype(spec.dtype).reshape(shape)
+
+
+def _packed(array: Array) -> NDArray[np.uint8]:
+    """Values of four bits as ORT has them: two to a byte, at the beginning of memory that is large enough for a byte each."""
+    bits = array.reshape(-1).astype(np.int8).view(np.uint8) & 0xF
+    made = np.zeros(array.shape, np.uint8)
+    made.reshape(-1)[: (array.size + 1) // 2] = bits[::2]
+    made.reshape(-1)[: array.size // 2] |= bits[1::2] << 4
+    return made
+
+
+def nbytes(value: Value) -> int:
+    """Bytes of a tensor's elements, or of all tensors of a sequence; for strings of their UTF-8 text."""
+    if value is None:
+        return 0
+    if isinstance(value, list):
+        return sum(map(nbytes, value))
+    if value.dtype == object:
+        return sum(len(str(item).encode()) for item in value.flat)
+    return (value.size + 1) // 2 if value.dtype.name in _PACKED else int(value.nbytes)

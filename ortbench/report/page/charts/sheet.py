@@ -20,6 +20,7 @@ from matplotlib.textpath import TextToPath
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from ortbench import units
+from ortbench.characters import visible
 from ortbench.report.model import DERIVED
 from ortbench.report.page.charts.svg import inline
 from ortbench.report.page.pictures.parts import COPIES, DOWNLOAD, INFERENCE, PER_RUN, UPLOAD, WHOLE
@@ -89,7 +90,7 @@ class Sheet:
 
     def text(self, x: float, y: float, text: str, **style: Any) -> None:
         """A line of text that stands on y."""
-        self._page.text(x, y, text, **{"fontsize": _TEXT, "va": "baseline", **style})
+        self._page.text(x, y, visible(text), **{"fontsize": _TEXT, "va": "baseline", **style})
 
     def add(self, patch: Patch) -> None:
         """A shape in px."""
@@ -103,7 +104,7 @@ class Sheet:
         """What a pointer over a mark shows."""
         name = f"tip-{len(self._tips)}"
         artist.set_gid(name)
-        self._tips[name] = text
+        self._tips[name] = visible(text)
 
     def svg(self) -> str:
         """The picture."""

@@ -1,0 +1,369 @@
+"""Names that somebody made to do harm, in everything that people or programs are shown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from markdown_it import MarkdownIt
+from rich.cells import cell_len
+
+from ortbench.characters import LONGEST, plain_name, visible, visible_lines
+from ortbench.report.csv import csv_text
+from ortbench.report.exports.github import action_json
+from ortbench.report.exports.junit import ERROR, Outcome, junit
+from ortbench.report.markdown import escaped, markdown
+from ortbench.report.model import Column, Command, Heading, Kind, Note, Notes, Paragraph, Report, Table, Title
+from ortbench.report.page.page import build_page
+from ortbench.report.terminal import listing
+from ortbench.report.terminal.print import print_report
+from ortbench.report.terminal.progress import LiveProgress
+from tests.conftest import MODELS, Ran, ortbench
+from tests.hostile import NAMES, UNSEEN, model
+from tests.results import MS, measured, result_of, steady
+
+ORDINARY = [
+    "models/tiny.onnx (input 1x3x224x224)",
+    "input_ids",
+    "/head/Conv_12",
+    "onnx::MatMul_123",
+    "input.1",
+    "a-b/c d:0",
+    "C:\\models\\Übung.onnx",
+    "~/models/模型 🦄.onnx",
+    "first at [0, 12]: 1 instead of 2 < 3 & 4 > 2 (50 %)",
+    "batch, x[0], tensor(float)",
+    "≈1.2 µs × 3 – 95 %",
+]
+HTML = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_ordinary_names_stay_as_they_are(name: str) -> None:
+    assert visible(name) == visible_lines(name) == escaped(name) == name
+    assert csv_text(["name"], [{"name": name}]) == csv_text(["name"], [{"name": name}]).replace("'", "")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_unseen_passes_the_gate(name: str) -> None:
+    for shown in (visible(name), visible_lines(name)):
+        assert not UNSEEN.search(shown.replace("\n", "").replace("\t", ""))
+        assert len(shown) <= LONGEST
+        assert folded(shown) == folded(name)  # what is shown is not changed by being shown once more
+    assert "\n" not in visible(name)
+
+
+def test_what_is_cut_keeps_both_ends() -> None:
+    name = "L" + "o" * 4998 + "ng"
+    assert visible(name).startswith("Looo")
+    assert visible(name).endswith("ooong")
+    assert "…" in visible(name)
+    text = "word " * 10_000
+    assert visible(text) == text
+    assert visible("x" * LONGEST) == "x" * LONGEST
+
+
+def test_halves_of_characters_are_told_apart() -> None:
+    assert visible("a\udcff\ud800") == "a\\udcff\\ud800"
+    assert visible_lines("a\udcff") == "a\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("name", [*NAMES, *ORDINARY, "..", ".", "/", "\udcff", "模" * 500])
+def test_folders_and_files_of_any_name(name: str, tmp_path: Path) -> None:
+    place = tmp_path / plain_name(name)
+    place.mkdir()
+    assert [it.name for it in tmp_path.iterdir()] == [place.name]
+    assert re.fullmatch(r"[\w.-]+", place.name)
+
+
+class Seen(HTMLParser):
+    """The texts and the elements of a page or of Markdown."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes.update(name for name, _ in attrs)
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.texts).split())
+
+
+def folded(name: str) -> str:
+    """A name as a reader sees it, of whose spaces those in a row count as one."""
+    return " ".join(visible(name).split())
+
+
+@pytest.mark.parametrize("name", [*NAMES, *ORDINARY])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_markdown_shows_every_name_word_for_word(name: str, at_once: bool) -> None:
+    """As the only text of a block, and in the middle of one."""
+    text = name if at_once else f"before {name}, after"
+    blocks = [
+        Title(text),
+        Heading([text, text]),
+        Paragraph(text),
+        Table((Column(text, Kind.NAME), Column("b")), ((text, "1"), (text, text)), rest=text),
+        Notes([Note(text)]),
+        Command([text]),
+    ]
+    found = markdown(Report(text, [blocks]))
+    assert not UNSEEN.search(found)
+    seen = Seen(HTML.render(found))
+    assert seen.tags <= {*["h1", "h2", "p", "br", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code"]}
+    assert seen.attributes <= {"style"}  # of a table's columns
+    assert seen.text.count(folded(text)) == 12
+    assert len(seen.text.replace(folded(text), "").split()) == 2  # "b" and "1"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_spreadsheet_takes_a_name_for_a_formula(name: str) -> None:
+    (row,) = csv.DictReader(io.StringIO(csv_text(["a", "b"], [{"a": name, "b": -1.5}])))
+    assert row["a"].removeprefix("'") == visible_lines(name)
+    assert row["a"].lstrip()[:1] not in tuple("=+-@")
+    assert row["b"] == "-1.5"  # a number is one
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_programs_read_what_can_be_seen(name: str) -> None:
+    report = ElementTree.fromstring(junit(name, [Outcome(name, name, ERROR, name, 0.0)]))
+    shown = [text for it in report.iter() for text in (*it.attrib.values(), it.text or "")]
+    assert not any(UNSEEN.search(text.replace("\t", "")) or len(text) > 3 * LONGEST for text in shown)
+    result = result_of(measured("cpu", total=steady([MS])), model__path=name, target__ep=name)
+    (entry,) = json.loads(action_json([result]))
+    assert not any(UNSEEN.search(str(value)) for value in entry.values())
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 130, 200, 10_000])
+def test_a_terminal_gets_no_commands(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    rows = tuple((name, name, "1") for name in NAMES)
+    columns = (Column("a", Kind.NAME, 0), Column("b", Kind.LONG_NAME), Column("c"))
+    for name in NAMES:
+        print_report(Report(name, [[Title(name), Heading([name]), Paragraph(name), Notes([Note(name)])]]))
+    print_report(Report("", [[Table(columns, rows, rest=NAMES[0])]]))
+    out = capsys.readouterr().out
+    assert not UNSEEN.search(out)
+    assert "[bold red]" in out or width < 40  # rich takes it for text
+    assert max(map(cell_len, out.splitlines())) <= width
+
+
+def test_lists_of_devices_get_none_either(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in NAMES:
+        hardware = {"type": name, "vendor": name, "vendor_id": 1, "device_id": 2, "metadata": {name: name}}
+        device: Any = {
+            "hardware": hardware,
+            "memory": {"kind": name, "default": name, "host_accessible": name},
+            "streams": {"offered": False, "why": name},
+            "modes": {"cpu": None, "device": name},
+        }
+        ep = {"name": name, "library": name, "version": name, "package": name, "problem": None, "devices": [device]}
+        runtime: Any = {"onnxruntime": name, "python": name}
+        listing.print_devices({"eps": [ep, {**ep, "problem": name}], "runtime": runtime})  # type: ignore[typeddict-item, list-item]
+    assert not UNSEEN.search(capsys.readouterr().out)
+
+
+def test_progress_shows_no_more_either() -> None:
+    with LiveProgress() as progress:
+        progress._progress.start()  # as on a terminal
+        for name in NAMES:
+            progress.stage(f"preparing {name}")
+            (task,) = progress._progress.tasks
+            assert task.description.startswith("preparing")
+            assert not UNSEEN.search(task.description)
+            assert cell_len(task.description) <= progress._console.width
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A model with all the names in a folder with one, what was run with it, and where."""
+
+    folder: Path
+    model: Path
+    run: Ran
+
+    @property
+    def saved(self) -> Path:
+        """The folder of the run."""
+        (found,) = (self.folder / "out").iterdir()
+        return found
+
+
+LOOP = ("--iterations", 2, "--warmup", 0)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    folder = tmp_path_factory.mktemp("hostile")
+    inside = folder / "<b>|`x`\u202e\x1b[31m"
+    inside.mkdir()
+    path = model(inside / "=cmd|'[a](b)\n\u202e.onnx")
+    exports = [("html", "page.html"), ("junit", "junit.xml"), ("action-json", "action.json"), ("trace", "trace.json")]
+    places = [item for option, name in exports for item in (f"--{option}", folder / name)]
+    ran = ortbench(
+        "run", path, "--ep", "cpu", "--nodes", *LOOP, "--out", folder / "out", *places,
+        text_encoding="utf-8", PYTHONIOENCODING="utf-8", GITHUB_STEP_SUMMARY=str(folder / "step.md"),
+    )  # fmt: skip
+    return Whole(folder, path, ran)
+
+
+@pytest.mark.process
+def test_a_run_of_such_a_model(whole: Whole) -> None:
+    assert whole.run.code == 0, whole.run.err
+    assert not UNSEEN.search(whole.run.out + whole.run.err)
+    assert re.fullmatch(r"cmd-a-b--cpu-[\d-]+", whole.saved.name)
+
+
+@pytest.mark.process
+def test_the_result_keeps_the_true_names(whole: Whole) -> None:
+    result = json.loads((whole.saved / "result.json").read_text(encoding="utf-8"))
+    assert [it["name"] for it in result["model"]["inputs"]] == NAMES
+    assert [it["name"] for it in result["model"]["outputs"]] == [f"{name} out" for name in NAMES]
+    assert result["model"]["path"] == str(whole.model)
+
+
+def files(whole: Whole) -> Iterator[Path]:
+    yield from (path for path in whole.folder.iterdir() if path.is_file())
+    yield from (path for path in whole.saved.iterdir() if path.name != "result.json")
+
+
+@pytest.mark.process
+def test_no_file_for_people_shows_more_than_the_gate(whole: Whole) -> None:
+    names = {path.name for path in files(whole)}
+    assert names == {"page.html", "junit.xml", "action.json", "trace.json", "step.md", "table.md", "table.csv"}
+    for path in files(whole):
+        assert not UNSEEN.search(path.read_text(encoding="utf-8").replace("\t", "")), path.name
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Every text of what a JSON file holds."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from (key, *texts(item))
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts(item)
+
+
+@pytest.mark.process
+def test_what_programs_read_holds_what_can_be_seen(whole: Whole) -> None:
+    for name in ("action.json", "trace.json"):
+        found = list(texts(json.loads((whole.folder / name).read_text(encoding="utf-8"))))
+        assert any("cmd" in text for text in found), name
+        assert not any(UNSEEN.search(text.replace("\n", "").replace("\t", "")) for text in found), name
+    nodes = set(texts(json.loads((whole.folder / "trace.json").read_text(encoding="utf-8"))))
+    assert f"{visible(NAMES[0])} node" in nodes
+
+
+@pytest.mark.process
+def test_tables_and_job_summary_show_every_name(whole: Whole) -> None:
+    for path in (whole.saved / "table.md", whole.folder / "step.md"):
+        seen = Seen(HTML.render(path.read_text(encoding="utf-8")))
+        assert seen.tags <= {*["h1", "h2", "p", "br", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code"]}
+        assert all(folded(name) in seen.text for name in NAMES)
+
+
+@pytest.mark.process
+def test_the_page_shows_every_name_and_takes_none_for_markup(whole: Whole) -> None:
+    seen = Seen((whole.folder / "page.html").read_text(encoding="utf-8"))
+    assert not seen.tags & {"script", "b>|`x`", "img", "link"}
+    assert all(" ".join(visible_lines(name).split()) in seen.text for name in NAMES)
+
+
+def test_pictures_of_results_with_such_names() -> None:
+    result = result_of(measured("cpu", total=steady([MS] * 3)))
+    text = build_page([result] * len(NAMES), NAMES, NAMES)
+    assert not UNSEEN.search(text.replace("\t", ""))
+    assert "<script" not in text
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["inspect", "MODEL"],
+        ["inspect", "MODEL", "--ep", "cpu"],
+        ["report", "RESULT"],
+        ["report", "RESULT", "--html", "-"],
+        ["compare", "RESULT", "RESULT", "RESULT"],
+        ["compare", "RESULT", "RESULT", "--markdown", "-"],
+        ["compare", "RESULT", "RESULT", "--csv", "-"],
+        ["gate", "RESULT", "--max-cpu-nodes", "0", "--junit", "-"],
+        ["gate", "RESULT", "--baseline", "RESULT"],
+        ["run", "MODEL", "--shape", f"{NAMES[1]}:3", "--ep", "cpu"],
+        ["run", "MODEL", "--dim", f"{NAMES[2]}=3", "--ep", NAMES[2]],
+        ["run", "MODEL", "--range", f"{NAMES[8]}:0,1", "--ep", "cpu"],
+        ["run", "MODEL", "--input", "MODEL", "--ep", "cpu"],
+        ["run", NAMES[1]],
+        ["gate", NAMES[2], "--baseline", NAMES[3]],
+        ["run", "MODEL", f"--{NAMES[1]}"],
+        [NAMES[2]],
+        ["suite", NAMES[8][:200]],
+    ],
+    ids=lambda it: " ".join(it)[:60].encode("ascii", "backslashreplace").decode(),
+)
+def test_every_command_and_every_error(command: list[str], whole: Whole) -> None:
+    given = {"MODEL": whole.model, "RESULT": whole.saved}
+    ran = ortbench(*[given.get(word, word) for word in command], text_encoding="utf-8", PYTHONIOENCODING="utf-8")
+    assert "Traceback" not in ran.err
+    assert ran.out or ran.err
+    assert not UNSEEN.search(ran.out.replace("\t", "") + ran.err)
+    assert not re.search(rf"\S{{{LONGEST + 100}}}", ran.err)
+    assert len(ran.err.splitlines()) <= 1
+
+
+SUITE = """
+[suite]
+name = {name}
+[defaults]
+iterations = 1
+warmup = 0
+mode = "cpu"
+[[bench]]
+model = {tiny}
+ep = [{{name = {name}, ep = "cpu"}}, {{name = "none", ep = {missing}}}]
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("number", [0, 2, 8, 9])
+def test_a_suite_with_such_names(number: int, tmp_path: Path) -> None:
+    name = NAMES[number]
+    texts = {"name": name, "tiny": str(MODELS / "tiny.onnx"), "missing": "none"}
+    (tmp_path / "suite.toml").write_text(SUITE.format(**{key: json.dumps(text) for key, text in texts.items()}))
+    places = ("--junit", "junit.xml", "--action-json", "action.json")
+    summary = str(tmp_path / "step.md")
+    listed, ran = (
+        ortbench("suite", "suite.toml", *more, cwd=tmp_path, text_encoding="utf-8", GITHUB_STEP_SUMMARY=summary)
+        for more in (["--list"], places)
+    )
+    assert (listed.code, ran.code) == (0, 1), ran.err
+    assert not UNSEEN.search(listed.out + ran.out + ran.err)
+    assert "[1/2] " in ran.err
+    (place,) = (tmp_path / "reports").iterdir()
+    for path in (tmp_path / "step.md", tmp_path / "junit.xml", place / "summary.md", place / "summary.csv"):
+        assert not UNSEEN.search(path.read_text(encoding="utf-8")), path.name
+    assert all(re.fullmatch(r"[\w.-]+", path.name) for path in place.iterdir())

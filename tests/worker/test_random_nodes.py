@@ -1,0 +1,100 @@
+"""Outputs that differ because the model draws them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+from ortbench.worker.proofs.random_nodes import random_nodes, sentence
+from tests.conftest import MODELS, ortbench_here
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17, "f" : 1, "com.microsoft" : 1]>'
+NONE = "(float[4] x, bool t) => (float[4] y) { y = Relu(x) }"
+
+
+def model(body: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f"{HEAD} g {body}")
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (NONE, []),
+        ("(float[4] x) => (float[4] y) { y = RandomNormal<shape=[4]>() }", ["RandomNormal 'y'"]),
+        ("(float[4] x) => (float[4] y) { y = RandomNormalLike<seed=1.0>(x) }", ["RandomNormalLike 'y'"]),
+        ("(float[4] x) => (float[4] y) { y = RandomUniform<shape=[4]>() }", ["RandomUniform 'y'"]),
+        ("(float[4] x) => (float[4] y) { y = RandomUniformLike(x) }", ["RandomUniformLike 'y'"]),
+        ("(float[4] x) => (float[4] y) { y = Bernoulli(x) }", ["Bernoulli 'y'"]),
+        ("(float[1, 4] x) => (int32[1, 3] y) { y = Multinomial<sample_size=3>(x) }", ["Multinomial 'y'"]),
+        # Dropout: a flag that is no constant may be true in a run.
+        ("(float[4] x) => (float[4] y) { y = Dropout(x) }", []),
+        ("(float[4] x) => (float[4] y) <bool t = {1}> { y = Dropout(x, , t) }", ["Dropout 'y'"]),
+        ("(float[4] x) => (float[4] y) <bool t = {0}> { y = Dropout(x, , t) }", []),
+        ("(float[4] x) => (float[4] y) { t = Constant<value = bool {1}>() y = Dropout(x, , t) }", ["Dropout 'y'"]),
+        ("(float[4] x) => (float[4] y) { t = Constant<value = bool {0}>() y = Dropout(x, , t) }", []),
+        ("(float[4] x, bool t) => (float[4] y) { y = Dropout(x, , t) }", ["Dropout 'y'"]),
+        ("(float[4] x) => (float[4] y) { z = Relu(x) y = f.RandomNormal(z) }", []),  # another one of that name
+    ],
+)
+def test_random_nodes_are_found(body: str, found: list[str]) -> None:
+    assert list(random_nodes(model(body))) == found
+
+
+def test_inside_subgraphs_and_functions() -> None:
+    inside = (
+        "(float[4] x, bool c) => (float[4] y) <bool t = {0}> { y = If (c) <"
+        "then_branch = a () => (float[4] p) { p = RandomUniformLike(x) },"
+        "else_branch = b () => (float[4] q) { q = Dropout(x, , t) }> }"
+    )
+    assert list(random_nodes(model(inside))) == ["RandomUniformLike 'p'"]
+    text = (
+        f"{HEAD} g (float[4] x) => (float[4] y) {{ y = f.noisy(x) }}"
+        ' <domain: "f", opset_import: ["" : 17]> noisy (a) => (b) { r = RandomNormalLike(a) b = Add(a, r) }'
+    )
+    assert list(random_nodes(onnx.parser.parse_model(text))) == ["RandomNormalLike 'r' in function noisy"]
+
+
+def test_what_is_no_model_has_none(tmp_path: Path) -> None:
+    assert sentence(str(MODELS / "tiny.onnx")) == ""
+    assert sentence(str(tmp_path / "m.ort")) == ""
+    assert sentence(str(tmp_path / "missing.onnx")) == ""
+
+
+def test_many_are_counted(tmp_path: Path) -> None:
+    many = " ".join(f"n{i} = RandomNormalLike(x)" for i in range(7))
+    onnx.save(
+        model(f"(float[4] x) => (float[4] y) {{ {many} y = Sum(n0, n1, n2, n3, n4, n5, n6) }}"), tmp_path / "m.onnx"
+    )
+    assert "'n4' and 2 more (" in sentence(str(tmp_path / "m.onnx"))
+
+
+def test_a_seed_makes_sessions_begin_alike_and_not_their_runs() -> None:
+    """What the error says; where this fails, it has to say something else."""
+    content = model("(float[4] x) => (float[4] y) { y = RandomNormalLike<seed=1.0>(x) }").SerializeToString()
+    one, other = ort.InferenceSession(content), ort.InferenceSession(content)
+    given = {"x": np.zeros(4, np.float32)}
+    first, second = one.run(None, given)[0], one.run(None, given)[0]
+    assert not np.array_equal(first, second)
+    assert np.array_equal(first, other.run(None, given)[0])
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("seed", ["", "<seed=1.0>"])
+def test_the_error_names_them(seed: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(model(f"(float[4] x) => (float[4] y) {{ r = RandomNormalLike{seed}(x) y = Add(x, r) }}"), path)
+    once = ("--ep", "cpu", "--iterations", 1, "--warmup", 0, "--out", tmp_path / "out")
+    ran = ortbench_here("run", path, *once)
+    assert ran.code == 1
+    said = "; the model has random nodes, which draw anew in every run: RandomNormalLike 'r' (a seed makes"
+    assert len(ran.err.splitlines()) == 4
+    assert all("values differ" in line and said in line for line in ran.err.splitlines())
+    np.savez(tmp_path / "out.npz", y=np.zeros(4, np.float32))
+    expected = ortbench_here("run", path, *once, "--expect", tmp_path / "out.npz")
+    assert expected.code == 1
+    assert "not the expected ones" in expected.error_line
+    assert said in expected.error_line

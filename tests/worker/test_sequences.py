@@ -1,0 +1,328 @@
+"""Sequences, optionals and values of four bits: what ONNX's own test sets hold, made-up ones, and what refuses them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from ortbench.errors import BadInput, BenchmarkFailed, Unsupported
+from ortbench.modes import CPU, MODES
+from ortbench.plan import Inputs, Target
+from ortbench.worker.inputs import files
+from ortbench.worker.modes.make import make_mode
+from ortbench.worker.proofs.outputs import check_outputs, difference
+from ortbench.worker.session import first_run, providers, session
+from ortbench.worker.session.tensors import TensorSpec, host_array, host_value, nbytes
+from tests.conftest import cases, measure, ortbench_here
+
+INSERT = "g (seq(float[N, 2]) s, float[2] x) => (seq(float[]) o) { o = SequenceInsert(s, x) }"
+NEWEST_OPSET = 23  # that every ONNX Runtime knows which ortbench works with
+
+
+def saved(text: str, path: Path, opset: int = 17) -> Path:
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> {text}'), path)
+    return path
+
+
+def opened(path: Path) -> session.Model:
+    target = Target("cpu")
+    return session.open_model(str(path), target, providers.find(target))
+
+
+def run(model: Path, **inputs: Any) -> first_run.Data:
+    return first_run.make_data(str(model), opened(model), Inputs(**inputs))
+
+
+# ONNX's own test sets
+
+
+def _kinds(model: Any) -> Iterator[Any]:
+    for value in (*model.graph.input, *model.graph.output):
+        yield value.type
+
+
+def _is_ours(model: Any) -> bool:
+    """Whether it takes or gives a sequence, an optional or four bits."""
+    return any(
+        kind.HasField("sequence_type")
+        or kind.HasField("optional_type")
+        or kind.tensor_type.elem_type in (TensorProto.INT4, TensorProto.UINT4)
+        for kind in _kinds(model)
+    )
+
+
+def _file(kind: Any, value: Any) -> bytes:
+    """As ONNX writes its test sets."""
+    if kind.HasField("optional_type"):
+        proto: Any = numpy_helper.from_optional(value)
+    elif kind.HasField("sequence_type"):
+        proto = numpy_helper.from_list(value)
+    else:
+        proto = value if isinstance(value, TensorProto) else numpy_helper.from_array(np.asarray(value))
+    return bytes(proto.SerializeToString())
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A folder with ``model.onnx`` and a test set for each of ONNX's own models of an operator that has such."""
+    from onnx.backend.test.case.node import collect_testcases
+
+    root = tmp_path_factory.mktemp("sets")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found: list[Any] = [case for case in collect_testcases(None) if _is_ours(case.model)]
+    for case in found:
+        case.model.ir_version = min(case.model.ir_version, 10)
+        for entry in case.model.opset_import:
+            entry.version = min(entry.version, NEWEST_OPSET)
+        place = root / case.name
+        place.mkdir()
+        onnx.save(case.model, place / "model.onnx")
+        inputs, outputs = case.data_sets[0]
+        for kind, values, infos in (
+            ("input", inputs, case.model.graph.input),
+            ("output", outputs, case.model.graph.output),
+        ):
+            for index, (value, info) in enumerate(zip(values, infos, strict=True)):
+                (place / f"{kind}_{index}.pb").write_bytes(_file(info.type, value))
+    return sorted(root.iterdir())
+
+
+def test_onnx_s_own_test_sets_run_in_mode_cpu(sets: list[Path]) -> None:
+    assert {it.name for it in sets} >= {
+        "test_identity_sequence", "test_identity_opt", "test_if_opt", "test_loop16_seq_none", "test_split_to_sequence_1",
+        "test_optional_has_element_empty_optional_input", "test_optional_get_element_optional_tensor",
+        "test_dequantizelinear_int4", "test_quantizelinear_uint4",
+    }  # fmt: skip
+    for place in sets:
+        path = place / "model.onnx"
+        model = opened(path)
+        data = first_run.make_data(str(path), model, Inputs(path=str(place)))
+        assert data.expected, place.name
+        mode = make_mode(CPU, model, data)
+        check_outputs(mode, None, None)
+        specs = [*model.inputs, *model.outputs]
+        if any(not spec.is_tensor or spec.is_packed for spec in specs):
+            for other in set(MODES) - {CPU}:
+                with pytest.raises(Unsupported):
+                    make_mode(other, model, data)
+
+
+def test_expected_outputs_that_are_others_are_found(sets: list[Path], tmp_path: Path) -> None:
+    (place,) = [it for it in sets if it.name == "test_identity_sequence"]
+    path = place / "model.onnx"
+    model = opened(path)
+    right = files.load(place, model.outputs, "output")
+    (value,) = right.values()
+    for number, wrong in enumerate(([*value, value[0]], [value[0] + 1, *value[1:]], [])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert files.save(folder, model.outputs, [wrong], "output")
+        with pytest.raises(BenchmarkFailed, match="not the expected ones: output y"):
+            first_run.make_data(str(path), model, Inputs(path=str(place), expect=str(folder)))
+
+
+# Made up
+
+
+def test_a_sequence_is_made_of_as_many_tensors_as_was_said(tmp_path: Path) -> None:
+    data = run(saved(INSERT, tmp_path / "m.onnx"), lengths={"s": 3}, dims={"N": 4})
+    assert [array.shape for array in data.arrays["s"]] == [(4, 2)] * 3
+    assert not np.array_equal(data.arrays["s"][0], data.arrays["s"][1])
+    assert [array.shape for array in data.reference[0]] == [(4, 2)] * 3 + [(2,)]
+    assert nbytes(data.reference[0]) == 3 * 32 + 8
+    assert run(tmp_path / "m.onnx", lengths={"s": 0}).arrays["s"] == []
+    shaped = run(tmp_path / "m.onnx", lengths={"s": 1}, shapes={"s": (7, 2)}, ranges={"s": (5.0, 6.0)})
+    assert shaped.arrays["s"][0].shape == (7, 2)
+    assert shaped.arrays["s"][0].min() >= 5
+
+
+def test_an_optional_tensor_is_made_up_as_one(tmp_path: Path) -> None:
+    tensor = helper.make_tensor_type_proto(TensorProto.FLOAT, [2, 3])
+    value = [helper.make_value_info(name, helper.make_optional_type_proto(tensor)) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", value[:1], value[1:])
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+    data = run(path)
+    assert data.arrays["x"].shape == (2, 3)
+    assert np.array_equal(data.arrays["x"], data.reference[0])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "'s': a sequence has any number of tensors; say how many: --length s=N"),
+        ({"lengths": {"x": 3}}, "--length x: the model has no such input that is a sequence; it has s"),
+        ({"path": "x.npz", "lengths": {"s": 3}}, "--length cannot be combined with --input"),
+        ({"path": "x.npz"}, "x.npz: s is seq(tensor(float)), which no .npz holds: take a folder of input_0.pb"),
+    ],
+)
+def test_what_cannot_be_made(given: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as raised:
+        run(saved(INSERT, tmp_path / "m.onnx"), **given)
+    assert said in str(raised.value)
+
+
+def test_a_file_that_holds_a_tensor_is_no_sequence(tmp_path: Path) -> None:
+    wanted = [TensorSpec("s", "seq(tensor(float))", (2,))]
+    (tmp_path / "input_0.pb").write_bytes(b"\xff" * 9)
+    with pytest.raises(BadInput, match=r"input_0.pb is not seq\(tensor\(float\)\) in ONNX format"):
+        files.load(tmp_path, wanted, "input")
+    (tmp_path / "input_0.pb").write_bytes(numpy_helper.from_list([np.zeros(2)]).SerializeToString())
+    with pytest.raises(BadInput, match="s is float64, the model wants float32"):
+        files.load(tmp_path, wanted, "input")
+
+
+@pytest.mark.parametrize("value", [None, np.ones(2, np.float32), [np.ones(2, np.float32)], []])
+def test_optionals_are_saved_as_they_are_read(value: Any, tmp_path: Path) -> None:
+    kind = "optional(seq(tensor(float)))" if isinstance(value, list) else "optional(tensor(float))"
+    spec = TensorSpec("o", kind, (2,))
+    assert files.save(tmp_path, [spec], [value], "output")
+    assert difference("o", files.load(tmp_path, [spec], "output")["o"], value) is None
+
+
+def test_what_differs_in_sequences_and_optionals() -> None:
+    one, other = np.zeros(2, np.float32), np.ones(2, np.float32)
+    assert difference("o", [one, other], [one, other]) is None
+    assert difference("o", None, None) is None
+    assert difference("o", [one], [one, other]) == "output o holds 1 tensor(s) instead of 2 tensor(s)"
+    assert difference("o", None, one) == "output o holds nothing instead of a tensor"
+    assert difference("o", [], None) == "output o holds 0 tensor(s) instead of nothing"
+    assert str(difference("o", [one, one], [one, other])).startswith(
+        "output o, tensor 1: 2 of 2 values differ, first at [0]"
+    )
+
+
+def test_a_sequence_beside_a_dtype_that_numpy_has_not(tmp_path: Path) -> None:
+    text = "g (seq(float[2]) s, bfloat16[2] x) => (int64 n, bfloat16[2] y) { n = SequenceLength(s) y = Identity(x) }"
+    with pytest.raises(Unsupported, match="never both in a run"):
+        run(saved(text, tmp_path / "m.onnx"), lengths={"s": 1})
+
+
+# Four bits
+
+
+@pytest.mark.parametrize(("element", "least", "most"), [("int4", -8, 7), ("uint4", 0, 15)])
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (3,), (3, 5), (0,), (2, 4)])
+def test_four_bits_there_and_back(element: str, least: int, most: int, shape: tuple[int, ...]) -> None:
+    spec = TensorSpec("x", f"tensor({element})", shape)
+    array = np.random.default_rng(1).integers(least, most, shape, endpoint=True, dtype=np.int8).astype(spec.dtype)
+    value = host_value(spec, np.asarray(array))
+    assert (tuple(value.shape()), value.data_type()) == (shape, f"tensor({element})")
+    assert value.tensor_size_in_bytes() == spec.nbytes(shape) == nbytes(np.asarray(array))
+    back = host_array(spec, value)
+    assert (back.dtype, back.shape) == (spec.dtype, shape)
+    assert np.array_equal(back.astype(np.int8), np.asarray(array).astype(np.int8))
+
+
+@pytest.mark.parametrize("element", ["INT4", "UINT4"])
+def test_onnx_runtime_reads_and_writes_them_so(element: str, tmp_path: Path) -> None:
+    kind = getattr(TensorProto, element)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["q", "s"], ["y"]),
+        helper.make_node("QuantizeLinear", ["y", "s", "z"], ["p"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("q", kind, [3, 5])],
+        [
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 5]),
+            helper.make_tensor_value_info("p", kind, [3, 5]),
+        ],
+        initializer=[helper.make_tensor("s", TensorProto.FLOAT, [], [1.0]), helper.make_tensor("z", kind, [], [0])],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    data = run(path)
+    given = data.arrays["q"].astype(np.float32)
+    assert len(np.unique(given)) > 5  # its whole range
+    assert np.array_equal(data.reference[0], given)
+    assert np.array_equal(data.reference[1].astype(np.float32), given)
+    np.savez(tmp_path / "in.npz", q=data.arrays["q"])
+    assert np.array_equal(run(path, path=str(tmp_path / "in.npz")).reference[0], given)
+
+
+def test_what_differs_in_four_bits_is_found() -> None:
+    one = np.array([1, 2, 3], ml_dtypes.int4)
+    assert difference("o", one, one.copy()) is None
+    assert difference("o", one, np.array([1, 2, -3], ml_dtypes.int4)) == (
+        "output o: 1 of 3 values differ, first at [2]: 3 instead of -3"
+    )
+
+
+def test_numpy_still_has_no_way_to_four_bits() -> None:
+    """Why other modes are unsupported; where this fails, they need not be."""
+    value = host_value(TensorSpec("x", "tensor(int4)", (3,)), np.array([1, 2, 3], ml_dtypes.int4))
+    with pytest.raises(RuntimeError, match="No corresponding Numpy type"):
+        value.numpy()
+    with pytest.raises(RuntimeError, match="only supported from non-string numpy arrays"):
+        ort.OrtValue.ortvalue_from_numpy(np.array([1, 2, 3], ml_dtypes.int4))
+
+
+# The whole program
+
+
+@pytest.mark.process
+def test_a_run_with_a_sequence(tmp_path: Path) -> None:
+    path = saved(INSERT, tmp_path / "m.onnx")
+    loop = ("--iterations", 2, "--warmup", 0)
+    result = measure(path, "--ep", "cpu", "--length", "s=3", "--nodes", *loop, out=tmp_path / "out")
+    found = cases(result)
+    assert (found["cpu"]["status"], found["cpu"]["outputs_match"]) == ("ok", True)
+    assert {found[mode]["reason"] for mode in found if mode != "cpu"} == {
+        "'s' is seq(tensor(float)): only tensors can be bound and copied, so only mode cpu runs it"
+    }
+    given, taken = result["model"]["inputs"][0], result["model"]["outputs"][0]
+    assert (given["shape"], given["tensors"], given["bytes"], given["model_shape"]) == (
+        None,
+        [[1, 2]] * 3,
+        24,
+        ["N", 2],
+    )
+    assert taken["tensors"] == [[1, 2]] * 3 + [[2]]
+    (saved_in,) = (tmp_path / "out").iterdir()
+    assert "(s 3 tensors of 1x2, x 2)" in (saved_in / "table.md").read_text()
+    other = measure(path, "--ep", "cpu", "--length", "s=4", *loop, out=tmp_path / "other")
+    assert [it["tensors"] for it in other["model"]["inputs"] if "tensors" in it] == [[[1, 2]] * 4]
+    (there,) = (tmp_path / "other").iterdir()
+    refused = ortbench_here("compare", saved_in, there)
+    assert (refused.code, "shapes" in refused.error_line) == (5, True)
+
+
+@pytest.mark.process
+def test_sequences_of_another_ep_are_held_against_those_of_the_first(library: Path, tmp_path: Path) -> None:
+    """Also where the model states another shape for its tensors than they have, which ONNX Runtime lets pass."""
+    path = saved(INSERT.replace("seq(float[])", "seq(float[2])"), tmp_path / "m.onnx")
+    once = ("--length", "s=2", "--iterations", 1, "--warmup", 0, "--out", tmp_path / "out")
+    ran = ortbench_here("run", path, "--ep", "cpu", "--ep", library, *once)
+    assert (ran.code, ran.err) == (0, "")
+
+
+@pytest.mark.process
+def test_inspect_shows_sequences(tmp_path: Path) -> None:
+    path = saved(INSERT, tmp_path / "m.onnx")
+    out = ortbench_here("inspect", path, "--length", "s=3").out
+    assert "input   s  seq(tensor(float))  [N, 2] each, 3 tensors of 1x2, 24 B" in out
+    assert "32 B in, 32 B out per inference" in out
+    found = json.loads(ortbench_here("inspect", path, "--json", "-").out)
+    assert (found["inputs"][0]["bytes"], found["bytes_in"]) == (None, None)
+    assert "--length s=N" in found["not_run"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("text", ["s=-1", "s=x", "s"])
+def test_lengths_that_are_none(text: str, tmp_path: Path) -> None:
+    ran = ortbench_here("run", saved(INSERT, tmp_path / "m.onnx"), "--ep", "cpu", "--length", text)
+    assert ran.code == 2
+    assert "--length" in ran.error_line
