@@ -1,13 +1,16 @@
-"""Files written whole or not at all, and what identifies them."""
+"""Files written whole or not at all, which of them could not be, and what identifies them."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
+from ortbench import stopping
 from ortbench.characters import encoded
+from ortbench.errors import one_line
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -16,15 +19,70 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     Raises:
         OSError: the folder cannot be written.
     """
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+    with stopping.held():  # a program that ends in between would leave the unfinished file
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(encoded(content) if isinstance(content, str) else content)
+            os.chmod(temporary, 0o644)  # mkstemp's 0600 would hide a CI artefact from the step that uploads it
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):  # the folder may be gone, and the file with it
+                os.unlink(temporary)
+            raise
+
+
+# What a command has measured must not be lost for a file that cannot be written: that is noted, the command goes on,
+# and says it at its end. By name of the file, why.
+_lacking: dict[str, str] = {}
+
+
+def write_or_note(path: Path, content: str | bytes, name: str | None = None) -> bool:
+    """Write a file as `write_atomically` does, or note that it could not be written.
+
+    Args:
+        path: of the file.
+        content: of the file.
+        name: what messages call it; by default its path.
+
+    Returns:
+        Whether it was written.
+    """
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(encoded(content) if isinstance(content, str) else content)
-        os.chmod(temporary, 0o644)  # mkstemp's 0600 would hide a CI artefact from the step that uploads it
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        write_atomically(path, content)
+    except OSError as error:
+        note(name or str(path), error, is_there=path.exists())
+        return False
+    _lacking.pop(name or str(path), None)
+    return True
+
+
+def note(name: str, why: OSError | str, is_there: bool = False) -> None:
+    """Note that a file could not be written.
+
+    Args:
+        name: what messages call it.
+        why: the error, or a reason in words.
+        is_there: whether there is an earlier state of it.
+    """
+    reason = why if isinstance(why, str) else one_line(why.strerror or why)
+    _lacking[name] = reason + (" (what is there is an earlier state)" if is_there else "")
+
+
+def lacks(folder: Path) -> bool:
+    """Whether a folder, or a file in it, was noted."""
+    return any(folder in (path := Path(name), *path.parents) for name in _lacking)
+
+
+def not_written() -> list[str]:
+    """What could not be written, in a line for each reason; nothing of it is noted any more."""
+    names: dict[str, list[str]] = {}
+    for name, reason in _lacking.items():
+        names.setdefault(reason, []).append(name)
+    _lacking.clear()
+    return [
+        f"{', '.join(them)} {'were' if them[1:] else 'was'} not written: {reason}" for reason, them in names.items()
+    ]
 
 
 def sha256(path: Path) -> str:

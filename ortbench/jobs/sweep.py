@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ortbench import stopping
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.jobs.writing import summarise_job, write
 from ortbench.measure.process import open_copies
@@ -49,6 +50,7 @@ def _measure(plan: CopyPlan, out: Path, quiet: bool) -> tuple[Sweep, Path, bool]
         from ortbench.measure.sweep import SweepBench
         from ortbench.report.folder import write_sweep
 
+        stopping.hold()  # from here on there is a folder, and soon something in it
         folder = new_folder(out, sweep_name(plan))
         try:
             progress = None
