@@ -24,7 +24,6 @@ from ortbench.result import FAILED, OK, UNSUPPORTED, Case, Result
 from ortbench.schema import Machine
 from ortbench.timeline import Failure, Span, TimedBlock, Timeline
 
-
 _ENGINE_BYTES = 1 << 16  # the least room that an engine takes
 
 
