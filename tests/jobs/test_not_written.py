@@ -10,6 +10,8 @@ import pytest
 from tests.conftest import MODELS, ONCE, ROOT, Ran, ortbench, ortbench_here
 from tests.small_disk import PAGE, SmallDisk, small_disk
 
+pytestmark = pytest.mark.process
+
 TINY = MODELS / "tiny.onnx"
 FULL = "No space left on device"
 RESULT = ROOT / "reports" / "copy_bound-refdevice"
