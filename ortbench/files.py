@@ -33,8 +33,8 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 # What a command has measured must not be lost for a file that cannot be written: that is noted, the command goes on,
-# and says it at its end. By name of the file, why.
-_lacking: dict[str, str] = {}
+# and says it at its end. By name of the file: why, and whether an earlier state of it is there.
+_lacking: dict[str, tuple[str, bool]] = {}
 
 
 def write_or_note(path: Path, content: str | bytes, name: str | None = None) -> bool:
@@ -65,20 +65,20 @@ def note(name: str, why: OSError | str, is_there: bool = False) -> None:
         why: the error, or a reason in words.
         is_there: whether there is an earlier state of it.
     """
-    reason = why if isinstance(why, str) else one_line(why.strerror or why)
-    _lacking[name] = reason + (" (what is there is an earlier state)" if is_there else "")
+    _lacking[name] = why if isinstance(why, str) else one_line(why.strerror or why), is_there
 
 
-def lacks(folder: Path) -> bool:
-    """Whether a folder, or a file in it, was noted."""
-    return any(folder in (path := Path(name), *path.parents) for name in _lacking)
+def why_lacking(folder: Path) -> str | None:
+    """Why a folder, or a file in it, could not be written, if that was noted."""
+    reasons = [reason for name, (reason, _) in _lacking.items() if folder in ((path := Path(name)), *path.parents)]
+    return reasons[0] if reasons else None
 
 
 def not_written() -> list[str]:
     """What could not be written, in a line for each reason; nothing of it is noted any more."""
     names: dict[str, list[str]] = {}
-    for name, reason in _lacking.items():
-        names.setdefault(reason, []).append(name)
+    for name, (reason, is_there) in _lacking.items():
+        names.setdefault(reason, []).append(f"{name} (an earlier state of it is there)" if is_there else name)
     _lacking.clear()
     return [
         f"{', '.join(them)} {'were' if them[1:] else 'was'} not written: {reason}" for reason, them in names.items()

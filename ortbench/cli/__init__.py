@@ -67,6 +67,7 @@ def _offer(typed: list[str]) -> None:
 
 def main() -> NoReturn:
     """The program: a user's error is one line on stderr and its exit code, never a traceback."""
+    files.not_written()  # what an earlier call in this process noted
     streams.forgive()
     accept_all_characters()
     typed = sys.argv[1:] or ["--help"]

@@ -98,7 +98,8 @@ def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str])
                 raise
             remarks.append(str(error))
             recorded = measure_nsys.file_of(report, ".nsys-rep")
-            if not recorded.exists():
+            if not recorded.exists() or recorded.stat().st_size == 0:
+                recorded.unlink(missing_ok=True)
                 files.note(str(recorded), str(error))
         except KeyboardInterrupt:
             if not found.exists():

@@ -16,7 +16,7 @@ from typing import Any
 
 from ortbench.characters import plain_name
 from ortbench.errors import BENCHMARK_FAILED, BadInput
-from ortbench.files import lacks, note, write_atomically, write_or_note
+from ortbench.files import note, why_lacking, write_atomically, write_or_note
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build, csv
 from ortbench.result import Result, load, read_json
@@ -114,10 +114,10 @@ def emptied(folder: Path) -> Path:
 
 
 def keep(record: Record, folder: Path) -> None:
-    """Write what a case came to; its folder is then done. Without its other files it is not, and that is noted."""
+    """Write what a case came to, or note that it was not; with this file the folder is done."""
     file = folder / CASE_FILE
-    if lacks(folder):
-        note(str(file), "the case is not done without its other files")
+    if (why := why_lacking(folder)) is not None:  # without its other files it is not done
+        note(str(file), why)
         return
     with suppress(OSError):  # then the file cannot be written either
         folder.mkdir(exist_ok=True)  # a run that came to nothing has taken its folder along
