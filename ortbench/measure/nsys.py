@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 from ortbench import stopping
 from ortbench.errors import BAD_INPUT, BadInput, BenchmarkFailed, one_line
 from ortbench.files import write_or_note
+from ortbench.measure.process import nameless_file
 from ortbench.profiler import CAPTURE, DOMAIN
 
 WHERE_TO_GET_IT = "https://developer.nvidia.com/nsight-systems"
@@ -63,7 +63,7 @@ def record(nsys: str, report: Path, command: Sequence[str]) -> None:
         Stopped: the program is to end; the command was told so, and had time to save what it has.
     """
     log = report.with_name("nsys.log")
-    with tempfile.TemporaryFile() as file:
+    with nameless_file() as file:
         try:
             code = _attend([nsys, "profile", *RECORD, f"--output={report}", *command], file.fileno())
         finally:

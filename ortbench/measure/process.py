@@ -47,7 +47,7 @@ class Client:
     def __init__(self, timeout_s: float, python: Sequence[str] = (sys.executable,)) -> None:
         self.timeout_s = timeout_s
         self.started_ns = time.perf_counter_ns()
-        self._stderr = _nameless_file()
+        self._stderr = nameless_file()
         with stopping.held():  # what started is known to be ended
             self._process = subprocess.Popen(
                 [*python, str(BOOTSTRAP)],
@@ -182,8 +182,8 @@ class Client:
         self._stderr.close()
 
 
-def _nameless_file() -> IO[bytes]:
-    """A file for what a worker prints, which goes with its last user; where there is no room for one, nowhere."""
+def nameless_file() -> IO[bytes]:
+    """A file for what a process prints, which goes with its last user; where there is no room for one, nowhere."""
     try:
         return tempfile.TemporaryFile()
     except OSError:
