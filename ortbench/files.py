@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ortbench import stopping
@@ -48,13 +49,20 @@ def write_or_note(path: Path, content: str | bytes, name: str | None = None) -> 
     Returns:
         Whether it was written.
     """
-    try:
+    with noting(path, name):
         write_atomically(path, content)
+        return True
+    return False
+
+
+@contextmanager
+def noting(path: Path, name: str | None = None) -> Iterator[None]:
+    """Inside the block a file is written; if it cannot be, that is noted, see `write_or_note`."""
+    try:
+        yield
+        _lacking.pop(name or str(path), None)
     except OSError as error:
         note(name or str(path), error, is_there=path.exists())
-        return False
-    _lacking.pop(name or str(path), None)
-    return True
 
 
 def note(name: str, why: OSError | str, is_there: bool = False) -> None:

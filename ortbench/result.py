@@ -19,7 +19,7 @@ from typing import Any
 
 from ortbench.characters import printable
 from ortbench.errors import BadInput, NotComparable
-from ortbench.files import write_or_note
+from ortbench.files import write_atomically
 from ortbench.schema import (
     CaseFence,
     Derived,
@@ -168,8 +168,12 @@ def json_text(data: Mapping[str, object]) -> str:
 
 
 def save(result: Result, path: Path) -> None:
-    """Write the result file so that a reader never sees half of it, or note that it could not be written."""
-    write_or_note(path, result_json(result))
+    """Write the result file so that a reader never sees half of it.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    write_atomically(path, result_json(result))
 
 
 def read_json(path: Path, kind: str) -> Any:

@@ -22,7 +22,7 @@ from typing import Any, Final, TypedDict
 from ortbench.analysis.comparable import machine
 from ortbench.analysis.pairs import shared
 from ortbench.errors import BadInput
-from ortbench.files import write_or_note
+from ortbench.files import write_atomically
 from ortbench.result import OK, empty, json_text, read_json
 from ortbench.schema import Direction, Environment, Fence, Peak, Peaks, Provider, Tool, Warned
 from ortbench.stats import Ratio, Stats, paired_ratio
@@ -163,8 +163,12 @@ def _flat(point: Point) -> dict[str, object]:
 
 
 def save(sweep: Sweep, folder: Path) -> None:
-    """Write a sweep into its folder so that a reader never sees half of it, or note that it could not be written."""
-    write_or_note(folder / FILE_NAME, sweep_json(sweep))
+    """Write a sweep into its folder so that a reader never sees half of it.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    write_atomically(folder / FILE_NAME, sweep_json(sweep))
 
 
 def load(path: Path) -> Sweep:

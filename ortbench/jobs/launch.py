@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench import stopping
+from ortbench import files, stopping
 from ortbench.errors import BadInput, OrtbenchError
 from ortbench.measure.process import open_worker
 
@@ -72,7 +72,6 @@ def launch(
         from ortbench.measure.folder import discard_if_empty
         from ortbench.measure.side import Side
         from ortbench.report.folder import write_run
-        from ortbench.result import save
         from ortbench.timeline import Timeline
 
         stopping.hold()  # from here on there is a folder, and soon something in it
@@ -83,7 +82,7 @@ def launch(
                 Side(
                     plan,
                     client if number == 0 else None,
-                    partial(save, path=places[number] / "result.json"),
+                    partial(_keep, path=places[number] / "result.json"),
                     names[number] if names else None,
                     Timeline() if traced else None,
                 )
@@ -123,6 +122,14 @@ def _make_places(parent: Path, names: Sequence[str]) -> list[Path]:
     except OSError as error:
         raise BadInput(f"{parent}: cannot be written: {error.strerror}") from None
     return places
+
+
+def _keep(result: Result, path: Path) -> None:
+    """Save a result, or note that it could not be."""
+    from ortbench.result import save
+
+    with files.noting(path):
+        save(result, path)
 
 
 def _import_terminal() -> None:

@@ -97,10 +97,6 @@ def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str])
             if not found.exists():
                 raise
             remarks.append(str(error))
-            recorded = measure_nsys.file_of(report, ".nsys-rep")
-            if not recorded.exists() or recorded.stat().st_size == 0:
-                recorded.unlink(missing_ok=True)
-                files.note(str(recorded), str(error))
         except KeyboardInterrupt:
             if not found.exists():
                 raise
@@ -108,9 +104,21 @@ def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str])
             remarks.append("interrupted: what Nsight Systems recorded was not read")
         session = _load_session(found)
     session.command = list(plan.command)
+    if remarks and not interrupted:
+        _note_lost_report(measure_nsys.file_of(report, ".nsys-rep"), session, remarks[-1])
     if not session.setup.get("profiler_listens") and not interrupted:
         remarks[:] = [TOO_OLD]
     return Profile(session, _read_recording(nsys, version, report, remarks)), folder, interrupted
+
+
+def _note_lost_report(report: Path, session: Result, why: str) -> None:
+    """Note it where Nsight Systems listened, or began a report, and there is none."""
+    begun = report.exists()
+    if begun and report.stat().st_size == 0:
+        report.unlink()
+        files.note(str(report), why)
+    elif not begun and session.setup.get("profiler_listens"):
+        files.note(str(report), why)
 
 
 def _read_recording(nsys: str, version: str, report: Path, remarks: list[str]) -> Recording | None:
