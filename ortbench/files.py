@@ -76,6 +76,11 @@ def note(name: str, why: OSError | str, is_there: bool = False) -> None:
     _lacking[name] = why if isinstance(why, str) else one_line(why.strerror or why), is_there
 
 
+def forget(path: Path) -> None:
+    """A file is not wanted any more: that it could not be written is nothing to tell."""
+    _lacking.pop(str(path), None)
+
+
 def why_lacking(folder: Path) -> str | None:
     """Why a folder, or a file in it, could not be written, if that was noted."""
     reasons = [reason for name, (reason, _) in _lacking.items() if folder in ((path := Path(name)), *path.parents)]

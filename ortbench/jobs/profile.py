@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ortbench.wanted import Wanted
 
 SESSION = "profile.json"
+_NOT_READ = "interrupted: what Nsight Systems recorded was not read"
 TOO_OLD = (
     "the profiler that is attached takes no ranges from the nvtx package, so nothing was recorded; Nsight Systems may be "
     "older than what the package needs"
@@ -73,6 +74,7 @@ def _session(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
     (session,), (path,) = launched.results, launched.folders
     for name in ("result.json", "table.md", "table.csv"):
         (path / name).unlink(missing_ok=True)
+        files.forget(path / name)
     return Profile(session, None), path, launched.interrupted
 
 
@@ -101,7 +103,7 @@ def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str])
             if not found.exists():
                 raise
             interrupted = True
-            remarks.append("interrupted: what Nsight Systems recorded was not read")
+            remarks.append(_NOT_READ)
         session = _load_session(found)
     session.command = list(plan.command)
     if remarks and not interrupted:
@@ -132,6 +134,9 @@ def _read_recording(nsys: str, version: str, report: Path, remarks: list[str]) -
         return read(summarise(nsys, report), version, report)
     except BenchmarkFailed as error:
         remarks.append(f"what Nsight Systems recorded could not be read: {error}")
+        return None
+    except KeyboardInterrupt:
+        remarks.append(_NOT_READ)
         return None
 
 

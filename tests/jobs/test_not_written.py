@@ -151,8 +151,8 @@ def test_shards_are_merged(disk: SmallDisk, tmp_path: Path) -> None:
 def test_a_session(disk: SmallDisk) -> None:
     ran = disk.run(PAGE, "profile", TINY, "--ep", "cpu", *SHORT, "--out", disk.place, *exports(disk.place, "r.json"))
     assert "cpu/total" in ran.out
-    assert not_written(ran) >= {"profile.json", "r.json"}
-    assert disk.files() <= {"table.md"}
+    assert not_written(ran) == {"profile.json", "r.json"}
+    assert disk.files() == {"table.md"}
 
 
 def test_a_session_that_nsight_systems_records(disk: SmallDisk, tmp_path: Path) -> None:
