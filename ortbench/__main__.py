@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 _MEASURE = {"run"}  # commands that need a worker of this very environment, and are waited for
@@ -12,6 +13,13 @@ def main() -> None:
 
     Loading ONNX Runtime and loading the command line take about as long; one after the other would be waited for.
     """
+    try:
+        from ortbench import stopping
+
+        stopping.install()
+    except KeyboardInterrupt:  # in the milliseconds that this takes; before them only Python itself has run
+        os._exit(130)
+
     typed = sys.argv[1:]
     if typed[:1] and typed[0] in _MEASURE and not {"-h", "--help"} & set(typed):
         from ortbench.measure.process import start_early

@@ -1,16 +1,15 @@
-"""What people are shown, on any machine: the one gate for texts from outside, and the streams they go to.
+"""What people are shown, on any machine: the one gate for texts from outside.
 
 Names in a model are anybody's text. `visible` and `visible_lines` let no character through that cannot be seen: every
 renderer sends through one of them what it shows, and adds what its medium takes for markup. Saved data keeps the true names.
 
-What an encoding lacks is written in ASCII, not refused, and a pipe that nobody reads to its end is no error.
+What an encoding lacks is written in ASCII, not refused.
 """
 
 from __future__ import annotations
 
 import codecs
 import io
-import os
 import re
 import sys
 from typing import TextIO
@@ -47,22 +46,6 @@ def accept_all_characters() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # not where a test or a notebook has put something else in its place
             stream.reconfigure(errors=_ERRORS)
-
-
-def flush() -> None:
-    """Bring standard output to its reader, or nowhere if that has gone."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        forget_reader()
-
-
-def forget_reader() -> None:
-    """The reader of standard output (head, less) has gone: what else is written goes nowhere.
-
-    The command ends as it would have: a gate that fails still fails when its report is cut off.
-    """
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def shown(text: str, stream: TextIO) -> str:

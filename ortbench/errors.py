@@ -9,7 +9,7 @@ BAD_INPUT = 2
 REGRESSION = 3
 CANNOT_TELL = 4
 NOT_COMPARABLE = 5
-INTERRUPTED = 130  # 128 + SIGINT, what a shell reports for a program ended by Ctrl-C
+INTERRUPTED = 130  # 128 + SIGINT, what a shell reports for a program ended by Ctrl-C; others: `ortbench.stopping`
 
 
 class OrtbenchError(Exception):

@@ -1,13 +1,17 @@
-"""Files written whole or not at all, and what identifies them."""
+"""Files written whole or not at all, which of them could not be, and what identifies them."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ortbench import stopping
 from ortbench.characters import encoded
+from ortbench.errors import one_line
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -16,15 +20,82 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     Raises:
         OSError: the folder cannot be written.
     """
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+    with stopping.held():  # a program that ends in between would leave the unfinished file
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(encoded(content) if isinstance(content, str) else content)
+            os.chmod(temporary, 0o644)  # mkstemp's 0600 would hide a CI artefact from the step that uploads it
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):  # the folder may be gone, and the file with it
+                os.unlink(temporary)
+            raise
+
+
+# What a command has measured must not be lost for a file that cannot be written: that is noted, the command goes on,
+# and says it at its end. By name of the file: why, and whether an earlier state of it is there.
+_lacking: dict[str, tuple[str, bool]] = {}
+
+
+def write_or_note(path: Path, content: str | bytes, name: str | None = None) -> bool:
+    """Write a file as `write_atomically` does, or note that it could not be written.
+
+    Args:
+        path: of the file.
+        content: of the file.
+        name: what messages call it; by default its path.
+
+    Returns:
+        Whether it was written.
+    """
+    with noting(path, name):
+        write_atomically(path, content)
+        return True
+    return False
+
+
+@contextmanager
+def noting(path: Path, name: str | None = None) -> Iterator[None]:
+    """Inside the block a file is written; if it cannot be, that is noted, see `write_or_note`."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(encoded(content) if isinstance(content, str) else content)
-        os.chmod(temporary, 0o644)  # mkstemp's 0600 would hide a CI artefact from the step that uploads it
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        yield
+        _lacking.pop(name or str(path), None)
+    except OSError as error:
+        note(name or str(path), error, is_there=path.exists())
+
+
+def note(name: str, why: OSError | str, is_there: bool = False) -> None:
+    """Note that a file could not be written.
+
+    Args:
+        name: what messages call it.
+        why: the error, or a reason in words.
+        is_there: whether there is an earlier state of it.
+    """
+    _lacking[name] = why if isinstance(why, str) else one_line(why.strerror or why), is_there
+
+
+def forget(path: Path) -> None:
+    """A file is not wanted any more: that it could not be written is nothing to tell."""
+    _lacking.pop(str(path), None)
+
+
+def why_lacking(folder: Path) -> str | None:
+    """Why a folder, or a file in it, could not be written, if that was noted."""
+    reasons = [reason for name, (reason, _) in _lacking.items() if folder in ((path := Path(name)), *path.parents)]
+    return reasons[0] if reasons else None
+
+
+def not_written() -> list[str]:
+    """What could not be written, in a line for each reason; nothing of it is noted any more."""
+    names: dict[str, list[str]] = {}
+    for name, (reason, is_there) in _lacking.items():
+        names.setdefault(reason, []).append(f"{name} (an earlier state of it is there)" if is_there else name)
+    _lacking.clear()
+    return [
+        f"{', '.join(them)} {'were' if them[1:] else 'was'} not written: {reason}" for reason, them in names.items()
+    ]
 
 
 def sha256(path: Path) -> str:

@@ -11,10 +11,10 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ortbench import __version__
-from ortbench.characters import accept_all_characters, complain, flush
+from ortbench import __version__, files, stopping, streams
+from ortbench.characters import accept_all_characters, complain
 from ortbench.cli.options import WIDEST, Command
-from ortbench.errors import BAD_INPUT, DONE, INTERRUPTED, OrtbenchError, one_line
+from ortbench.errors import BAD_INPUT, BENCHMARK_FAILED, DONE, INTERRUPTED, OrtbenchError, one_line
 
 app = typer.Typer(
     help="What ONNX Runtime's copies cost: a model in several I/O modes, side by side, on any execution provider.",
@@ -67,25 +67,39 @@ def _offer(typed: list[str]) -> None:
 
 def main() -> NoReturn:
     """The program: a user's error is one line on stderr and its exit code, never a traceback."""
+    files.not_written()  # what an earlier call in this process noted
+    streams.forgive()
     accept_all_characters()
     typed = sys.argv[1:] or ["--help"]
     _offer(typed)
+    code = _carry_out(typed)
+    sys.stdout.flush()
+    for line in files.not_written():
+        complain(line)
+        code = BENCHMARK_FAILED
+    raise SystemExit(stopping.finish(code))
+
+
+def _carry_out(typed: list[str]) -> int:
+    """Have a command carried out, and say what was wrong with it; its exit code."""
     try:
-        app(typed, standalone_mode=False)
-        raise SystemExit(DONE)
-    except typer.Exit as error:
-        raise SystemExit(error.exit_code) from None
+        # Typer takes exceptions that mean an exit for its own, and gives their codes back: of Ctrl-C too, without a word.
+        code = app(typed, standalone_mode=False)
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else DONE
+    except typer.Exit as ended:
+        return ended.exit_code
     except OrtbenchError as error:
         complain(str(error))
-        raise SystemExit(error.exit_code) from None
+        return error.exit_code
     except KeyboardInterrupt:
-        print("ortbench: interrupted before anything was measured", file=sys.stderr)
-        raise SystemExit(INTERRUPTED) from None
+        code = INTERRUPTED
     except Exception as error:
         # Typer keeps the class of its usage errors to itself; what they share is this method.
         if not hasattr(error, "format_message"):
             raise
         complain(f"{one_line(error.format_message())} (see --help)")
-        raise SystemExit(BAD_INPUT) from None
-    finally:
-        flush()
+        return BAD_INPUT
+    if code == INTERRUPTED:
+        print(stopping.NOTHING_MEASURED, file=sys.stderr)
+    return code or DONE

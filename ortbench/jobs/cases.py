@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ortbench import stopping
 from ortbench.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
 from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict
@@ -33,14 +34,12 @@ def run(
         tell: called with the record of each case as it ends, and whether it was done before.
 
     Returns:
-        The records, and whether Ctrl-C ended it.
-
-    Raises:
-        BadInput: the folder cannot be written.
+        The records, and whether Ctrl-C or its like ended it.
     """
     records: list[Record] = []
     try:
         for job in jobs:
+            stopping.heed()  # it may have come between two waits for a worker
             record, was_done = _carry_out(job, out / job.case.id, fresh, quiet)
             if record is None:
                 return records, True

@@ -67,8 +67,7 @@ def report(results: Sequence[Path], html: str | None) -> None:
     paths = [result_file(path) for path in results]
     place = html or str(paths[0].with_name("report.html") if len(paths) == 1 else "report.html")
     check_place(place, "--html")
-    write_page(place, [load(path) for path in paths], names(paths))
-    if place != "-":
+    if write_page(place, [load(path) for path in paths], names(paths)) and place != "-":
         print(visible(f"Saved in {place}"))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from ortbench.analysis.comparable import changes, comparability, sameness
 from ortbench.characters import complain
 from ortbench.errors import INTERRUPTED
-from ortbench.files import write_atomically
+from ortbench.files import write_or_note
 from ortbench.gate.checks import check_alone, check_stored
 from ortbench.gate.limits import Limits
 from ortbench.gate.live import LiveGate
@@ -63,8 +63,8 @@ def gate_live(
     remarks = _remarks(*results) if results[1:] else []
     place = launched.folders[0].parent if results[1:] else launched.folders[0]
     verdict = Verdict(results, live.checks(results), remarks, place)
-    write_atomically(place / "gate.json", verdict_json(verdict))
-    write_atomically(place / "gate.md", markdown(build(verdict)))
+    write_or_note(place / "gate.json", verdict_json(verdict))
+    write_or_note(place / "gate.md", markdown(build(verdict)))
     return verdict
 
 

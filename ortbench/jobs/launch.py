@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench.errors import OrtbenchError
+from ortbench import files, stopping
+from ortbench.errors import BadInput, OrtbenchError
 from ortbench.measure.process import open_worker
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Launched:
     Attributes:
         results: of the sides that opened.
         folders: where each was saved.
-        interrupted: by Ctrl-C.
+        interrupted: by Ctrl-C or its like, see `ortbench.stopping`.
         not_opened: name and error of each side that did not open.
         timelines: of the results, where they were asked for.
     """
@@ -71,19 +72,17 @@ def launch(
         from ortbench.measure.folder import discard_if_empty
         from ortbench.measure.side import Side
         from ortbench.report.folder import write_run
-        from ortbench.result import save
         from ortbench.timeline import Timeline
 
+        stopping.hold()  # from here on there is a folder, and soon something in it
         parent = folder()
         try:
-            places = [parent] if len(plans) == 1 else [parent / name for name in names or ()]
-            for place in places:
-                place.mkdir(exist_ok=True)
+            places = [parent] if len(plans) == 1 else _make_places(parent, names or ())
             sides = [
                 Side(
                     plan,
                     client if number == 0 else None,
-                    partial(save, path=places[number] / "result.json"),
+                    partial(_keep, path=places[number] / "result.json"),
                     names[number] if names else None,
                     Timeline() if traced else None,
                 )
@@ -104,7 +103,7 @@ def launch(
     for side, place in kept:
         write_run(side.result, place)
     for side in left_out:
-        (parent / side.name).rmdir()
+        discard_if_empty(parent / side.name)
     return Launched(
         [side.result for side, _ in kept],
         [place for _, place in kept],
@@ -112,6 +111,25 @@ def launch(
         [(side.name, error) for side, error in bench.not_opened],
         [side.timeline for side, _ in kept if side.timeline is not None],
     )
+
+
+def _make_places(parent: Path, names: Sequence[str]) -> list[Path]:
+    """A folder for each side."""
+    places = [parent / name for name in names]
+    try:
+        for place in places:
+            place.mkdir(exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{parent}: cannot be written: {error.strerror}") from None
+    return places
+
+
+def _keep(result: Result, path: Path) -> None:
+    """Save a result, or note that it could not be."""
+    from ortbench.result import save
+
+    with files.noting(path):
+        save(result, path)
 
 
 def _import_terminal() -> None:

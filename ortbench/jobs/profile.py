@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ortbench import files, stopping
 from ortbench.errors import INTERRUPTED, BenchmarkFailed
 from ortbench.jobs.writing import say_failures, write
 from ortbench.plan import Plan
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ortbench.wanted import Wanted
 
 SESSION = "profile.json"
+_NOT_READ = "interrupted: what Nsight Systems recorded was not read"
 TOO_OLD = (
     "the profiler that is attached takes no ranges from the nvtx package, so nothing was recorded; Nsight Systems may be "
     "older than what the package needs"
@@ -47,7 +48,7 @@ def profile(plan: Plan, attach_only: bool, wanted: Wanted) -> int:
         made, folder, interrupted = _session(plan, out, quiet)
         remarks = _remarks(made.session, attach_only)
     else:
-        made, folder, interrupted = *_recorded(plan, found, out, quiet, remarks), False
+        made, folder, interrupted = _recorded(plan, found, out, quiet, remarks)
     _save(made, folder, wanted.json)
     if not quiet and wanted.json != "-":
         from ortbench.report.profile import build
@@ -72,35 +73,54 @@ def _session(plan: Plan, out: Path, quiet: bool) -> tuple[Profile, Path, bool]:
 
     (session,), (path,) = launched.results, launched.folders
     for name in ("result.json", "table.md", "table.csv"):
-        (path / name).unlink()
+        (path / name).unlink(missing_ok=True)
+        files.forget(path / name)
     return Profile(session, None), path, launched.interrupted
 
 
-def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str]) -> tuple[Profile, Path]:
+def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str]) -> tuple[Profile, Path, bool]:
     """The same command again under Nsight Systems, which records its session, and what both found."""
     from ortbench.analysis.nsight import Profile
     from ortbench.measure import nsys as measure_nsys
-    from ortbench.measure.folder import new_folder, profile_name
+    from ortbench.measure.folder import new_folder, profile_name, temporary_folder
 
     version = measure_nsys.version(nsys)
+    stopping.hold()  # from here on there is a folder, and soon something in it
     folder = new_folder(out, profile_name(plan))
     if not quiet:
         print(f"profiling under Nsight Systems {version} …", file=sys.stderr)
-    inner, report = folder / "session", folder / "report"
-    again = [*sys.argv[1:], "--attach-only", "--quiet", "--out", str(inner), "--json", str(folder / SESSION)]
-    try:
-        measure_nsys.record(nsys, report, [sys.executable, "-m", "ortbench", *again])
-    except BenchmarkFailed as error:
-        if not (folder / SESSION).exists():
-            raise
-        remarks.append(str(error))
-    finally:
-        shutil.rmtree(inner, ignore_errors=True)
-    session = _load_session(folder / SESSION)
+    report, interrupted = folder / "report", False
+    with temporary_folder() as inner:  # the session comes from there even if nothing more fits beside the report
+        found = Path(inner) / SESSION
+        again = [*sys.argv[1:], "--attach-only", "--quiet", "--out", inner, "--json", str(found)]
+        try:
+            measure_nsys.record(nsys, report, [sys.executable, "-m", "ortbench", *again])
+        except BenchmarkFailed as error:
+            if not found.exists():
+                raise
+            remarks.append(str(error))
+        except KeyboardInterrupt:
+            if not found.exists():
+                raise
+            interrupted = True
+            remarks.append(_NOT_READ)
+        session = _load_session(found)
     session.command = list(plan.command)
-    if not session.setup.get("profiler_listens"):
+    if remarks and not interrupted:
+        _note_lost_report(measure_nsys.file_of(report, ".nsys-rep"), session, remarks[-1])
+    if not session.setup.get("profiler_listens") and not interrupted:
         remarks[:] = [TOO_OLD]
-    return Profile(session, _read_recording(nsys, version, report, remarks)), folder
+    return Profile(session, _read_recording(nsys, version, report, remarks)), folder, interrupted
+
+
+def _note_lost_report(report: Path, session: Result, why: str) -> None:
+    """Note it where Nsight Systems listened, or began a report, and there is none."""
+    begun = report.exists()
+    if begun and report.stat().st_size == 0:
+        report.unlink()
+        files.note(str(report), why)
+    elif not begun and session.setup.get("profiler_listens"):
+        files.note(str(report), why)
 
 
 def _read_recording(nsys: str, version: str, report: Path, remarks: list[str]) -> Recording | None:
@@ -114,6 +134,9 @@ def _read_recording(nsys: str, version: str, report: Path, remarks: list[str]) -
         return read(summarise(nsys, report), version, report)
     except BenchmarkFailed as error:
         remarks.append(f"what Nsight Systems recorded could not be read: {error}")
+        return None
+    except KeyboardInterrupt:
+        remarks.append(_NOT_READ)
         return None
 
 
@@ -142,12 +165,11 @@ def _remarks(session: Result, attach_only: bool) -> list[str]:
 
 def _save(made: Profile, folder: Path, json_out: str | None) -> None:
     from ortbench.analysis.nsight import profile_json
-    from ortbench.files import write_atomically
     from ortbench.report.markdown import markdown
     from ortbench.report.profile import build
 
     text = profile_json(made)
-    write_atomically(folder / SESSION, text)
-    write_atomically(folder / "table.md", markdown(build(made)))
+    files.write_or_note(folder / SESSION, text)
+    files.write_or_note(folder / "table.md", markdown(build(made)))
     if json_out is not None:
         write(json_out, text, "--json")

@@ -108,7 +108,7 @@ def _show(launched: Launched, json_out: str | None, quiet: bool) -> None:
 
 
 def _show_side_by_side(launched: Launched, quiet: bool) -> None:
-    from ortbench.files import write_atomically
+    from ortbench.files import write_or_note
     from ortbench.report import comparison, run
     from ortbench.report.markdown import markdown
 
@@ -119,7 +119,7 @@ def _show_side_by_side(launched: Launched, quiet: bool) -> None:
     compared = comparison.build(results, names, same, in_order=False) if len(results) > 1 else None
     text = "" if compared is None else markdown(compared)
     if text:
-        write_atomically(parent / "comparison.md", text)
+        write_or_note(parent / "comparison.md", text)
     reports = [run.build(result, str(folder)) for result, folder in zip(results, launched.folders, strict=True)]
     summarise_job("\n".join([text, *map(markdown, reports)]))
     if quiet:
@@ -152,10 +152,10 @@ def _write_trace(launched: Launched, path: str, quiet: bool) -> None:
     from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
 
     trace = chrome_trace(launched.results, launched.timelines)
-    write_compressible(path, trace_json(trace), "--trace")
+    written = write_compressible(path, trace_json(trace), "--trace")
     for words in trace["otherData"]["missing"]:
         complain(f"--trace lacks: {words}")
-    if not quiet:
+    if written and not quiet:
         print(visible(f"Timeline in {path}; open it at ui.perfetto.dev or in chrome://tracing"))
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from ortbench import stopping
 from ortbench.characters import complain, visible
 from ortbench.errors import INTERRUPTED, BadInput
 from ortbench.jobs import cases
@@ -63,6 +64,7 @@ def suite(found: Suite, jobs: Sequence[Job], place: Path, fresh: bool, wanted: W
         if record.exit_code or not wanted.quiet:
             print(visible(f"[{count}/{len(jobs)}] {record.line(was_done)}"), file=sys.stderr)
 
+    stopping.hold()  # the summary is written whatever comes
     records, interrupted = cases.run(jobs, place, fresh, wanted.quiet, tell)
     if interrupted:
         print(
@@ -76,7 +78,7 @@ def merge(folders: Sequence[Path], out: Path, wanted: Wanted) -> int:
     """Put shards together in a folder, write and show what they came to; the exit code.
 
     Raises:
-        BadInput: they do not belong together, or a folder cannot be written.
+        BadInput: they do not belong together, or the folder is something else's or cannot be made.
     """
     name, records, remarks = join(folders, out)
     for remark in remarks:
@@ -89,7 +91,7 @@ def merge(folders: Sequence[Path], out: Path, wanted: Wanted) -> int:
 
 def _conclude(name: str, records: Sequence[Record], place: Path, wanted: Wanted, interrupted: bool) -> int:
     """Write and print what a suite came to; its exit code."""
-    code = INTERRUPTED if interrupted else exit_code(records)
+    code = (stopping.exit_code() or INTERRUPTED) if interrupted else exit_code(records)
     write_summary(place, name, records)
     report = build(name, records, str(place))
     summarise_job(markdown(report))
@@ -121,6 +123,9 @@ def _write_exports(name: str, records: Sequence[Record], place: Path, wanted: Wa
         if record.outcome not in CONCLUDED:
             verdict = junit.SKIPPED if record.outcome == SKIPPED else junit.ERROR
             outcomes.append(junit.Outcome(record.id, "case", verdict, record.reason or "", record.seconds))
+        elif result is None:
+            reason = "what was measured is not listed: its result file could not be written"
+            outcomes.append(junit.Outcome(record.id, "case", junit.ERROR, reason, record.seconds))
     if wanted.junit is not None:
         write(wanted.junit, junit.junit(name, outcomes), "--junit")
     if wanted.action_json is not None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from ortbench.characters import plain_name
 from ortbench.errors import BENCHMARK_FAILED, BadInput
-from ortbench.files import write_atomically
+from ortbench.files import note, why_lacking, write_atomically, write_or_note
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build, csv
 from ortbench.result import Result, load, read_json
@@ -27,7 +27,7 @@ _RESULTS = ("result.json", "candidate/result.json")  # of a run, of a live gate 
 
 
 @contextmanager
-def writable(place: Path) -> Iterator[None]:
+def _writable(place: Path) -> Iterator[None]:
     """What cannot be written inside the block is bad input.
 
     Raises:
@@ -49,14 +49,21 @@ def claim(out: Path, name: str, file_sha256: str, ids: Sequence[str]) -> None:
     Raises:
         BadInput: it is something else's, or cannot be written.
     """
-    with writable(out):
-        out.mkdir(parents=True, exist_ok=True)
-        if any(out.iterdir()):
-            there = _suite(out)["name"]
-            if there != name:
-                raise BadInput(f"--out {out}: holds suite {there!r}, not {name!r}; name another folder")
-        data = {"name": name, "file_sha256": file_sha256, "cases": list(ids)}
-        write_atomically(out / SUITE_FILE, _json(data))
+    with _writable(out):
+        _take_up(out, name)
+        write_atomically(out / SUITE_FILE, _suite_json(name, file_sha256, ids))
+
+
+def _take_up(out: Path, name: str) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    if any(out.iterdir()):
+        there = _suite(out)["name"]
+        if there != name:
+            raise BadInput(f"--out {out}: holds suite {there!r}, not {name!r}; name another folder")
+
+
+def _suite_json(name: str, file_sha256: str, ids: Sequence[str]) -> str:
+    return _json({"name": name, "file_sha256": file_sha256, "cases": list(ids)})
 
 
 def _suite(folder: Path) -> dict[str, Any]:
@@ -75,14 +82,9 @@ def _suite(folder: Path) -> dict[str, Any]:
 
 
 def write_summary(out: Path, name: str, records: Sequence[Record]) -> None:
-    """Write the summary's files.
-
-    Raises:
-        BadInput: the folder cannot be written.
-    """
-    with writable(out):
-        write_atomically(out / "summary.md", markdown(build(name, records)))
-        write_atomically(out / "summary.csv", csv(records))
+    """Write the summary's files, or note that they could not be written."""
+    write_or_note(out / "summary.md", markdown(build(name, records)))
+    write_or_note(out / "summary.csv", csv(records))
 
 
 # One case
@@ -112,14 +114,14 @@ def emptied(folder: Path) -> Path:
 
 
 def keep(record: Record, folder: Path) -> None:
-    """Write what a case came to; its folder is then done.
-
-    Raises:
-        BadInput: the folder cannot be written.
-    """
-    with writable(folder):
+    """Write what a case came to, or note that it was not; with this file the folder is done."""
+    file = folder / CASE_FILE
+    if (why := why_lacking(folder)) is not None:  # without its other files it is not done
+        note(str(file), why)
+        return
+    with suppress(OSError):  # then the file cannot be written either
         folder.mkdir(exist_ok=True)  # a run that came to nothing has taken its folder along
-        write_atomically(folder / CASE_FILE, _json(record.to_dict()))
+    write_or_note(file, _json(record.to_dict()))
 
 
 def results_in(folder: Path) -> list[Path]:
@@ -148,10 +150,11 @@ def join(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], list[st
         out: the folder to make.
 
     Returns:
-        The suite's name, a record for each of its cases (`MISSING` where no shard has it), and remarks.
+        The suite's name, a record for each of its cases (`MISSING` where no shard has it), and remarks. Files that could
+        not be written are noted.
 
     Raises:
-        BadInput: they are not of one suite, a case was measured differently in two of them, or a folder cannot be written.
+        BadInput: they are not of one suite, a case was measured differently in two of them, or a folder cannot be made.
     """
     suites = [_suite(folder) for folder in folders]
     for folder, suite in zip(folders, suites, strict=True):
@@ -161,17 +164,34 @@ def join(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], list[st
         if out.resolve() == folder.resolve():
             raise BadInput(f"--out {out}: is one of the folders that are merged")
     places, remarks = _places(folders, suites[0]["cases"])
-    claim(out, suites[0]["name"], suites[0]["file_sha256"], suites[0]["cases"])
+    name, digest, ids = suites[0]["name"], suites[0]["file_sha256"], suites[0]["cases"]
+    with _writable(out):
+        _take_up(out, name)
+    write_or_note(out / SUITE_FILE, _suite_json(name, digest, ids))
     records = []
-    for name in suites[0]["cases"]:
-        if name not in places:
-            records.append(Record(name, "", "", "", "", MISSING, BENCHMARK_FAILED, "no folder has it"))
+    for case in ids:
+        if case not in places:
+            records.append(Record(case, "", "", "", "", MISSING, BENCHMARK_FAILED, "no folder has it"))
             continue
-        folder, record = places[name]
-        with writable(out):
-            shutil.copytree(folder, emptied(out / name), dirs_exist_ok=True)
+        folder, record = places[case]
+        _copy(folder, record, out / case)
         records.append(record)
-    return suites[0]["name"], records, remarks
+    return name, records, remarks
+
+
+def _copy(folder: Path, record: Record, place: Path) -> None:
+    """Copy a case's folder, each file whole or not at all."""
+    try:
+        emptied(place)
+        for file in sorted(folder.rglob("*")):
+            target = place / file.relative_to(folder)
+            if file.is_dir():
+                target.mkdir()
+            elif file.name != CASE_FILE:
+                write_or_note(target, file.read_bytes())
+    except OSError as error:
+        note(str(place), error)
+    keep(record, place)
 
 
 def _places(folders: Sequence[Path], ids: Sequence[str]) -> tuple[dict[str, tuple[Path, Record]], list[str]]:

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ortbench import files, stopping
 from ortbench.characters import complain
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.jobs.writing import summarise_job, write
@@ -46,11 +47,12 @@ def _measure(plan: CopyPlan, out: Path, quiet: bool) -> tuple[Sweep, Path, bool]
     with ExitStack() as stack:
         client = stack.enter_context(open_copies(plan))
 
-        from ortbench.analysis.sweep import save
+        from ortbench.analysis.sweep import FILE_NAME, save
         from ortbench.measure.folder import discard_if_empty, new_folder, sweep_name
         from ortbench.measure.sweep import SweepBench
         from ortbench.report.folder import write_sweep
 
+        stopping.hold()  # from here on there is a folder, and soon something in it
         folder = new_folder(out, sweep_name(plan))
         try:
             progress = None
@@ -58,7 +60,12 @@ def _measure(plan: CopyPlan, out: Path, quiet: bool) -> tuple[Sweep, Path, bool]
                 from ortbench.report.terminal.progress import LiveProgress
 
                 progress = stack.enter_context(LiveProgress())
-            bench = SweepBench(plan, client, lambda sweep: save(sweep, folder), progress)
+
+            def keep(sweep: Sweep) -> None:
+                with files.noting(folder / FILE_NAME):
+                    save(sweep, folder)
+
+            bench = SweepBench(plan, client, keep, progress)
             bench.run()
         except BaseException:
             discard_if_empty(folder)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench import characters
+from ortbench import characters, files
 from ortbench.errors import BENCHMARK_FAILED, DONE, BadInput
 
 if TYPE_CHECKING:
@@ -17,42 +16,47 @@ if TYPE_CHECKING:
 
 
 def summarise_job(markdown: str) -> None:
-    """GitHub's job summary, where there is one to write to."""
+    """GitHub's job summary, where there is one to write to; that it could not be written is noted."""
     if os.environ.get("GITHUB_STEP_SUMMARY"):
         from ortbench.report.exports.github import step_summary
 
-        step_summary(markdown, os.environ)
+        try:
+            step_summary(markdown, os.environ)
+        except BadInput as error:
+            files.note("the job summary", str(error))
 
 
-def write(path: str, text: str, option: str) -> None:
-    """Write a text for other programs to a file or, with ``-``, to standard output: in UTF-8 in either case."""
+def write(path: str, text: str, option: str) -> bool:
+    """Write a text for other programs to a file or, with ``-``, to standard output: in UTF-8 in either case.
+
+    Returns:
+        Whether it was written; if not, that is noted, see `ortbench.files.write_or_note`.
+    """
     if path == "-":
-        characters.flush()
-        with suppress(BrokenPipeError):  # comes again when the rest is flushed
-            sys.stdout.buffer.write(characters.encoded(text))
-        characters.flush()
-        return
-    _write_file(path, text, option)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(characters.encoded(text))
+        sys.stdout.flush()
+        return True
+    return _write_file(path, text, option)
 
 
-def write_compressible(path: str, text: str, option: str) -> None:
-    """Write a text to a file, compressed by gzip if its name ends in ``.gz``."""
+def write_compressible(path: str, text: str, option: str) -> bool:
+    """Write a text to a file, compressed by gzip if its name ends in ``.gz``; whether it was written, as `write`."""
     import gzip
 
-    _write_file(path, gzip.compress(characters.encoded(text), mtime=0) if path.endswith(".gz") else text, option)
+    return _write_file(path, gzip.compress(characters.encoded(text), mtime=0) if path.endswith(".gz") else text, option)
 
 
-def _write_file(path: str, content: str | bytes, option: str) -> None:
-    from ortbench.files import write_atomically
-
-    place = Path(path)
+def _write_file(path: str, content: str | bytes, option: str) -> bool:
+    place, name = Path(path), f"{option} {path}"
+    if not _is_special(place):
+        return files.write_or_note(place, content, name)
     try:
-        if _is_special(place):
-            place.write_bytes(characters.encoded(content) if isinstance(content, str) else content)
-        else:
-            write_atomically(place, content)
+        place.write_bytes(characters.encoded(content) if isinstance(content, str) else content)
     except OSError as error:
-        raise BadInput(f"{option} {path}: {error.strerror}") from None
+        files.note(name, error)
+        return False
+    return True
 
 
 def _is_special(file: Path) -> bool:
@@ -77,15 +81,18 @@ def check_place(path: str | None, option: str) -> None:
         raise BadInput(f"{option} {path}: the folder {file.parent} cannot be written")
 
 
-def write_page(path: str, results: Sequence[Result], names: Sequence[str], errors: Sequence[str] = ()) -> None:
-    """Write results as a page; see `ortbench.report.page.page.build_page`. Only then are its libraries loaded."""
+def write_page(path: str, results: Sequence[Result], names: Sequence[str], errors: Sequence[str] = ()) -> bool:
+    """Write results as a page, see `ortbench.report.page.page.build_page`; whether it was written, as `write`.
+
+    Only then are its libraries loaded.
+    """
     import logging
 
     # Where Matplotlib keeps its font cache is no business of a benchmark's user; it tells when it is imported.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     from ortbench.report.page.page import build_page
 
-    write(path, build_page(results, names, errors), "--html")
+    return write(path, build_page(results, names, errors), "--html")
 
 
 def write_json(data: Any, json_out: str | None) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from ortbench.answers import Held, Saved
 from ortbench.errors import BenchmarkFailed, OrtbenchError
 from ortbench.measure.describe import describe_fence, describe_gpus
 from ortbench.measure.environment import environment
+from ortbench.measure.folder import temporary_folder
 from ortbench.measure.follow_up import look_closer, measure_copies, profile_nodes
 from ortbench.measure.gpus import Watch
 from ortbench.measure.schedule import Estimates, InOrder, Schedule, StopRule
@@ -159,7 +159,7 @@ class Bench:
         first, *others = self._sides
         if not others:
             return
-        with tempfile.TemporaryDirectory(prefix="ortbench-") as folder:
+        with temporary_folder() as folder:
             with self._awake(first):
                 written: Saved = first.ask("save_outputs", folder=folder)
                 if not written["saved"]:

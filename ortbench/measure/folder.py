@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
 from ortbench.characters import plain_name
-from ortbench.errors import BadInput
+from ortbench.errors import BadInput, BenchmarkFailed, one_line
 from ortbench.files import write_atomically
 from ortbench.plan import Plan
 from ortbench.sweep_plan import CopyPlan
@@ -68,6 +69,21 @@ def discard_if_empty(path: Path) -> None:
         for inner in path.iterdir():
             inner.rmdir()
         path.rmdir()
+
+
+@contextmanager
+def temporary_folder() -> Iterator[str]:
+    """A folder for what goes from one process to another, for as long as the block lasts.
+
+    Raises:
+        BenchmarkFailed: there is no room for one.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="ortbench-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise BenchmarkFailed(f"no temporary folder can be made: {one_line(error)}") from None
+    with folder as path:
+        yield path
 
 
 def _unused(out: Path, name: str) -> Path:

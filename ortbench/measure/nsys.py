@@ -5,12 +5,18 @@ The options are those of ``nsys profile`` and ``nsys stats`` in NVIDIA's *Nsight
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from ortbench import stopping
 from ortbench.errors import BAD_INPUT, BadInput, BenchmarkFailed, one_line
+from ortbench.files import write_or_note
+from ortbench.measure.process import nameless_file
 from ortbench.profiler import CAPTURE, DOMAIN
 
 WHERE_TO_GET_IT = "https://developer.nvidia.com/nsight-systems"
@@ -26,6 +32,7 @@ RECORD = (
 )
 STATS = ("nvtx_sum", "cuda_gpu_mem_time_sum", "cuda_gpu_mem_size_sum", "cuda_gpu_kern_sum")
 _STATS_TIMEOUT_S = 600
+_SAVING_S = 30.0  # how long a session that is interrupted may take to save what it measured
 
 
 def find() -> str | None:
@@ -53,12 +60,17 @@ def record(nsys: str, report: Path, command: Sequence[str]) -> None:
 
     Raises:
         BadInput, BenchmarkFailed: the command failed (in its own words), or there is no report.
+        Stopped: the program is to end; the command was told so, and had time to save what it has.
     """
     log = report.with_name("nsys.log")
-    with log.open("wb") as file:
-        line = [nsys, "profile", *RECORD, f"--output={report}", *command]
-        code = subprocess.run(line, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL).returncode
-    said = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    with nameless_file() as file:
+        try:
+            code = _attend([nsys, "profile", *RECORD, f"--output={report}", *command], file.fileno())
+        finally:
+            file.seek(0)
+            text = file.read()
+            write_or_note(log, text)
+    said = text.decode(errors="replace").splitlines()
     if code != 0:
         own = [text.removeprefix("ortbench: ") for text in said if text.startswith("ortbench: ")]
         if own:
@@ -67,6 +79,34 @@ def record(nsys: str, report: Path, command: Sequence[str]) -> None:
         raise BenchmarkFailed(f"nsys ended with exit code {code}: {words} (see {log})")
     if not file_of(report, ".nsys-rep").exists():
         raise BenchmarkFailed(f"Nsight Systems wrote no report; what it said is in {log}")
+
+
+def _attend(line: Sequence[str], output: int) -> int:
+    """Run a command and those that it starts, and end all of them if the program is to end; its exit code."""
+    process = subprocess.Popen(
+        line, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        with stopping.awaited():
+            return process.wait()
+    except KeyboardInterrupt:
+        _tell(process, signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_SAVING_S)
+        raise
+    finally:
+        if process.poll() is None:
+            _tell(process, getattr(signal, "SIGKILL", signal.SIGTERM))
+            process.wait()
+
+
+def _tell(process: subprocess.Popen[bytes], number: int) -> None:
+    """Send a signal to a process and those that it started, where there are groups of processes."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+    else:
+        process.terminate()
 
 
 def summarise(nsys: str, report: Path) -> Path:
@@ -99,7 +139,8 @@ def _run(line: Sequence[str], timeout_s: float) -> str:
         BenchmarkFailed: it fails or does not end.
     """
     try:
-        done = subprocess.run(line, capture_output=True, text=True, errors="replace", timeout=timeout_s)
+        with stopping.awaited():
+            done = subprocess.run(line, capture_output=True, text=True, errors="replace", timeout=timeout_s)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BenchmarkFailed(f"{line[0]} cannot be run: {one_line(str(error))}") from None
     if done.returncode != 0:

@@ -16,8 +16,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from ortbench import stopping
 from ortbench.errors import BenchmarkFailed, from_data, one_line
 from ortbench.plan import Plan
 from ortbench.profiler import is_profiled
@@ -46,15 +47,17 @@ class Client:
     def __init__(self, timeout_s: float, python: Sequence[str] = (sys.executable,)) -> None:
         self.timeout_s = timeout_s
         self.started_ns = time.perf_counter_ns()
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the client
-        self._process = subprocess.Popen(
-            [*python, str(BOOTSTRAP)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            # In a session of its own, Ctrl-C reaches only this process, which then ends the worker in its own time.
-            start_new_session=True,
-        )
+        self._stderr = nameless_file()
+        with stopping.held():  # what started is known to be ended
+            self._process = subprocess.Popen(
+                [*python, str(BOOTSTRAP)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                # In a session of its own, Ctrl-C reaches only this process, which then ends the worker in its own time.
+                start_new_session=True,
+            )
+            stopping.end_with_process(self._process.kill)
         # A thread reads, because only that can be waited for with a limit on every system.
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -115,6 +118,7 @@ class Client:
         Raises:
             WorkerLost: the worker ended or did not answer in time.
             Unsupported, BadInput, BenchmarkFailed: what the worker says.
+        Stopped: the program is to end, by Ctrl-C for example.
         """
         self.send(do, **arguments)
         return self.receive()
@@ -128,7 +132,8 @@ class Client:
 
     def _line(self) -> bytes:
         try:
-            line = self._answers.get(timeout=self.timeout_s)
+            with stopping.awaited():
+                line = self._answers.get(timeout=self.timeout_s)
         except queue.Empty:
             self._kill()
             raise WorkerLost(
@@ -161,6 +166,7 @@ class Client:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
+        stopping.ended(self._process.kill)
 
     def close(self) -> None:
         """End the worker and free what it used."""
@@ -174,6 +180,14 @@ class Client:
         self._kill()
         self._reader.join(timeout=5)  # longer only if something the EP started keeps the pipe
         self._stderr.close()
+
+
+def nameless_file() -> IO[bytes]:
+    """A file for what a process prints, which goes with its last user; where there is no room for one, nowhere."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError:
+        return open(os.devnull, "w+b")
 
 
 _started_early: list[Client] = []

@@ -14,7 +14,7 @@ from ortbench.analysis.derive import derive
 from ortbench.analysis.hidden_copies import UNKNOWN
 from ortbench.answers import Captured, Finished, Opened, Prepared, Samples, Stage, TracedSamples
 from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported, WrongOutputs
-from ortbench.files import sha256
+from ortbench.files import note, sha256, write_atomically
 from ortbench.measure.describe import describe
 from ortbench.measure.environment import load_average
 from ortbench.measure.process import Client, WorkerLost, open_worker
@@ -23,6 +23,8 @@ from ortbench.plan import Plan
 from ortbench.result import FAILED, OK, UNSUPPORTED, Case, Result
 from ortbench.schema import Machine
 from ortbench.timeline import Failure, Span, TimedBlock, Timeline
+
+_ENGINE_BYTES = 1 << 16  # the least room that an engine takes
 
 
 def _nowhere(_: Result) -> None:
@@ -123,6 +125,22 @@ class Side:
             self.result.warn(
                 "engine-not-kept", f"the session did not end in order, the engine may not be kept: {error}"
             )
+        self._note_lost_engine()
+
+    def _note_lost_engine(self) -> None:
+        """Note it where the EP left no engine because nothing can be written; EPs themselves go on without a word."""
+        cache = self.result.setup.get("engine_cache")
+        if cache is None:
+            return
+        folder = Path(cache["path"])
+        try:
+            if any(file.stat().st_size for file in folder.iterdir()):
+                return
+            probe = folder / "probe"
+            write_atomically(probe, bytes(_ENGINE_BYTES))
+            probe.unlink()
+        except OSError as error:
+            note(f"the engine in {folder}", error)
 
     def close(self) -> None:
         """End the worker."""

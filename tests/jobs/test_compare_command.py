@@ -120,7 +120,7 @@ def test_folders_are_taken_and_tell_results_apart() -> None:
         (["a", "a", "--mode", "gpu"], 2, "no such mode"),
         (["a", "a", "--phase", "lunch"], 2, "no such phase"),
         (["a", "a", "--same", "much"], 2, "write a share"),
-        (["a", "a", "--markdown", "nowhere/c.md"], 2, "--markdown nowhere/c.md"),
+        (["a", "a", "--markdown", "nowhere/c.md"], 1, "--markdown nowhere/c.md was not written: No such file"),
     ],
 )
 def test_bad_input_is_one_line(files: Any, tmp_path: Path, arguments: list[str], code: int, message: str) -> None:

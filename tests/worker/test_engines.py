@@ -12,6 +12,7 @@ from typing import Any
 import onnxruntime
 import pytest
 
+from ortbench import files
 from ortbench.analysis import engines
 from ortbench.analysis.engines import TENSORRT, TENSORRT_RTX, File, is_warm
 from ortbench.errors import BadInput, BenchmarkFailed
@@ -248,3 +249,27 @@ def test_a_session_that_is_released_has_ended() -> None:
     assert ended() is not None
     assert worker.answer({"do": "release"}) == {"ok": {}}
     assert ended() is None
+
+
+def test_an_engine_that_could_not_be_kept_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Side, "ask", lambda self, do: None)
+    side = Side(Plan(TINY, cached(tmp_path)))
+
+    def noted(folder: Path) -> list[str]:
+        files.not_written()
+        side.result.setup["engine_cache"] = {"path": str(folder), "warm": False}
+        side.release()
+        return files.not_written()
+
+    gone = tmp_path / "gone"
+    assert noted(gone) == [f"the engine in {gone} was not written: No such file or directory"]
+    assert noted(tmp_path) == []  # the EP built none, though it could have been kept
+    assert list(tmp_path.iterdir()) == []
+
+    def full(path: Path, content: str | bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ortbench.measure.side.write_atomically", full)
+    assert noted(tmp_path) == [f"the engine in {tmp_path} was not written: No space left on device"]
+    (tmp_path / "x.engine").write_bytes(b"engine")
+    assert noted(tmp_path) == []

@@ -12,6 +12,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from io import FileIO
 
 from ortbench.analysis.pairs import timed_phase
 from ortbench.errors import BadInput, one_line
@@ -122,7 +123,7 @@ def step_summary(markdown: str, environ: Mapping[str, str]) -> bool:
         Whether something was written: False without the variable, or where not even the last line fits.
 
     Raises:
-        BadInput: the file cannot be written.
+        BadInput: the file cannot be written; then nothing of the report is in it.
     """
     path = environ.get("GITHUB_STEP_SUMMARY")
     if not path:
@@ -131,17 +132,27 @@ def step_summary(markdown: str, environ: Mapping[str, str]) -> bool:
     if not text.endswith(b"\n"):
         text += b"\n"
     try:
-        with open(path, "a+b") as file:  # bytes, because bytes are what is counted
+        with open(path, "a+b", buffering=0) as file:  # bytes, because bytes are what is counted
             size = file.seek(0, os.SEEK_END)
             if size > 0:
                 file.seek(size - 1)
                 text = text if file.read(1) == b"\n" else b"\n" + text
             text = _fitting(text, SUMMARY_LIMIT - size)
-            file.write(text)
+            _append(file, text, size)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or one_line(error)
         raise BadInput(f"GITHUB_STEP_SUMMARY: cannot write {path!r}: {reason}") from None
     return bool(text)
+
+
+def _append(file: FileIO, text: bytes, size: int) -> None:
+    """Write all of a text to a file's end, or nothing of it."""
+    try:
+        while text:
+            text = text[file.write(text) :]
+    except OSError:
+        file.truncate(size)
+        raise
 
 
 def _fitting(text: bytes, room: int) -> bytes:

@@ -42,18 +42,10 @@ _THEME = Theme(
 )
 
 
-class _Console(Console):
-    """Rich's console, which would end the program when the reader of a pipe has gone."""
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-        characters.forget_reader()
-
-
 def console(stream: IO[str], width: int | None = None) -> Console:
     """Rich's console for a stream, in our colours."""
     plain = os.environ.get("NO_COLOR", "") != ""
-    return _Console(
+    return Console(
         file=stream,
         width=width,
         color_system=None if plain else "auto",

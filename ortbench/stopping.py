@@ -1,0 +1,141 @@
+"""What ends a command from outside: Ctrl-C, SIGTERM (how CI systems cancel) and SIGHUP (the terminal closes).
+
+One handler for all of them. What it does depends on what is at stake:
+
+- Before anything is measured the process ends there and then, and its workers with it: no exception, which an import
+  or a library could swallow or turn into something else.
+- In `held` and after `hold` (something is measured, or a file is half written) the signal is noted. `Stopped` is raised
+  once, and only where the program waits for a worker (`awaited`) or says that it can be stopped (`heed`); so nothing but
+  a wait is ever cut short. What comes later is noted only: the program is ending, and saves what there is.
+
+Whatever was noted decides the exit code: 128 + the signal's number, as a shell reports it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+# Windows has no SIGHUP, and there SIGTERM comes from the process itself alone.
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+NOTHING_MEASURED = "ortbench: interrupted before anything was measured"
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal that asks for the end was heeded."""
+
+
+class _State:
+    """Of this process: there is one handler of a signal, whatever wants to know of it.
+
+    Attributes:
+        signal: the first that came.
+        raised: `Stopped` was raised for it.
+        holding: how many reasons there are not to end at once.
+        awaiting: the program waits for a worker.
+        to_end: what ends with the process.
+    """
+
+    signal: int | None = None
+    raised = False
+    holding = 0
+    awaiting = False
+    to_end: set[Callable[[], None]] = set()  # noqa: RUF012 - there is one state
+
+
+_state = _State()
+
+
+def install() -> None:
+    """Take the signals over, but for those that whoever started the program has it ignore (nohup, a shell's ``&``)."""
+    for number in SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _handle)
+
+
+def _handle(number: int, _: FrameType | None) -> None:
+    if _state.signal is None:
+        _state.signal = number
+    if not _state.holding:
+        _leave()
+    if _state.awaiting:
+        heed()
+
+
+def _leave() -> None:
+    """End the process at once: nothing is lost by it."""
+    for end in list(_state.to_end):
+        end()
+    try:
+        os.write(2, f"{NOTHING_MEASURED}\n".encode())
+    finally:
+        os._exit(exit_code() or 0)
+
+
+def hold() -> None:
+    """From now on something would be lost: signals are noted, and heeded where that loses nothing."""
+    _state.holding += 1
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Inside the block a signal is noted only; at its end it has the effect that it would have had."""
+    hold()
+    try:
+        yield
+    finally:
+        _state.holding -= 1
+        if _state.signal is not None and not _state.holding:
+            _leave()
+
+
+@contextmanager
+def awaited() -> Iterator[None]:
+    """A wait, which a signal ends.
+
+    Raises:
+        Stopped: one came, now or before.
+    """
+    _state.awaiting = True
+    try:
+        heed()
+        yield
+    finally:
+        _state.awaiting = False
+
+
+def heed() -> None:
+    """Stop here if a signal came that was noted only.
+
+    Raises:
+        Stopped: once.
+    """
+    if _state.signal is not None and not _state.raised:
+        _state.raised = True
+        raise Stopped
+
+
+def exit_code() -> int | None:
+    """What the program is to end with because of a signal; None if none came."""
+    return None if _state.signal is None else 128 + _state.signal
+
+
+def end_with_process(end: Callable[[], None]) -> None:
+    """Have something called when the process ends at once. `ended` takes it back."""
+    _state.to_end.add(end)
+
+
+def ended(end: Callable[[], None]) -> None:
+    """What was to be ended has."""
+    _state.to_end.discard(end)
+
+
+def finish(code: int) -> int:
+    """The exit code of a program that is done: `code`, or that of a signal. What comes now changes nothing any more."""
+    for number in SIGNALS:
+        if signal.getsignal(number) is _handle:
+            signal.signal(number, signal.SIG_IGN)
+    return exit_code() or code

@@ -1,0 +1,242 @@
+"""Files that cannot be written: what was measured is shown all the same, one line says which and why, no file is half."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MODELS, ONCE, ROOT, Ran, ortbench, ortbench_here
+from tests.small_disk import PAGE, SmallDisk, small_disk
+
+pytestmark = pytest.mark.process
+
+TINY = MODELS / "tiny.onnx"
+FULL = "No space left on device"
+RESULT = ROOT / "reports" / "copy_bound-refdevice"
+SHORT = ("--iterations", 2, "--warmup", 1)
+A_LOT = 64 * PAGE  # samples that no small disk holds
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> SmallDisk:
+    return small_disk(tmp_path)
+
+
+def not_written(ran: Ran, why: str = FULL) -> set[str]:
+    """The names of the files of which the command says that they were not written, which must be all that it says."""
+    assert ran.code == 1, ran
+    reason = ran.error_line.partition(" not written: ")[2]
+    assert reason == why
+    listed = ran.error_line.partition(" not written: ")[0].removesuffix(" were").removesuffix(" was")
+    names = listed.replace(" (an earlier state of it is there)", "").split(", ")
+    return {Path(name.split()[-1]).name for name in names}
+
+
+EXPORTS = {"r.json": "--json", "j.xml": "--junit", "a.json": "--action-json", "p.html": "--html", "t.json": "--trace"}
+
+
+def exports(place: Path, *names: str) -> list[object]:
+    return [word for name in names for word in (EXPORTS[name], place / name)]
+
+
+def test_a_run_with_nothing_left(disk: SmallDisk) -> None:
+    ran = disk.run(0, "run", TINY, "--ep", "cpu", *ONCE, "--out", disk.place, *exports(disk.place, *EXPORTS))
+    assert "device-resident" in ran.out
+    assert not_written(ran) == {"result.json", "table.md", "table.csv", *EXPORTS}
+    assert disk.files() == set()
+
+
+def test_a_run_writes_what_there_is_room_for(disk: SmallDisk) -> None:
+    # In this order: result (3 pages), Markdown, CSV and JUnit (1 each), and more than the rest is the page.
+    ran = disk.run(
+        7 * PAGE, "run", TINY, "--ep", "cpu", *ONCE, "--out", disk.place, *exports(disk.place, "j.xml", "p.html")
+    )
+    assert "device-resident" in ran.out
+    assert not_written(ran) == {"p.html"}
+    assert disk.files() == {"result.json", "table.md", "table.csv", "j.xml"}
+
+
+def test_what_is_kept_during_a_run_does_not_end_it(disk: SmallDisk) -> None:
+    ran = disk.run(
+        A_LOT,
+        "run",
+        TINY,
+        "--ep",
+        "cpu",
+        "--mode",
+        "cpu",
+        "--duration",
+        7,
+        "--precision",
+        "0.0001%",
+        "--out",
+        disk.place,
+    )
+    assert "Saved in" in ran.out
+    assert "result.json (an earlier state of it is there)" in ran.err
+    assert not_written(ran) == {"result.json"}
+    assert disk.files() == {"result.json", "table.md", "table.csv"}
+
+
+def test_eps_side_by_side(disk: SmallDisk, library: Path) -> None:
+    ran = disk.run(
+        0, "run", TINY, "--ep", "cpu", "--ep", library, *ONCE, "--out", disk.place, *exports(disk.place, "j.xml")
+    )
+    assert ran.out.count("Saved in") == 2
+    assert not_written(ran) == {"result.json", "table.md", "table.csv", "comparison.md", "j.xml"}
+    assert disk.files() == set()
+
+
+@pytest.mark.parametrize(("room", "kept"), [(0, set()), (PAGE, {"table.md"})])
+def test_a_live_gate(room: int, kept: set[str], disk: SmallDisk) -> None:
+    ran = disk.run(
+        room, "gate", "--model", TINY, "--ep", "cpu", "--max-cpu-nodes", 99, "--duration", 0.2, "--warmup", 1,
+        "--out", disk.place, *exports(disk.place, "r.json", "j.xml"),
+    )  # fmt: skip
+    assert "passed" in ran.out
+    assert (
+        not_written(ran) == {"result.json", "table.md", "table.csv", "gate.json", "gate.md", "r.json", "j.xml"} - kept
+    )
+    assert disk.files() == kept
+
+
+def test_a_stored_gate(disk: SmallDisk) -> None:
+    ran = disk.run(0, "gate", RESULT, "--max-cpu-nodes", 0, *exports(disk.place, "r.json", "j.xml"))
+    assert "passed" in ran.out
+    assert not_written(ran) == {"r.json", "j.xml"}
+    assert disk.files() == set()
+
+
+def test_a_sweep(disk: SmallDisk, library: Path) -> None:
+    ran = disk.run(
+        PAGE, "bandwidth", "--ep-library", library, "--max-size", "16kB", "--iterations", 3, "--out", disk.place, *exports(disk.place, "r.json")
+    )  # fmt: skip
+    assert "kB" in ran.out
+    assert not_written(ran) == {"bandwidth.json", "table.csv", "bandwidth.svg", "r.json"}
+    assert disk.files() == {"table.md"}
+
+
+def a_suite(folder: Path) -> Path:
+    file = folder / "bench.toml"
+    file.write_text(f'[defaults]\nep = "cpu"\nmode = "cpu"\niterations = 2\nwarmup = 1\n[[bench]]\nmodel = "{TINY}"\n')
+    return file
+
+
+def test_a_suite_and_what_it_did_is_not_done(disk: SmallDisk, tmp_path: Path) -> None:
+    words = "suite", a_suite(tmp_path), "--out", disk.place / "s", *exports(disk.place, "r.json", "j.xml", "a.json")
+    ran = disk.run(PAGE, *words, "--quiet")
+    assert not_written(ran) == {
+        *("result.json", "table.md", "table.csv", "case.json"), "summary.md", "summary.csv", "r.json", "j.xml", "a.json"
+    }  # fmt: skip
+    assert disk.files() == {"suite.json"}
+    ran = disk.run(PAGE, *words)
+    assert "suite bench: 1 case: 1 passed" in ran.out
+
+
+def test_shards_are_merged(disk: SmallDisk, tmp_path: Path) -> None:
+    assert ortbench_here("suite", a_suite(tmp_path), "--out", tmp_path / "a").code == 0
+    ran = disk.run(4 * PAGE, "merge", tmp_path / "a", "--out", disk.place / "m", *exports(disk.place, "j.xml"))
+    assert "suite bench: 1 case: 1 passed" in ran.out
+    assert ran.code == 1
+    assert FULL in ran.err
+    assert "Traceback" not in ran.err
+    left = disk.files()
+    assert left
+    assert "case.json" not in left
+
+
+def test_a_session(disk: SmallDisk) -> None:
+    ran = disk.run(PAGE, "profile", TINY, "--ep", "cpu", *SHORT, "--out", disk.place, *exports(disk.place, "r.json"))
+    assert "cpu/total" in ran.out
+    assert not_written(ran) == {"profile.json", "r.json"}
+    assert disk.files() == {"table.md"}
+
+
+def test_a_session_that_nsight_systems_records(disk: SmallDisk, tmp_path: Path) -> None:
+    nsys = tmp_path / "nsys"
+    nsys.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && { echo "NVIDIA Nsight Systems version 2099.1"; exit; }\nshift\n'
+        'while [ "${1#--}" != "$1" ]; do report=${1#--output=}; shift; done\n"$@"\necho recorded > "$report.nsys-rep"\n'
+    )
+    nsys.chmod(0o755)
+    line = ("profile", TINY, "--ep", "cpu", *SHORT, "--out", disk.place)
+    ran = disk.run(0, *line, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert "device-resident" in ran.out
+    assert ran.code == 1
+    assert "report.nsys-rep was not written: nsys ended with exit code" in ran.err
+    for name in ("nsys.log", "profile.json", "table.md"):
+        assert f"{name}, " in ran.err or f"{name} w" in ran.err
+    assert disk.files() == set()
+
+
+def test_commands_that_read_results(disk: SmallDisk, tmp_path: Path) -> None:
+    both = RESULT, RESULT
+    ran = disk.run(0, "compare", *both, "--markdown", disk.place / "c.md", *exports(disk.place, "r.json"))
+    assert "device-resident" in ran.out
+    assert not_written(ran) == {"c.md", "r.json"}
+    ran = disk.run(0, "report", RESULT, *exports(disk.place, "p.html"))
+    assert ran.out == ""
+    assert not_written(ran) == {"p.html"}
+    assert disk.files() == set()
+
+
+@pytest.mark.parametrize("arguments", [["devices"], ["inspect", str(TINY)]])
+def test_commands_that_look(arguments: list[str], disk: SmallDisk) -> None:
+    ran = disk.run(0, *arguments, *exports(disk.place, "r.json"))
+    assert ran.out
+    assert not_written(ran) == {"r.json"}
+    assert disk.files() == set()
+
+
+def test_the_job_summary_is_whole_or_as_it_was(disk: SmallDisk) -> None:
+    ran = disk.run(
+        PAGE, "run", TINY, "--ep", "cpu", *ONCE, "--out", disk.place.parent / "out",
+        meanwhile="printf 'before\\n' > $0/summary.md",
+        GITHUB_STEP_SUMMARY=str(disk.place / "summary.md"),
+    )  # fmt: skip
+    assert "device-resident" in ran.out
+    if ran.code == 0:  # it fits: then all of it is there
+        assert (disk.kept / "summary.md").read_text().endswith("\n")
+    else:
+        assert (disk.kept / "summary.md").read_text() == "before\n"
+
+
+def test_standard_output_on_a_full_disk(disk: SmallDisk, tmp_path: Path) -> None:
+    ran = ortbench("run", TINY, "--ep", "cpu", *ONCE, "--out", tmp_path, prefix=("sh", "-c", '"$@" > /dev/full', "sh"))
+    assert (ran.code, ran.error_line) == (1, f"standard output was not written: {FULL}")
+    assert len(list(tmp_path.glob("*/table.md"))) == 1
+
+
+WHEN_KEPT = "until ls $0/*/result.json; do sleep 0.02; done; "
+
+
+def test_a_disk_that_becomes_read_only(disk: SmallDisk) -> None:
+    ran = disk.run(
+        64 * A_LOT, "run", TINY, "--ep", "cpu", "--duration", 1, "--precision", "0.0001%", "--out", disk.place,
+        meanwhile=f"{WHEN_KEPT} mount -o remount,ro $0",
+    )  # fmt: skip
+    assert "device-resident" in ran.out
+    assert "result.json (an earlier state of it is there)" in ran.err
+    assert not_written(ran, "Read-only file system") == {"result.json", "table.md", "table.csv"}
+    assert disk.files() == {"result.json"}
+
+
+def test_a_folder_that_is_removed(disk: SmallDisk) -> None:
+    ran = disk.run(
+        64 * A_LOT, "run", TINY, "--ep", "cpu", "--duration", 1, "--precision", "0.0001%", "--out", disk.place,
+        meanwhile=f"{WHEN_KEPT} rm -r $0/tiny*",
+    )  # fmt: skip
+    assert "device-resident" in ran.out
+    assert not_written(ran, "No such file or directory") == {"result.json", "table.md", "table.csv"}
+    assert disk.files() == set()
+
+
+def test_a_file_too_large_for_the_user(tmp_path: Path) -> None:
+    if shutil.which("prlimit") is None:
+        pytest.skip("no prlimit to set a limit with")
+    ran = ortbench("run", TINY, "--ep", "cpu", *ONCE, "--out", tmp_path, prefix=("prlimit", f"--fsize={PAGE}"))
+    assert not_written(ran, "File too large") == {"result.json"}
+    assert {path.name for path in tmp_path.glob("*/*")} == {"table.md", "table.csv"}

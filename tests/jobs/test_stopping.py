@@ -1,0 +1,403 @@
+"""Ctrl-C, SIGTERM, SIGHUP, SIGKILL and a closed pipe at any moment: what was measured is saved, nothing goes on running.
+
+The moments are sure: a program is told to send the signal to itself when it comes to an import, a file, a stage, a block.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from ortbench.stopping import NOTHING_MEASURED
+from tests.conftest import MODELS, ROOT, Ran, command, ortbench
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc, which is Linux's"),
+]
+
+TINY = MODELS / "tiny.onnx"
+INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+MARK = "ORTBENCH_TESTS_MARK"  # in the environment of a command and of all that it starts
+
+# The program itself, which at the first or a later time that something happens sends itself a signal, once its own
+# handler is there. What happens is an event of Python's audit (an import, a rename), or a stage or block of a side.
+_AT = """
+import os, signal, sys
+number, what, times, log = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
+del sys.argv[1:5]
+
+def happens(name):
+    global times
+    if name == what and signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        times -= 1
+        if times < 0:
+            times = 10**9
+            with open(log, "w") as file:
+                file.write("sent")
+            os.kill(os.getpid(), number)
+
+sys.addaudithook(lambda event, _: happens(event))
+
+def hook(name, found):
+    if name == "ortbench.measure.side":
+        stage, block = found.Side.stage, found.Side.block
+        def staged(self, name, *rest):
+            happens("stage " + name)
+            return stage(self, name, *rest)
+        def blocked(*all):
+            happens("block")
+            return block(*all)
+        found.Side.stage, found.Side.block = staged, blocked
+
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name != "ortbench.measure.side":
+            return None
+        sys.meta_path.remove(self)
+        from importlib.util import find_spec
+        spec = find_spec(name)
+        run = spec.loader.exec_module
+        def exec_module(module):
+            run(module)
+            hook(name, module)
+        spec.loader.exec_module = exec_module
+        return spec
+
+sys.meta_path.insert(0, Finder())
+from ortbench.__main__ import main
+main()
+"""
+
+
+def stopped(number: int, what: str, times: int, folder: Path, *arguments: object, shell: str = 'exec "$@"') -> Ran:
+    """Run `ortbench` to its end, which gets a signal at a moment; nothing of it may be left running.
+
+    Args:
+        number: the signal.
+        what: happens then.
+        times: it has happened before.
+        folder: for a note that it was sent; the test fails without it.
+        arguments: of `ortbench`.
+        shell: what starts the program, its words being ``$@``.
+    """
+    sent, mark = folder / f"sent-{uuid.uuid4().hex}", uuid.uuid4().hex
+    line = [
+        "sh",
+        "-c",
+        shell,
+        "sh",
+        sys.executable,
+        "-c",
+        _AT,
+        str(number),
+        what,
+        str(times),
+        str(sent),
+        *map(str, arguments),
+    ]
+    done = subprocess.run(line, cwd=ROOT, env={**os.environ, MARK: mark}, capture_output=True, text=True, timeout=600)
+    assert sent.exists(), (what, times)
+    assert_nothing_runs(mark)
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def assert_nothing_runs(mark: str) -> None:
+    """Hold that no process with a mark is there, or is about to be gone."""
+    deadline = time.monotonic() + 30
+    while running := marked(mark):
+        assert time.monotonic() < deadline, running
+        time.sleep(0.02)
+
+
+def marked(mark: str) -> list[str]:
+    """The command lines of the processes with a mark."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"{MARK}={mark}".encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_text())
+    return found
+
+
+def assert_whole(out: Path) -> None:
+    """Hold that every file of a folder is whole, and none is a left-over."""
+    for path in out.rglob("*"):
+        assert path.suffix != ".tmp"
+        if path.suffix == ".json":
+            json.loads(path.read_text())
+
+
+def run_line(out: Path, *more: object) -> list[object]:
+    return ["run", TINY, "--ep", "cpu", "--warmup", 1, "--out", out, *more]
+
+
+@pytest.mark.parametrize("times", [0, 1, 5, 20, 50, 100, 150, 200, 300])
+def test_while_the_program_is_loaded(times: int, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ran = stopped(INT, "import", times, tmp_path, *run_line(out, "--iterations", 1))
+    assert (ran.code, ran.out, ran.err) == (130, "", f"{NOTHING_MEASURED}\n")
+    assert not out.exists() or not list(out.iterdir())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["compare", "reports/copy_bound-refdevice", "reports/copy_bound-refdevice"],
+        ["devices"],
+        ["suite", "tests/suites/all.toml", "--list"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_commands_that_measure_nothing(arguments: list[str], tmp_path: Path) -> None:
+    for number, times in ((INT, 0), (TERM, 10), (HUP, 30)):
+        ran = stopped(number, "import", times, tmp_path, *arguments)
+        assert (ran.code, ran.err) == (128 + number, f"{NOTHING_MEASURED}\n")
+
+
+@pytest.mark.parametrize("what", ["subprocess.Popen", "tempfile.mkstemp", "os.mkdir"])
+def test_while_a_worker_and_the_folder_are_made(what: str, tmp_path: Path) -> None:
+    ran = stopped(INT, what, 0, tmp_path, *run_line(tmp_path / "out", "--iterations", 1))
+    assert (ran.code, ran.out, ran.err) == (130, "", f"{NOTHING_MEASURED}\n")
+    assert not list(tmp_path.glob("out/*"))
+
+
+STAGES = [
+    *(f"preparing {mode}" for mode in ("cpu", "device", "device-resident")),
+    *(f"{stage}{mode}" for stage in ("checking ", "close-up of ") for mode in ("cpu", "device-resident")),
+    "profiling nodes",
+]
+
+
+@pytest.mark.parametrize(("number", "stage"), [((INT, TERM, HUP)[at % 3], stage) for at, stage in enumerate(STAGES)])
+def test_in_every_stage(number: int, stage: str, tmp_path: Path) -> None:
+    out, trace = tmp_path / "out", tmp_path / "t.json"
+    line = run_line(out, "--iterations", 2, "--nodes", "--trace", trace)
+    ran = stopped(number, f"stage {stage}", 0, tmp_path, *line)
+    assert ran.code == 128 + number
+    assert len(ran.err.splitlines()) <= 1, ran.err
+    assert "Saved in" in ran.out
+    assert_whole(out)
+    assert json.loads(trace.read_text())
+    (result,) = out.glob("*/result.json")
+    # What comes after the last check adds nothing to what was measured.
+    complete = stage.startswith(("close-up", "profiling"))
+    assert (json.loads(result.read_text())["stopped"] == "interrupted") != complete
+
+
+def test_the_stages_are_those_of_the_trace(tmp_path: Path) -> None:
+    trace = tmp_path / "t.json"
+    assert ortbench(*run_line(tmp_path / "out", "--iterations", 2, "--nodes", "--trace", trace)).code == 0
+    names = {event.get("name") for event in json.loads(trace.read_text())["traceEvents"]}
+    assert names >= {*STAGES, "loading"}
+
+
+def test_while_the_model_is_loaded(tmp_path: Path) -> None:
+    ran = stopped(TERM, "stage loading", 0, tmp_path, *run_line(tmp_path / "out", "--iterations", 1))
+    assert (ran.code, ran.out, ran.err) == (143, "", f"{NOTHING_MEASURED}\n")
+    assert not list(tmp_path.glob("out/*"))
+
+
+@pytest.mark.parametrize("number", [INT, TERM, HUP])
+def test_what_was_measured_is_saved_and_shown(number: int, tmp_path: Path) -> None:
+    ran = stopped(
+        number, "block", 20, tmp_path, *run_line(tmp_path / "out", "--duration", 60, "--precision", "0.0001%")
+    )
+    assert (ran.code, ran.err) == (128 + number, "")
+    assert "Saved in" in ran.out
+    (file,) = tmp_path.glob("out/*/result.json")
+    result = json.loads(file.read_text())
+    assert result["stopped"] == "interrupted"
+    assert sum(len(taken) for case in result["cases"] for taken in case["samples_ns"].values())
+    assert (file.parent / "table.md").exists()
+
+
+@pytest.mark.parametrize("times", range(7))
+def test_while_files_are_written(times: int, tmp_path: Path) -> None:
+    out, exports = tmp_path / "out", tmp_path / "exports"
+    exports.mkdir()
+    names = {"--json": "r.json", "--junit": "j.xml", "--html": "p.html", "--trace": "t.json"}
+    words = [word for option, name in names.items() for word in (option, exports / name)]
+    ran = stopped(INT, "os.rename", times, tmp_path, *run_line(out, "--iterations", 2, *words))
+    assert ran.code == 130
+    assert len(ran.err.splitlines()) <= 1
+    if times == 0:  # the folder's probe
+        assert ran.err == f"{NOTHING_MEASURED}\n"
+        assert not list(out.iterdir())
+        return
+    assert ran.err == ""
+    assert "Saved in" in ran.out
+    assert_whole(tmp_path)
+    assert {path.name for path in exports.iterdir()} == set(names.values())
+    assert {path.name for path in out.glob("*/*")} == {"result.json", "table.md", "table.csv"}
+
+
+def test_a_program_that_is_done_stays_done(tmp_path: Path) -> None:
+    script = "import atexit, os\natexit.register(lambda: os.kill(os.getpid(), 2))\nfrom ortbench.__main__ import main\nmain()"
+    line = [sys.executable, "-c", script, *map(str, run_line(tmp_path, "--iterations", 1))]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Saved in" in done.stdout
+
+
+def test_a_signal_that_is_to_be_ignored_is(tmp_path: Path) -> None:
+    line = run_line(tmp_path / "out", "--iterations", 5)
+    ran = stopped(HUP, "block", 2, tmp_path, *line, shell='trap "" HUP; exec "$@"')
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_a_suite_ends_between_its_cases_and_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "bench.toml"
+    models = (TINY, MODELS / "multi_output.onnx")
+    benches = "".join(f'[[bench]]\nmodel = "{model}"\niterations = 2\n' for model in models)
+    file.write_text(f'[defaults]\nep = "cpu"\nmode = "cpu"\nwarmup = 1\n{benches}')
+    out = tmp_path / "out"
+    ran = stopped(TERM, "os.rename", 5, tmp_path, "suite", file, "--out", out, "--quiet", "--junit", tmp_path / "j.xml")
+    assert ran.code == 143
+    assert ran.err == "ortbench: interrupted after 1 of 2 cases; the same command goes on\n"
+    assert_whole(tmp_path)
+    assert (out / "summary.md").exists()
+    assert ortbench("suite", file, "--out", out).code == 0
+
+
+# A pipe that closes, and a terminal
+
+
+@pytest.mark.parametrize("streams", ["stdout", "stdout and stderr"])
+def test_a_reader_that_goes_costs_nothing(streams: str, tmp_path: Path) -> None:
+    merged = {"stderr": subprocess.STDOUT} if "stderr" in streams else {"stderr": subprocess.PIPE}
+    line = command(*run_line(tmp_path, "--iterations", 2, "--html", tmp_path / "p.html"))
+    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, **merged) as process:  # type: ignore[call-overload]
+        process.stdout.close()
+        errors = process.stderr.read() if process.stderr else b""
+    assert (process.returncode, errors) == (0, b"")
+    assert (tmp_path / "p.html").exists()
+    assert len(list(tmp_path.glob("*/table.md"))) == 1
+
+
+def test_a_terminal_that_closes(tmp_path: Path) -> None:
+    mark, out = uuid.uuid4().hex, tmp_path / "out"
+    script = "import fcntl, os, sys, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\nos.execv(sys.argv[1], sys.argv[1:])"
+    terminal, inner = os.openpty()
+    line = [sys.executable, "-c", script, *command(*run_line(out, "--duration", 60, "--precision", "0.0001%"))]
+    process = subprocess.Popen(
+        line, cwd=ROOT, stdin=inner, stdout=inner, stderr=inner, start_new_session=True, env={**os.environ, MARK: mark}
+    )
+    os.close(inner)
+    read_until(terminal, lambda: bool(list(out.glob("*/result.json"))))
+    os.close(terminal)
+    assert process.wait(600) == 129
+    (file,) = out.glob("*/result.json")
+    assert json.loads(file.read_text())["stopped"] == "interrupted"
+    assert (file.parent / "table.md").exists()
+    assert_nothing_runs(mark)
+
+
+def read_until(terminal: int, is_there: Callable[[], bool]) -> None:
+    """Read what a program shows, which would wait for its reader, until something is there."""
+    deadline = time.monotonic() + 600
+    os.set_blocking(terminal, False)
+    while not is_there():
+        assert time.monotonic() < deadline
+        with contextlib.suppress(BlockingIOError):
+            os.read(terminal, 1 << 16)
+        time.sleep(0.02)
+
+
+# Processes that are killed, and those that others started
+
+
+def lines_that_measure(folder: Path, library: Path) -> dict[str, Sequence[object]]:
+    """Commands that run for long, by their names."""
+    long = ("--duration", 60)
+    suite = folder / "long.toml"
+    suite.write_text(f'[[bench]]\nmodel = "{TINY}"\nep = "cpu"\nduration = 60\nprecision = "0.0001%"\n')
+    return {
+        "run": run_line(folder / "out", *long, "--precision", "0.0001%"),
+        "gate": ["gate", "--model", TINY, "--ep", "cpu", "--baseline-model", TINY, "--max-regression", "0.0001%",
+                 *long, "--out", folder / "out"],
+        "suite": ["suite", suite, "--out", folder / "out"],
+        "bandwidth": ["bandwidth", "--ep-library", library, "--max-size", "64kB", *long, "--out", folder / "out"],
+    }  # fmt: skip
+
+
+_KEEPS_OFTEN = """
+from ortbench.measure import bench, sweep
+bench._KEEP_EVERY_S = sweep._KEEP_EVERY_S = 0.01
+from ortbench.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["run", "gate", "suite", "bandwidth"])
+def test_a_killed_command_leaves_whole_files_and_no_process(name: str, library: Path, tmp_path: Path) -> None:
+    chance = random.Random(name)
+    kept = 0
+    for attempt in range(4):
+        folder, mark = tmp_path / str(attempt), uuid.uuid4().hex
+        folder.mkdir()
+        line = [sys.executable, "-c", _KEEPS_OFTEN, *map(str, lines_that_measure(folder, library)[name])]
+        with subprocess.Popen(
+            line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, MARK: mark}
+        ) as process:
+            deadline = time.monotonic() + 600
+            # Once at any moment, else while a result is written again and again.
+            while attempt and not saved(folder) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            time.sleep(chance.uniform(0, 1))
+            assert process.poll() is None
+            process.kill()
+        for path in saved(folder):
+            json.loads(path.read_text())
+        kept += len(saved(folder))
+        assert_nothing_runs(mark)
+    assert kept >= 3
+
+
+def saved(folder: Path) -> list[Path]:
+    """The result files that a command has left so far."""
+    return [path for path in folder.rglob("*.json") if path.name in ("result.json", "bandwidth.json")]
+
+
+def test_a_session_under_nsight_systems_ends_with_the_command(tmp_path: Path) -> None:
+    nsys = tmp_path / "nsys"
+    nsys.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && { echo "NVIDIA Nsight Systems version 2099.1"; exit; }\nshift\n'
+        'while [ "${1#--}" != "$1" ]; do shift; done\n"$@"\n'
+    )
+    nsys.chmod(0o755)
+    mark, out, scratch = uuid.uuid4().hex, tmp_path / "out", tmp_path / "scratch"
+    scratch.mkdir()
+    line = command("profile", TINY, "--ep", "cpu", "--warmup", 1, "--iterations", 300_000, "--out", out)
+    environment = {**os.environ, MARK: mark, "PATH": f"{tmp_path}:{os.environ['PATH']}", "TMPDIR": str(scratch)}
+    with subprocess.Popen(
+        line, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        deadline = time.monotonic() + 600
+        while not list(scratch.rglob("result.json")):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        time.sleep(0.5)
+        process.terminate()
+        shown, errors = process.communicate(timeout=600)
+    assert process.returncode == 143
+    assert "Traceback" not in errors
+    assert "Saved in" in shown
+    assert "interrupted: what Nsight Systems recorded was not read" in shown
+    (file,) = out.glob("*/profile.json")
+    assert json.loads(file.read_text())["session"]["stopped"] == "interrupted"
+    assert not list(scratch.glob("ortbench-*"))
+    assert_nothing_runs(mark)
