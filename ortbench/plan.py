@@ -94,7 +94,7 @@ class Loop:
     """What to measure and for how long: see `ortbench.measure.schedule.StopRule`.
 
     Attributes:
-        warmup: runs of each mode before; None means half a second, at least two runs.
+        warmup: runs of each mode before; None means for `warmup_ns`, what proofs have run counted.
         phases: which phases to time; None means all that a mode has.
         depth: how many inferences mode `pipelined` has in flight.
         in_order: for a timeline: one block a phase, mode after mode, inside an NVTX capture range; see
@@ -108,6 +108,11 @@ class Loop:
     phases: tuple[str, ...] | None = None
     depth: int = 3
     in_order: bool = False
+
+    @property
+    def warmup_ns(self) -> int:
+        """How long a mode is warmed up by default: half a second, or a quarter of the duration where that is less."""
+        return round(min(0.5, self.duration_s / 4) * 1e9)
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,9 @@ class Side:
         try:
             with self.stage(f"preparing {mode}") as parts:
                 loop = self.plan.loop
-                answer: Prepared = self.ask("prepare", mode=mode, warmup=loop.warmup, depth=loop.depth)
+                answer: Prepared = self.ask(
+                    "prepare", mode=mode, warmup=loop.warmup, depth=loop.depth, warmup_ns=loop.warmup_ns
+                )
                 parts += answer["stages"]
         except Unsupported as error:
             case.status, case.reason = UNSUPPORTED, str(error)
@@ -269,6 +271,11 @@ class Side:
         if answer["differs"] is not None:
             case.outputs_match = False
             self.fail(mode, f"after the timed runs: {answer['differs']}")
+        elif answer["early"]:
+            self.fail(
+                mode,
+                f"after the timed runs: the device was not done when the fence of {' and of '.join(answer['early'])} returned",
+            )
 
     # The result
 
