@@ -86,7 +86,9 @@ class Trial:
         self._launch, self._readback, self._clock = launch, readback, clock
         self.work_ns = self._find_work_ns() if work_ns is None else work_ns
         self.is_long = self.work_ns >= _LONG_NS
-        self.burst = 1 if self.is_long else _burst_of(self.work_ns, _BURST_NS if work_ns is None else _CONFIRMED_BURST_NS)
+        self.burst = (
+            1 if self.is_long else _burst_of(self.work_ns, _BURST_NS if work_ns is None else _CONFIRMED_BURST_NS)
+        )
         if self.is_long:
             self._repeats = _LONG_REPEATS if self.work_ns < _SLOW_NS else _SLOW_REPEATS
         else:
