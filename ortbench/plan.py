@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.errors import BadInput
-from ortbench.kinds import DIMS, FLAG, MODE_NAMES, NUMBER, PAIRS, PATH, RANGES, SHAPES, SHARE, TEXTS, WHOLE
+from ortbench.kinds import DIMS, FLAG, MODE_NAMES, NUMBER, PAIRS, PATH, PRECISION, RANGES, SHAPES, TEXTS, WHOLE
 from ortbench.modes import MODES, USUAL_MODES, modes_by, modes_that
 from ortbench.options import (
     INPUT,
@@ -237,7 +237,7 @@ class Loop:
         per={"profile": {"help": "Runs of each phase.", "shown": "a second's worth, 3 to 20"}},
     )  # fmt: skip
     precision: float | None = _measured(
-        "precision", "P", "Stop when each median is known this well (95 %).", kind=SHARE, default=0.01, shown="1%",
+        "precision", "P", "Stop when each median is known this well (95 %); 0 never does.", kind=PRECISION, default=0.01, shown="1%",
         commands=("run",),
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
@@ -357,6 +357,9 @@ class Observer:
 
     def stage(self, text: str) -> None:
         """A step before the measurement begins, in words."""
+
+    def left(self, seconds: float) -> None:
+        """How long it will still take, about; called from the beginning on, and between blocks."""
 
     def progress(self, share: float) -> None:
         """How much of the budget is spent, 0 to 1; called between blocks only."""

@@ -17,7 +17,7 @@ from ortbench.worker.modes.external_inputs import ExternalInputs
 from ortbench.worker.modes.slots import Slot, download, refuse_strings, upload
 from ortbench.worker.proofs import in_place
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Fence
+from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Candidates, Fence
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, device_memory, token
 from ortbench.worker.session.providers import Provider
@@ -114,9 +114,13 @@ class BoundMode(OneAtATime):
     def _prove_run(self) -> Fence:
         if self._token is None:
             return Fence(RUN, None, 0, "the EP computes in host memory and its run returns when it is done")
+        return self._model.fences.prove(*self.run_to_prove())
+
+    def run_to_prove(self) -> tuple[str, Copy, Candidates, Copy, Copy]:
+        """Its run as `ortbench.worker.proofs.fence.Fences` take it, on a device."""
+        assert self._token is not None
         candidates = [(RUN, None), (SYNCHRONIZE, self._binding.synchronize_outputs)]
-        readback, token = self._settled(self._download), self._settled(self._token)
-        return self._model.fences.prove("run", self._launch, candidates, readback, token)
+        return "run", self._launch, candidates, self._settled(self._download), self._settled(self._token)
 
     def _settled(self, copy: Copy) -> Copy:
         """A copy back, and a wait for what it may have overtaken: those of the CUDA EP go by the default stream, which

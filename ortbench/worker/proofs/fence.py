@@ -180,12 +180,22 @@ class Fences:
             work: its kind: what is known of another one of this kind need only be confirmed. Where that is refused, as
                 this one has other memory, say, it is proved in full as well.
         """
-        known = self._known.get(work)
-        if known is not None:
-            confirmed = _Work(launch, candidates, readback, token, self._clock).confirm(known)
-            if confirmed is not None:
-                return confirmed
+        confirmed = self.confirmed(work, launch, candidates, readback, token)
+        if confirmed is not None:
+            return confirmed
         proved = prove(launch, candidates, readback, token, self._clock)
         assert proved.known is not None
-        self._known.setdefault(work, proved.known)
+        if work not in self._known:
+            self.know(work, proved.known)
         return proved
+
+    def know(self, work: str, known: Known) -> None:
+        """What a full proof has found out about a kind of work."""
+        self._known[work] = known
+
+    def confirmed(
+        self, work: str, launch: Call, candidates: Candidates, readback: Call, token: Call | None
+    ) -> Fence | None:
+        """The fence that is known for such work; None where there is none, or it is refused here."""
+        known = self._known.get(work)
+        return None if known is None else _Work(launch, candidates, readback, token, self._clock).confirm(known)
