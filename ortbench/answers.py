@@ -106,9 +106,11 @@ class Held(TypedDict):
 
 
 class Finished(Held):
-    """``finish``: the outputs after the timed runs, and the copies that are made only once."""
+    """``finish``: the outputs after the timed runs, the copies that are made only once, and the fences, as phase and
+    kind, that now return before the device is done."""
 
     once: Once | None
+    early: list[str]
 
 
 class NodeEvent(TypedDict):

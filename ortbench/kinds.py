@@ -15,6 +15,7 @@ from ortbench.parsing import (
     parse_dims,
     parse_lengths,
     parse_pairs,
+    parse_precision,
     parse_ranges,
     parse_shapes,
     parse_share,
@@ -88,6 +89,13 @@ def _share(value: Any, option: str) -> str:
     if not isinstance(value, str):
         value = str(_number(value, option))
     parse_share(value, option)
+    return str(value)
+
+
+def _precision(value: Any, option: str) -> str:
+    if not isinstance(value, str):
+        value = f"{_number(value, option):g}"
+    parse_precision(value, option)
     return str(value)
 
 
@@ -170,6 +178,7 @@ WHOLE = Kind("1", _whole, word=int)
 NUMBER = Kind("0.5", _number, word=float)
 FLAG = Kind("true", _flag, word=bool)
 SHARE = Kind('"1%" or 0.01', _share, parse_share)
+PRECISION = Kind('"1%" or 0.01', _precision, parse_precision)
 MODE_NAMES = Kind('"cpu" or a list', _modes, _tuple, repeatable=True)
 PAIRS = _table(parse_pairs, _pair, '{key = "value"}')
 DIMS = _table(parse_dims, _dim, "{name = 8}")

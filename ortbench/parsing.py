@@ -126,6 +126,15 @@ def parse_share(text: str, option: str) -> float:
     return value
 
 
+def parse_precision(text: str, option: str = "--precision") -> float:
+    """As `parse_share`; 0 is a precision that is never reached.
+
+    Raises:
+        BadInput: not a number from 0 on.
+    """
+    return 0.0 if text.strip() in ("0", "0%", "0.0") else parse_share(text, option)
+
+
 def parse_speedups(items: Iterable[str], option: str = "--min-speedup") -> dict[str, float]:
     """``device-resident=1.5`` items as a dict.
 

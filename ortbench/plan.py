@@ -8,7 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.errors import BadInput
-from ortbench.kinds import DIMS, FLAG, LENGTHS, MODE_NAMES, NUMBER, PAIRS, PATH, RANGES, SHAPES, SHARE, TEXTS, WHOLE
+from ortbench.kinds import (
+    DIMS,
+    FLAG,
+    LENGTHS,
+    MODE_NAMES,
+    NUMBER,
+    PAIRS,
+    PATH,
+    PRECISION,
+    RANGES,
+    SHAPES,
+    TEXTS,
+    WHOLE,
+)
 from ortbench.modes import MODES, USUAL_MODES, modes_by, modes_that
 from ortbench.options import (
     INPUT,
@@ -220,7 +233,7 @@ class Loop:
     """What to measure and for how long: see `ortbench.measure.schedule.StopRule`.
 
     Attributes:
-        warmup: runs of each mode before; None means half a second, at least two runs.
+        warmup: runs of each mode before; None means for `warmup_ns`, what proofs have run counted.
         phases: which phases to time; None means all that a mode has.
         depth: how many inferences mode `pipelined` has in flight.
         in_order: for a timeline: one block a phase, mode after mode, inside an NVTX capture range; see
@@ -241,7 +254,7 @@ class Loop:
         per={"profile": {"help": "Runs of each phase.", "shown": "a second's worth, 3 to 20"}},
     )  # fmt: skip
     precision: float | None = _measured(
-        "precision", "P", "Stop when each median is known this well (95 %).", kind=SHARE, default=0.01, shown="1%",
+        "precision", "P", "Stop when each median is known this well (95 %); 0 never does.", kind=PRECISION, default=0.01, shown="1%",
         commands=("run",),
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
@@ -250,6 +263,11 @@ class Loop:
         check=_depth,
     )  # fmt: skip
     in_order: bool = False
+
+    @property
+    def warmup_ns(self) -> int:
+        """How long a mode is warmed up by default: half a second, or a quarter of the duration where that is less."""
+        return round(min(0.5, self.duration_s / 4) * 1e9)
 
 
 @dataclass(frozen=True)
@@ -356,6 +374,9 @@ class Observer:
 
     def stage(self, text: str) -> None:
         """A step before the measurement begins, in words."""
+
+    def left(self, seconds: float) -> None:
+        """How long it will still take, about; called from the beginning on, and between blocks."""
 
     def progress(self, share: float) -> None:
         """How much of the budget is spent, 0 to 1; called between blocks only."""

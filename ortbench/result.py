@@ -37,6 +37,7 @@ from ortbench.schema import (
     Ratio,
     Setup,
     Target,
+    Thinned,
     Tool,
     Warned,
     ZeroCopy,
@@ -73,6 +74,8 @@ class Case:
         pipeline: of ``pipelined``, else None.
         fence: what ends its samples.
         samples_ns: raw samples by phase, in the order taken.
+        thinned: of a soak run whose samples would be too many, else None: the blocks of which rounds were kept, and how
+            many samples were taken. Every statistic is of those that are kept.
         blocks: by phase, a list of ``[round, n, start_ns]``: the blocks the samples came in, start on the worker's
             monotonic clock.
     """
@@ -96,6 +99,7 @@ class Case:
     fence: CaseFence | None = None
     samples_ns: dict[str, list[int]] = field(default_factory=dict)
     blocks: dict[str, list[list[int]]] = field(default_factory=dict)
+    thinned: Thinned | None = None
 
     def median(self, phase: str) -> int | None:
         """The median of a phase in ns, or None."""

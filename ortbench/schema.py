@@ -259,6 +259,14 @@ class Graph(TypedDict):
     how: str
 
 
+class Thinned(TypedDict):
+    """Samples of the first of each ``every`` rounds were kept, whole blocks of them; ``taken``: how many there were, by
+    phase."""
+
+    every: int
+    taken: dict[str, int]
+
+
 class Ratio(TypedDict):
     """How many times as fast (above 1 is faster) over paired blocks, and its 95 % interval; None with too few of them."""
 

@@ -17,6 +17,7 @@ from ortbench.parsing import (
     parse_dimension,
     parse_dims,
     parse_pairs,
+    parse_precision,
     parse_ranges,
     parse_shapes,
     parse_share,
@@ -172,6 +173,13 @@ def test_range_upside_down() -> None:
 )
 def test_shares(text: str, share: float) -> None:
     assert parse_share(text, "--precision") == pytest.approx(share)
+
+
+@pytest.mark.parametrize(("text", "precision"), [("0", 0.0), ("0%", 0.0), ("1%", 0.01)])
+def test_a_precision_may_be_none_at_all(text: str, precision: float) -> None:
+    assert parse_precision(text) == precision
+    with refused("--precision '-1%': write a share above zero such as 1% or 0.01"):
+        parse_precision("-1%")
 
 
 @pytest.mark.parametrize("text", ["0", "0%", "-1%", "-0.1", "", "%", "1%%", "one", "nan", "nan%", "inf", "1000%"])

@@ -80,7 +80,7 @@ class ScriptedWorker(Client):
             "runtime": {"onnxruntime": "1.28.0"},
         }
 
-    def prepare(self, mode: str, warmup: int | None, depth: int) -> dict[str, Any]:
+    def prepare(self, mode: str, warmup: int | None, depth: int, warmup_ns: int) -> dict[str, Any]:
         if mode == "host-accessible":
             raise Unsupported("no HOST_ACCESSIBLE memory")
         return {
@@ -101,7 +101,8 @@ class ScriptedWorker(Client):
         return {"samples": [sample] * n, "start_ns": 5, "spent_ns": sample * (n + drop)}
 
     def finish(self, mode: str) -> dict[str, Any]:
-        return {"differs": None, "once": {"upload_ns": 7, "download_ns": 8} if mode == "device-resident" else None}
+        once = {"upload_ns": 7, "download_ns": 8} if mode == "device-resident" else None
+        return {"differs": None, "once": once, "early": []}
 
 
 def measure(plan: Plan) -> Result:

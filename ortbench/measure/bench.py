@@ -16,15 +16,18 @@ from ortbench.measure.describe import describe_fence, describe_gpus
 from ortbench.measure.environment import environment
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.follow_up import look_closer, measure_copies, profile_nodes
+from ortbench.measure.forecast import Forecast, Step
 from ortbench.measure.gpus import Watch
-from ortbench.measure.schedule import Estimates, InOrder, Schedule, StopRule
+from ortbench.measure.schedule import Block, Estimates, InOrder, Schedule, StopRule
 from ortbench.measure.side import Side
+from ortbench.measure.thinning import Thinning
 from ortbench.plan import Observer
 from ortbench.result import Result
 from ortbench.schema import Machine
 
 # All cases grow together, block by block; how much of them a crash of this very process could cost.
 _KEEP_EVERY_S = 5.0
+_KEEP_SHARE = 0.02  # of the time, at most
 
 
 class Lane(NamedTuple):
@@ -70,8 +73,11 @@ class Bench:
         self._while_loading = while_loading
         self._judge = judge
         self._after_open = after_open
-        self._kept_at = time.monotonic()
+        self._kept_at, self._keep_took = time.monotonic(), 0.0
+        self._thinning = Thinning() if self._sides[0].plan.loop.precision == 0 else None
         self._all_decided = False
+        modes = sum(len(side.plan.modes) for side in self._sides)
+        self._forecast = Forecast(self._sides[0].plan.loop, len(self._sides), modes)
         self.interrupted = False
         self.not_opened: list[tuple[Side, OrtbenchError]] = []
 
@@ -103,6 +109,11 @@ class Bench:
         self._profile()
         return [side.result for side in self._sides]
 
+    def _step(self, step: Step, text: str) -> None:
+        self._forecast.begin(step)
+        self._observer.stage(text)
+        self._observer.left(self._forecast.left_s())
+
     def _profile(self) -> None:
         """Have the nodes of the sides profiled that want it; Ctrl-C gives that up and leaves the results as they are."""
         try:
@@ -130,7 +141,7 @@ class Bench:
         machine: Machine | None = None
         opened: list[Side] = []
         for side in self._sides:
-            self._observer.stage(f"loading {Path(side.plan.model).name} ({side.plan.target.ep})")
+            self._step("open", f"loading {Path(side.plan.model).name} ({side.plan.target.ep})")
             side.start()
             if machine is None:
                 machine = environment()
@@ -139,6 +150,7 @@ class Bench:
                 with self._awake(side):
                     side.open(copy.deepcopy(machine), run_id)
                 opened.append(side)
+                self._forecast.know_run(side.result.setup["first_run_ns"] / 1e9)
             except BenchmarkFailed as error:
                 if self._judge is not None or len(self._sides) == 1:
                     raise
@@ -180,7 +192,7 @@ class Bench:
     def _measure(self, watch: Watch) -> str | None:
         for side in self._sides:
             for mode in side.to_prepare():
-                self._observer.stage(f"preparing {mode} ({side.plan.target.ep})")
+                self._step("prepare", f"preparing {mode} ({side.plan.target.ep})")
                 with self._awake(side):
                     side.prepare(mode)
             describe_fence(side.result)
@@ -188,6 +200,8 @@ class Bench:
         lanes = {lane: self._sides[lane.side].estimates_ns(lane.mode) for lane in self._lanes()}
         if not lanes:
             return "no mode left to measure"
+        self._forecast.know_modes(len(lanes))
+        self._step("measure", "measuring")
         schedule = self._schedule(lanes)
         with self._captured():
             watch.look(now=True)
@@ -195,10 +209,10 @@ class Bench:
             watch.look(now=True)
         for side in self._sides:
             describe_gpus(side.result, watch.readings)
-        self._observer.stage("checking outputs")
         for side in self._sides:
             with self._awake(side):
                 for mode in side.modes:
+                    self._step("finish", f"checking outputs and the fence of {mode} ({side.plan.target.ep})")
                     side.finish(mode)
         return "verdict: every contest is decided" if self._all_decided else schedule.stopped
 
@@ -232,7 +246,8 @@ class Bench:
 
     def _time_blocks(self, schedule: Schedule[Lane] | InOrder[Lane], lanes: set[Lane], watch: Watch) -> None:
         while (block := schedule.next_block()) is not None:
-            self._observer.progress(schedule.progress)
+            self._forecast.measured(schedule.progress)
+            self._observer.left(self._forecast.left_s())
             side = self._sides[block.lane.side]
             with self._awake(side):
                 answer = side.block(block.lane.mode, block)
@@ -242,10 +257,12 @@ class Bench:
                 self._keep()
                 continue
             schedule.add(block, answer["samples"], answer["spent_ns"])
+            if self._thinning is not None:
+                self._thin(self._thinning, block)
             if self._judge is not None:
                 self._judge.add(*block.lane, block.phase, block.round, answer["samples"])
             watch.look()
-            if time.monotonic() - self._kept_at > _KEEP_EVERY_S:
+            if time.monotonic() - self._kept_at > max(_KEEP_EVERY_S, self._keep_took / _KEEP_SHARE):
                 self._keep()
 
     def _lanes(self) -> list[Lane]:
@@ -272,10 +289,24 @@ class Bench:
                 schedule.remove(Lane(number, mode))
         self._all_decided = {lane.mode for lane in self._lanes()} <= set(decided)
 
+    def _thin(self, thinning: Thinning, block: Block[Lane]) -> None:
+        """Keep the samples from becoming too many; what a timeline has of them goes with them."""
+        cases = [case for side in self._sides for case in side.cases.values()]
+        before = thinning.every
+        thinning.add(self._sides[block.lane.side].cases[block.lane.mode], block.phase, cases)
+        if thinning.every != before:
+            for side in self._sides:
+                side.thin_timeline(thinning.every)
+                side.say_thinned(thinning.every)
+        elif block.round % thinning.every:
+            self._sides[block.lane.side].drop_timed_block()
+
     def _keep(self) -> None:
+        begun = time.monotonic()
         for side in self._sides:
             side.keep()
         self._kept_at = time.monotonic()
+        self._keep_took = self._kept_at - begun
 
 
 def _evened(lanes: Estimates[Lane]) -> Estimates[Lane]:

@@ -44,7 +44,8 @@ class StopRule:
 
     Either `iterations` is given: exactly that many samples of each phase. Or the run ends when the 95 % interval of
     every lane's median total is within ± `precision` (a share of the median; None never ends it), or when `duration_ns`
-    times the number of lanes has been spent, whichever is first.
+    times the number of lanes has been spent, or at `MAX_SAMPLES`, whichever is first. A precision of 0 is a soak run: the
+    duration alone ends it, and who keeps the samples has to thin them (`ortbench.measure.thinning`).
     """
 
     duration_ns: int
@@ -69,7 +70,8 @@ def block_size(sample_ns: float) -> int:
 class _Record:
     """The samples of one (lane, phase) so far."""
 
-    samples: list[int] = field(default_factory=list)
+    count: int = 0
+    samples: list[int] = field(default_factory=list)  # where a precision is asked for
     sizes: list[int] = field(default_factory=list)
 
 
@@ -139,13 +141,15 @@ class Schedule(Generic[LaneT]):
     def _wanted(self, key: tuple[LaneT, str]) -> int:
         if self._rule.iterations is None:
             return self._size[key]
-        return min(self._size[key], self._rule.iterations - len(self._records[key].samples))
+        return min(self._size[key], self._rule.iterations - self._records[key].count)
 
     def add(self, block: Block[LaneT], samples: Sequence[int], spent_ns: int) -> None:
         """What a block gave: the duration of each recorded iteration, and of the whole block, in ns."""
         record = self._records[block.lane, block.phase]
-        record.samples.extend(samples)
-        record.sizes.append(len(samples))
+        record.count += len(samples)
+        if self._rule.precision:
+            record.samples.extend(samples)
+            record.sizes.append(len(samples))
         self._spent_ns[block.lane] += spent_ns
         if (block.lane, block.phase) in self._learning:
             # Of the whole block: where a call makes several inferences, a sample is but one of them.
@@ -165,7 +169,7 @@ class Schedule(Generic[LaneT]):
         if not self._records:
             return 1.0
         if self._rule.iterations is not None:
-            done = min(len(record.samples) for record in self._records.values())
+            done = min(record.count for record in self._records.values())
             return min(1.0, done / self._rule.iterations)
         return min(1.0, sum(self._spent_ns.values()) / self._budget_ns())
 
@@ -176,21 +180,21 @@ class Schedule(Generic[LaneT]):
         if not self._records:
             return "no mode left to measure"
         if self._rule.iterations is not None:
-            if all(len(record.samples) >= self._rule.iterations for record in self._records.values()):
+            if all(record.count >= self._rule.iterations for record in self._records.values()):
                 return f"iterations: {self._rule.iterations} per mode"
             return None
         if sum(self._spent_ns.values()) >= self._budget_ns():
             return f"duration: {self._rule.duration_ns / 1e9:g} s per mode"
         totals = [record for (_, phase), record in self._records.items() if phase == TOTAL]
-        most = max((len(record.samples) for record in totals), default=0)
-        if most >= MAX_SAMPLES:
+        most = max((record.count for record in totals), default=0)
+        if most >= MAX_SAMPLES and self._rule.precision != 0:
             return f"samples: {MAX_SAMPLES} of one mode"
         # The intervals are looked at again when a tenth more is known: each look sorts all samples.
         if self._round < max(MIN_ROUNDS, self._next_look):
             return None
         self._next_look = math.ceil(self._round * 1.1)
         precision = self._rule.precision
-        if precision is not None and totals and all(is_precise(it.samples, it.sizes, precision) for it in totals):
+        if precision and totals and all(is_precise(it.samples, it.sizes, precision) for it in totals):
             return f"precision: ±{precision * 100:g} %"
         return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -189,7 +190,9 @@ class Side:
         try:
             with self.stage(f"preparing {mode}") as parts:
                 loop = self.plan.loop
-                answer: Prepared = self.ask("prepare", mode=mode, warmup=loop.warmup, depth=loop.depth)
+                answer: Prepared = self.ask(
+                    "prepare", mode=mode, warmup=loop.warmup, depth=loop.depth, warmup_ns=loop.warmup_ns
+                )
                 parts += answer["stages"]
         except Unsupported as error:
             case.status, case.reason = UNSUPPORTED, str(error)
@@ -264,6 +267,31 @@ class Side:
             samples_ns=answer["calls_ns"],
         )
 
+    def thin_timeline(self, every: int) -> None:
+        """Leave the blocks of all but each nth round out of the timeline, as they are out of the samples."""
+        if self.timeline is None:
+            return
+        first: dict[tuple[str, str], int] = {}
+        blocks = []
+        for block in self.timeline.blocks:
+            if block.round % every == 0:
+                at = first.get((block.mode, block.phase), 0)
+                blocks.append(replace(block, first=at))
+                first[block.mode, block.phase] = at + block.n
+        self.timeline.blocks[:] = blocks
+
+    def drop_timed_block(self) -> None:
+        """Leave the last block out of the timeline."""
+        if self.timeline is not None:
+            self.timeline.blocks.pop()
+
+    def say_thinned(self, every: int) -> None:
+        """Say so where a reader sees it, once."""
+        code = "samples-thinned"
+        self.result.warnings[:] = [it for it in self.result.warnings if it["code"] != code]
+        kept = f"the samples of one in {every} rounds are kept, whole blocks of them"
+        self.result.warn(code, f"more inferences were timed than a result holds: {kept}, and all figures are of these")
+
     def capture(self, on: bool) -> None:
         """Tell a profiler that what it is to record begins, or has ended; see `ortbench.worker.timing.Capture`."""
         try:
@@ -288,6 +316,11 @@ class Side:
         if answer["differs"] is not None:
             case.outputs_match = False
             self.fail(mode, f"after the timed runs: {answer['differs']}")
+        elif answer["early"]:
+            self.fail(
+                mode,
+                f"after the timed runs: the device was not done when the fence of {' and of '.join(answer['early'])} returned",
+            )
 
     # The result
 

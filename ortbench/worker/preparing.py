@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from ortbench.answers import Prepared
@@ -14,11 +15,19 @@ from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.state import Stages, State
 from ortbench.worker.timing import Ranges, warm_up
 
-WARMUP_NS = 500_000_000
 
+def prepare(
+    state: State, mode: str, warmup: int | None, depth: int = Loop.depth, warmup_ns: int = Loop().warmup_ns
+) -> Prepared:
+    """Set a mode up, prove its fence, check its outputs, have it prove what it claims, warm it up.
 
-def prepare(state: State, mode: str, warmup: int | None, depth: int = Loop.depth) -> Prepared:
-    """Set a mode up, prove its fence, check its outputs, have it prove what it claims, warm it up."""
+    Args:
+        state: with the model.
+        mode: its name.
+        warmup: runs to warm it up with; None for as many as fill `warmup_ns`, those of the proofs counted.
+        depth: of a pipeline.
+        warmup_ns: for inferences; a fifth of it for each of their phases.
+    """
     stages = Stages()
     try:
         return _prepare(state, mode, warmup, depth, stages)
@@ -30,15 +39,22 @@ def _prepare(state: State, mode: str, warmup: int | None, depth: int, stages: St
     tolerances = state.opened.request.rtol, state.opened.request.atol
     made = make_mode(mode, state.opened.model, state.opened.data, depth)
     stages.done("binding, proving the fence")
-    check_outputs(made, *tolerances)
+    fences = made.fences()
+    taken = {phase: [fence.known.work_ns] for phase, fence in fences.items() if fence.known is not None}
+    ran = {phase: fence.spent_ns for phase, fence in fences.items()}
+    taken[TOTAL] = check_outputs(made, *tolerances)
+    ran[TOTAL] = sum(taken[TOTAL]) + sum(fence.spent_ns for fence in {id(it): it for it in fences.values()}.values())
     stages.done("comparing outputs")
     proved: dict[str, Any] = {}
     for proof in made.proofs(*tolerances, state.modes):
+        begun = time.perf_counter_ns()
         proved[proof.key] = proof.prove()
+        ran[TOTAL] += time.perf_counter_ns() - begun
         stages.done(proof.stage)
     estimates = {}
     for phase, call in made.phases().items():
-        estimates[phase] = warm_up(call, warmup, WARMUP_NS if phase == TOTAL else WARMUP_NS // 5)
+        budget = warmup_ns if phase == TOTAL else warmup_ns // 5
+        estimates[phase] = warm_up(call, warmup, budget - ran.get(phase, 0), taken.get(phase, ()))
         made.rest()
     stages.done("warming up")
     state.modes[mode] = made

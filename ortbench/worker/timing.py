@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -29,7 +29,8 @@ from ortbench.worker.modes.base import TimedCall
 # ARGB; four of Okabe and Ito's, which people who cannot tell red from green can tell apart.
 COLORS = {"upload": 0xFFE69F00, "inference": 0xFF009E73, "download": 0xFFCC79A7, "total": 0xFF0072B2}
 
-_MIN_WARMUP, _MAX_WARMUP = 2, 1000
+_MAX_WARMUP = 1000
+_TELLING_NS = 10_000_000  # so long must a phase run to tell how long one run takes
 
 
 class Timed(Protocol):
@@ -185,11 +186,23 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def warm_up(call: TimedCall, count: int | None, budget_ns: int) -> float | None:
-    """Run a phase of a mode `count` times, or for `budget_ns`; returns the median of the later half, ns; None without any."""
+def warm_up(call: TimedCall, count: int | None, budget_ns: int, taken: Sequence[int] = ()) -> float | None:
+    """Run a phase of a mode, and say what one run takes: the median of the later half, ns; None without any.
+
+    Args:
+        call: of the phase.
+        count: of runs; None for as many as fill the budget, and no fewer than tell how long one takes.
+        budget_ns: what is left of it; 0 or less where other runs have warmed it up.
+        taken: what some of those took, ns, which counts where there is no `count`.
+    """
     run, a, b = call
     times: list[int] = []
-    least, most = (count, count) if count is not None else (_MIN_WARMUP, _MAX_WARMUP)
+    if count is not None:
+        least, most, budget_ns = count, count, 0
+    else:
+        times += taken
+        budget_ns = max(budget_ns, _TELLING_NS - sum(taken))
+        least, most = 1, _MAX_WARMUP
     spent = 0
     while len(times) < least or (spent < budget_ns and len(times) < most):
         start = time.perf_counter_ns()

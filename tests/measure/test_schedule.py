@@ -294,6 +294,14 @@ def test_stops_at_the_most_samples() -> None:
     assert schedule.stopped == "samples: 200000 of one mode"
 
 
+def test_a_soak_run_goes_on_for_as_long_as_it_is_told() -> None:
+    rule = StopRule(duration_ns=500, precision=0.0)
+    schedule = make({"fast": (TOTAL,)}, {"fast": 1.0}, rule, 0)
+    blocks = drive(schedule, steady)
+    assert sum(block.n for block in blocks) == 500 * MAX_BLOCK > 2 * MAX_SAMPLES
+    assert schedule.stopped == "duration: 5e-07 s per mode"
+
+
 # A mode that fails
 
 

@@ -34,6 +34,8 @@
  *                  disable_synchronize_execution_providers=1 switches it off.
  *   async          the run returns at once; only OrtEp::Sync (synchronize_outputs) or a copy waits.
  *   async-old-api  like async, but the EP reports an API version without OrtEp::Sync, so only a copy waits.
+ * With the knob `later_runs` the device changes while it runs: from that run of the process on, all sessions have the
+ * honesty `later_honesty`.
  *
  * Knobs. The environment variables REFDEVICE_<KNOB> are read when the library is loaded; the EP options <knob> of a
  * session override them. compute_us, honesty and ha_copies then hold for that session, everything else for the device,
@@ -163,7 +165,7 @@ static void stream_release(Stream *self) {
 static void *stream_get_handle(Stream *self) { return self->queue; }
 
 static Status *stream_flush(Stream *self) {
-  if (!self->of_session || self->honesty == ASYNC_WAIT) queue_drain(self->queue);
+  if (!self->of_session || honesty_now(self->honesty) == ASYNC_WAIT) queue_drain(self->queue);
   return NULL;
 }
 
@@ -228,7 +230,7 @@ static Event run_event(const Ep *self, Kind kind) {
 
 static Status *ep_on_run_end(Ep *self, const void *options, bool wait) {
   (void)options;
-  if (wait && self->honesty == ASYNC_WAIT) {
+  if (wait && honesty_now(self->honesty) == ASYNC_WAIT) {
     int64_t start = now_ns();
     queue_drain(&default_queue);
     trace_span(run_event(self, RUN_END_WAIT), start);
@@ -240,6 +242,7 @@ static Status *ep_on_run_end(Ep *self, const void *options, bool wait) {
 }
 
 static Status *ep_sync(Ep *self) {
+  if (honesty_now(self->honesty) == ASYNC_OLD_API) return NULL; /* only after it changed: else there is no such call */
   int64_t start = now_ns();
   drain_all();
   trace_span(run_event(self, SYNC_WAIT), start);

@@ -67,6 +67,10 @@ class Config:
     an output without a shape to memory that has an alignment."""
     honesty: Honesty = "sync"
     """When a run returns, and which calls wait for the device; see refdevice.c."""
+    later_runs: int = 0
+    """From this run of the process on (counted from 1) all sessions have the honesty `later_honesty`; 0 is never."""
+    later_honesty: Honesty = "async-old-api"
+    """See `later_runs`."""
     ha_copies: bool = False
     """HOST_ACCESSIBLE values are copied to private memory and back in every run, at the price of an upload and a
     download each."""

@@ -66,7 +66,8 @@ typedef struct {
   Link upload, download, device_copy;
   double compute_ns, ha_copies, spin_ns, engines;
   double alignment;
-  Honesty honesty;
+  double later_runs; /* 0: never */
+  Honesty honesty, later_honesty;
   Trigger fail_upload, fail_download, fail_alloc, fail_alloc_bytes, abort_run, hang_run, wrong_run, abort_copy, wrong_copy;
 } Config;
 
@@ -86,6 +87,8 @@ static const struct {
     {"device_copy_gbps", KNOB_NUMBER, offsetof(Config, device_copy.bytes_per_ns)},
     {"alignment", KNOB_NUMBER, offsetof(Config, alignment)},
     {"honesty", KNOB_HONESTY, offsetof(Config, honesty)},
+    {"later_runs", KNOB_NUMBER, offsetof(Config, later_runs)},
+    {"later_honesty", KNOB_HONESTY, offsetof(Config, later_honesty)},
     {"ha_copies", KNOB_NUMBER, offsetof(Config, ha_copies)},
     {"spin_us", KNOB_US, offsetof(Config, spin_ns)},
     {"engines", KNOB_NUMBER, offsetof(Config, engines)},
@@ -162,7 +165,8 @@ static Config default_config(void) {
                   .download = {10000, 4},
                   .device_copy = {5000, 8},
                   .compute_ns = 2000000,
-                  .spin_ns = 200000, .alignment = 4096};
+                  .spin_ns = 200000, .alignment = 4096,
+                  .later_honesty = ASYNC_OLD_API};
 }
 
 static const char *config_from_environment(Config *config) {
@@ -329,6 +333,12 @@ static _Thread_local struct {
   bool wrong;
 } this_run;
 static _Atomic uint64_t runs_started;
+
+/* The honesty of a session whose own is this one, by the number of runs so far. */
+static Honesty honesty_now(Honesty own) {
+  bool later = device_config.later_runs > 0 && (double)atomic_load(&runs_started) >= device_config.later_runs;
+  return later ? device_config.later_honesty : own;
+}
 
 /* ---- memory ---- */
 

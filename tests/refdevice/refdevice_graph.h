@@ -502,7 +502,7 @@ static Status *graph_compute(Graph *graph, void *state, void *context) {
   judge_run(job);
   job->wrong = this_run.wrong;
   job->op.event.memory = this_run.memory;
-  bool wait = graph->ep->honesty == SYNC || job->touches_host;
+  bool wait = honesty_now(graph->ep->honesty) == SYNC || job->touches_host;
   if (!wait && !graph->ep->ha_copies) hide_outputs(job);
   if (graph->ep->ha_copies) submit_with_copies(job, wait);
   else submit(&job->op, wait);

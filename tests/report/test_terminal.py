@@ -603,6 +603,7 @@ def test_progress(environment: dict[str, str], bar: bool, colours: bool, tmp_pat
     text = in_a_terminal(*run, columns=80, environment=environment)
     report = text.index("models/tiny.onnx (")
     assert ("preparing cpu (cpu)" in text[:report]) is bar
+    assert (re.search(r"\d:\d\d:\d\d left", text[:report]) is not None) is bar
     assert (ESCAPE.search(text) is not None) is colours
     assert ("\x1b" in text) is bar
 

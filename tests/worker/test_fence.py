@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ortbench.worker.proofs.fence import READBACK, RUN, SYNCHRONIZE, TOLERANCE_NS, Fence, prove
+from ortbench.worker.proofs.fence import READBACK, RUN, SYNCHRONIZE, Fence, Fences, prove
+from ortbench.worker.proofs.trials import TOLERANCE_NS
 
 US, MS = 1_000, 1_000_000
 
@@ -302,10 +303,20 @@ def test_a_run_that_gives_its_core_to_the_device_and_waits_for_nothing_is_refuse
 def test_a_host_that_comes_late_to_all_it_reads_does_not_make_the_burst_short(late: int, work: int) -> None:
     """Else a few runs would be all that a fence is tried behind, because each seems to take long."""
 
-    def held_up(number: int) -> int:
-        return late if number > 1 and number % 2 else 0  # behind the launches, not when idle
+    class Late(Simulator):
+        """Late whenever it reads behind one launch, but for the very first, and behind every other burst of them."""
 
-    device = Simulator(work, launch_cost=0, held_up_reading=held_up)
+        bursts = read_behind = 0
+
+        def _read(self, cost: int) -> None:
+            behind = self.launches - self.read_behind
+            self.bursts += behind > 1
+            if self.read_behind and (behind == 1 or (behind > 1 and self.bursts % 2)):
+                self.now += late
+            self.read_behind = self.launches
+            super()._read(cost)
+
+    device = Late(work, launch_cost=0)
     assert device.prove().how == "reading 4 bytes back, which waits for all 128 queued run(s)"
 
 
@@ -331,3 +342,84 @@ def test_work_that_takes_longer_some_times_than_others_is_fenced_by_what_waits()
     assert Uneven(run_leaves=0).prove().kind == RUN
     assert Uneven(sync_leaves=0).prove().kind == SYNCHRONIZE
     assert Uneven().prove().kind == READBACK
+
+
+# What was proved once, on other buffers or at another time
+
+
+class Session:
+    """The fences of one session, whose devices are of the same EP and differ in their buffers."""
+
+    def __init__(self) -> None:
+        self.first = Simulator()
+        self._fences = Fences(lambda: self._device.now)
+        self._device = self.first
+
+    def prove(self, device: Simulator) -> Fence:
+        self._device = device
+        candidates = [(RUN, None), (SYNCHRONIZE, device.synchronize)]
+        return self._fences.prove("run", device.launch, candidates, device.readback, device.token)
+
+
+def waiting(kind: str, work: int) -> Simulator:
+    """A device on which this fence is the cheapest one that waits."""
+    return Simulator(work, run_leaves=0 if kind == RUN else None, sync_leaves=0 if kind != READBACK else None)
+
+
+@pytest.mark.parametrize("work", WORKS)
+@pytest.mark.parametrize("kind", [RUN, SYNCHRONIZE, READBACK])
+def test_a_known_fence_is_confirmed_with_a_part_of_the_runs(kind: str, work: int) -> None:
+    session = Session()
+    first, other = waiting(kind, work), waiting(kind, work)
+    proved, confirmed = session.prove(first), session.prove(other)
+    assert (proved.kind, confirmed.kind) == (kind, kind)
+    assert "proved" in confirmed.how
+    assert other.launches <= 0.75 * first.launches
+    assert other.fenced_run_ends_idle(confirmed)
+
+
+@pytest.mark.parametrize("work", [5 * US, 50 * US, MS, 30 * MS, 2_000 * MS])
+@pytest.mark.parametrize(("known", "waits"), [(RUN, SYNCHRONIZE), (RUN, READBACK), (SYNCHRONIZE, READBACK)])
+def test_a_known_fence_that_does_not_wait_here_is_refused_and_another_proved(known: str, waits: str, work: int) -> None:
+    session = Session()
+    session.prove(waiting(known, work))
+    other = waiting(waits, work)
+    fence = session.prove(other)
+    assert fence.kind == waits
+    assert other.fenced_run_ends_idle(fence)
+
+
+@pytest.mark.parametrize("work", [50 * US, MS, 30 * MS, 2_000 * MS])
+def test_a_known_token_that_overtakes_the_work_here_is_refused(work: int) -> None:
+    session = Session()
+    session.prove(waiting(READBACK, work))
+    other = Simulator(work, token_leaves=None)
+    assert session.prove(other).wait == other.readback
+
+
+@pytest.mark.parametrize("work", WORKS)
+@pytest.mark.parametrize("kind", [RUN, SYNCHRONIZE, READBACK])
+def test_a_fence_holds_as_long_as_the_device_waits(kind: str, work: int) -> None:
+    device = waiting(kind, work)
+    fence = device.prove()
+    assert fence.holds()
+    device.run_leaves = device.sync_leaves = device.token_leaves = None
+    assert not fence.holds()
+
+
+@pytest.mark.parametrize("nth", [2, 5])
+def test_a_fence_holds_though_the_host_is_held_up_in_most_that_it_reads(nth: int) -> None:
+    device = Simulator(MS, sync_leaves=0)
+    fence = device.prove()
+    device.held_up_reading = all_but_each(nth, 200 * US)
+    assert fence.holds()
+
+
+def test_two_seconds_of_work_are_proved_with_six_runs_and_confirmed_with_two() -> None:
+    session = Session()
+    first, other = waiting(SYNCHRONIZE, 2_000 * MS), waiting(SYNCHRONIZE, 2_000 * MS)
+    session.prove(first)
+    fence = session.prove(other)
+    assert (first.launches, other.launches) == (6, 2)
+    assert fence.holds()
+    assert other.launches == 4

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
+from datetime import timedelta
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -25,11 +27,13 @@ class LiveProgress(Observer):
             BarColumn(bar_width=_PROGRESS_WIDTH),
             TextColumn("{task.percentage:>3.0f} %"),
             TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
             TextColumn("{task.description}", markup=False),
         )
         self._progress = Progress(*columns, console=self._console, transient=True, auto_refresh=False)
-        self._task = self._progress.add_task("starting", total=1.0)
-        self._drawn = 0.0
+        self._task = self._progress.add_task("starting", total=1.0, left="")
+        self._drawn = self._share = 0.0
+        self._begun = time.monotonic()
 
     def __enter__(self) -> LiveProgress:
         if self._console.is_interactive:
@@ -41,12 +45,22 @@ class LiveProgress(Observer):
             self._progress.stop()
 
     def stage(self, text: str) -> None:
-        beside = _PROGRESS_WIDTH + len("  100 % 0:00:00  ")
+        beside = _PROGRESS_WIDTH + len("  100 % 0:00:00 0:00:00 left  ")
         self._draw(description=shortened(characters.shown(text, sys.stderr), self._console.width - beside))
 
     def progress(self, share: float) -> None:
+        self._draw_soon(description="measuring", completed=share)
+
+    def left(self, seconds: float) -> None:
+        gone = time.monotonic() - self._begun
+        self._share = max(self._share, gone / max(gone + seconds, 1e-9))  # never back, though it may stand still
+        self._draw_soon(completed=self._share, left=f"{timedelta(seconds=math.ceil(seconds))} left")
+
+    def _draw_soon(self, **fields: object) -> None:
         if time.monotonic() - self._drawn > self._EVERY_S:
-            self._draw(description="measuring", completed=share)
+            self._draw(**fields)
+        else:
+            self._progress.update(self._task, **fields)  # type: ignore[arg-type]
 
     def _draw(self, **fields: object) -> None:
         if self._progress.live.is_started:

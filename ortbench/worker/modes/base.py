@@ -111,6 +111,11 @@ class Mode(ABC):
     def rest(self) -> None:
         """Wait for whatever the last call left in flight, before another mode is measured."""
 
+    def fences(self) -> dict[str, Fence]:
+        """What ends each of its phases, where something does."""
+        found = {"inference": self.fence, "upload": self.upload_fence, "download": self.download_fence}
+        return {phase: fence for phase, fence in found.items() if fence is not None}
+
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
         """What it has to prove, in order.
 

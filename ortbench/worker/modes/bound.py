@@ -17,7 +17,7 @@ from ortbench.worker.modes.external_inputs import ExternalInputs
 from ortbench.worker.modes.slots import Slot, download, refuse_strings, upload
 from ortbench.worker.proofs import in_place
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Fence, prove
+from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Candidates, Fence
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, device_memory, token
 from ortbench.worker.session.providers import Provider
@@ -114,8 +114,13 @@ class BoundMode(OneAtATime):
     def _prove_run(self) -> Fence:
         if self._token is None:
             return Fence(RUN, None, 0, "the EP computes in host memory and its run returns when it is done")
+        return self._model.fences.prove(*self.run_to_prove())
+
+    def run_to_prove(self) -> tuple[str, Copy, Candidates, Copy, Copy]:
+        """Its run as `ortbench.worker.proofs.fence.Fences` take it, on a device."""
+        assert self._token is not None
         candidates = [(RUN, None), (SYNCHRONIZE, self._binding.synchronize_outputs)]
-        return prove(self._launch, candidates, self._settled(self._download), self._settled(self._token))
+        return "run", self._launch, candidates, self._settled(self._download), self._settled(self._token)
 
     def _settled(self, copy: Copy) -> Copy:
         """A copy back, and a wait for what it may have overtaken: those of the CUDA EP go by the default stream, which
@@ -127,7 +132,8 @@ class BoundMode(OneAtATime):
             return Fence(RUN, None, 0, "the copy is the host's own")
         arrays = [Slot(slot.spec, np.empty_like(slot.array), slot.value, slot.stays) for slot in self._ins]
         candidates = [(RUN, None), ("synchronize_inputs", self._binding.synchronize_inputs)]
-        return prove(self._upload, candidates, download(self._memory, arrays), self._token)
+        readback = download(self._memory, arrays)
+        return self._model.fences.prove("upload", self._upload, candidates, readback, self._token)
 
     def _launch(self) -> None:
         self._run(self._native_binding, self._options)

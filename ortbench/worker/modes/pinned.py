@@ -13,7 +13,7 @@ from ortbench.worker.modes.base import then
 from ortbench.worker.modes.cpu import CpuMode
 from ortbench.worker.modes.device import DeviceMode
 from ortbench.worker.modes.slots import Slot, download, refuse_strings
-from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, prove
+from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy, EpDeviceMemory, device_memory, host_accessible_memory
 from ortbench.worker.session.providers import Provider
@@ -76,7 +76,8 @@ class DevicePinnedMode(DeviceMode):
         # To ordinary memory a copy is done when it returns; to pinned memory a device may copy on its own time.
         assert self._token is not None
         candidates = [(RUN, None), (SYNCHRONIZE, self._binding.synchronize_outputs)]
-        self.download_fence = prove(self._download, candidates, self._read_back(), self._token)
+        fences = self._model.fences
+        self.download_fence = fences.prove("download", self._download, candidates, self._read_back(), self._token)
         self._download = then(self._download, self.download_fence.wait)
 
     def _read_back(self) -> Copy:

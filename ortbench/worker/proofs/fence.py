@@ -3,40 +3,43 @@
 ONNX Runtime does not promise that a run has finished when it returns. Some EPs wait, some wait in
 ``synchronize_outputs``, some only when a value is read back. Which is enough is found out by timing: work and a fence
 must take as long as work and a readback, less what the readback takes on an idle device. A fence that does not wait
-returns earlier than that, by what was left to do.
+returns earlier than that, by what was left to do. How it is tried is in `ortbench.worker.proofs.trials`.
 
-Each of the three times is the smallest of several trials: a busy host adds to each of them and takes from none. What a
-readback takes right behind the fence says less: a host that is held up between launch and fence finds the work done
-and nothing left to wait for, so one such trial among many would pass a fence that does not wait. By the time from
-launch to fence it takes just one trial in which the host was not held up to refuse it.
-
-On a busy machine a single launch may be held up each time, where a thread of the device that it wakes takes its core.
-So a fence is also tried behind a burst of launches: the device is then at work already and they wake nothing.
+What a fence is worth is a fact about the EP, its memory and its kind of work. So it is proved in full once; for other
+buffers, and at the end of a measurement, a few trials that would refuse it confirm it.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from statistics import median
+from dataclasses import dataclass, field
 
 from ortbench import schema
-
-Call = Callable[[], object]
+from ortbench.worker.proofs.trials import TOLERANCE_NS, Call, Trial
 
 RUN, SYNCHRONIZE, READBACK = "run", "synchronize_outputs", "readback"
 STREAM = "stream"  # of a copy on a stream: a word copied behind it has arrived
 
-# What a fence may leave undone and still count as one, at most: below this the timing of a readback says little.
-TOLERANCE_NS = 20_000
-TOLERANCE_SHARE = 0.01
-_BURST_NS = 50_000_000  # the work that is queued before a fence is tried
-_MAX_BURST = 128
-_REPEATS, _MOST_REPEATS = 7, 25  # of one launch and a fence; short work is tried more often
-_BURST_REPEATS = 5
-_DOUBTS = 3  # how often a fence that leaves little more than it may is tried as often again
-_SLOW_NS, _SLOW_REPEATS = 100_000_000, 2  # for slow work noise is a smaller part, and patience matters
+_ATTEMPTS = 2  # so many confirmations must refuse a fence before it is proved in full again
+
+Clock = Callable[[], int]
+Candidates = Sequence[tuple[str, Call | None]]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a full proof has found out.
+
+    Attributes:
+        kind: of the fence.
+        by_token: the token is ordered behind the work.
+        work_ns: what one launch takes.
+    """
+
+    kind: str
+    by_token: bool
+    work_ns: int
 
 
 @dataclass(frozen=True)
@@ -48,26 +51,36 @@ class Fence:
         wait: the call to make, or None where the work's own call waits.
         cost_ns: its median on an idle device; it is part of every sample that it ends.
         how: the evidence, for the report.
+        known: what the proof has found out; None where there was nothing to prove.
+        spent_ns: what the proof took, nearly all of it in runs.
+        again: whether it still does what was proved.
     """
 
     kind: str
     wait: Call | None
     cost_ns: int
     how: str
+    known: Known | None = None
+    spent_ns: int = 0
+    again: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> schema.Fence:
         """For the result file."""
         return {"kind": self.kind, "cost_ns": self.cost_ns, "how": self.how}
 
+    def holds(self) -> bool:
+        """Whether it still does what was proved; found out by a few trials, and where these refuse it by a full proof."""
+        return self.again is None or self.again()
+
 
 def prove(
     launch: Call,
-    candidates: Sequence[tuple[str, Call | None]],
+    candidates: Candidates,
     readback: Call,
     token: Call | None = None,
-    clock: Callable[[], int] = time.perf_counter_ns,
+    clock: Clock = time.perf_counter_ns,
 ) -> Fence:
-    """The cheapest fence that is proved for this work.
+    """The cheapest fence that is proved for this work, in full.
 
     Args:
         launch: starts the work.
@@ -78,142 +91,111 @@ def prove(
             cheaper and steadier witness than `readback`, and the fence of last resort.
         clock: in ns.
     """
-    trial = _Trial(launch, readback, clock)
-    witness, name = readback, "reading the outputs back"
-    if token is not None and trial.is_ordered(token):
-        witness, name = token, "reading 4 bytes back"
+    work = _Work(launch, candidates, readback, token, clock)
+    begun = clock()
+    trial = Trial(launch, readback, clock)
+    bursts = None if token is None else trial.behind_bursts(token)
+    by_token = bursts is not None and bursts.ordered(trial.burst)
+    witness = token if by_token and token is not None else readback
     for kind, wait in candidates:
-        left = trial.most_left_after(wait, witness)
+        left = trial.most_left(wait, witness, bursts if by_token and wait is None else None)
         if left is not None:
             cost = 0 if wait is None else trial.cost(wait)
-            how = f"after {trial.burst} run(s) and this fence {left / 1000:.1f} µs were left to wait for"
-            return Fence(kind, wait, cost, how)
-    return Fence(READBACK, witness, trial.cost(witness), f"{name}, which waits for all {trial.burst} queued run(s)")
+            return work.fence(Known(kind, by_token, trial.work_ns), wait, cost, _left(trial, left), begun)
+    how = f"{_reading(by_token)}, which waits for all {trial.burst} queued run(s)"
+    return work.fence(Known(READBACK, by_token, trial.work_ns), witness, trial.cost(witness), how, begun)
+
+
+def _left(trial: Trial, left: int) -> str:
+    return f"after {trial.burst} run(s) and this fence {left / 1000:.1f} µs were left to wait for"
+
+
+def _reading(by_token: bool) -> str:
+    return "reading 4 bytes back" if by_token else "reading the outputs back"
 
 
 @dataclass(frozen=True)
-class _Readings:
-    """Times of several trials of one fence, in ns, in the order in which they were taken.
+class _Work:
+    """What fences are proved on; see `prove`."""
 
-    Attributes:
-        idle: the witness alone, with nothing to wait for.
-        fenced: from the first launch until the fence returned.
-        whole: of the same trials until the witness, called right behind the fence, returned.
-    """
+    launch: Call
+    candidates: Candidates
+    readback: Call
+    token: Call | None
+    clock: Clock
 
-    idle: list[int]
-    fenced: list[int]
-    whole: list[int]
+    def fence(self, known: Known, wait: Call | None, cost: int, how: str, begun: int) -> Fence:
+        """A fence that can be confirmed again."""
+        return Fence(known.kind, wait, cost, how, known, self.clock() - begun, lambda: self.holds(known))
 
-    @property
-    def work(self) -> int:
-        """What the launches and their work took."""
-        return min(self.whole) - min(self.idle)
-
-    @property
-    def left(self) -> int:
-        """How much of that was still to be done when the fence returned; below 0 by noise alone."""
-        return self.work - min(self.fenced)
-
-    @property
-    def noise(self) -> int:
-        """Of the witness."""
-        return round(median(self.idle)) - min(self.idle)
-
-
-class _Trial:
-    """Tries fences on one kind of work.
-
-    Attributes:
-        burst: how many launches are queued before a fence is tried: a short run that is not waited for shows in many.
-    """
-
-    def __init__(self, launch: Call, readback: Call, clock: Callable[[], int]) -> None:
-        self._launch, self._readback, self._clock = launch, readback, clock
-        launch()
-        readback()
-        work = self._work_ns()
-        self.burst = _burst_of(work)
-        self._repeats = max(_REPEATS, min(_MOST_REPEATS, self.burst)) if work < _SLOW_NS else _SLOW_REPEATS
-
-    def _work_ns(self) -> int:
-        """One launch until its data are there, without the readback's own time.
-
-        The smallest of three, and then as an equal part of more and more launches at once until these take long enough:
-        a busy host adds as much to many as to one.
-        """
-        idle, whole = [], []
-        for _ in range(3):
-            idle.append(self._time(self._readback))
-            whole.append(self._time(self._readback, 1))
-        work, count = min(whole) - min(idle), 1
-        while count < _MAX_BURST and work * count < 0.9 * _BURST_NS:
-            count = min(_MAX_BURST, max(2 * count, _burst_of(work)))
-            work = min(work, (self._time(self._readback, count) - min(idle)) // count)
-        return work
-
-    def is_ordered(self, token: Call) -> bool:
-        """Whether `token` waits for all work queued before it, to within a quarter of one run or the readback's noise."""
-        found = self._read(token, self._readback, self.burst, min(self._repeats, _BURST_REPEATS))
-        return found.left <= min(max(found.work // self.burst // 4, found.noise), found.work // 4)
-
-    def most_left_after(self, wait: Call | None, witness: Call) -> int | None:
-        """What a fence leaves of one launch or of a burst, in ns, whichever is more; None where that is too much."""
-        one = self._read(wait, witness, 1, self._repeats)
-        for _ in range(_DOUBTS):
-            if one.left <= _limit(one) or one.left > one.work // 4:
-                break
-            self._read(wait, witness, 1, self._repeats, one)  # it may be noise, of which more trials leave less
-        if one.left > _limit(one):
+    def confirm(self, known: Known, least: int = 0) -> Fence | None:
+        """The fence that is known for such work, if a few trials do not refuse it here; see `Trial.still_left`."""
+        begun = self.clock()
+        token = self.token if known.by_token else None
+        if known.by_token and token is None:
             return None
-        if self.burst == 1:
-            return max(one.left, 0)
-        # What noise hides in one run shows in a burst that is not waited for. After so long the host's own caches are
-        # cold, so the limit is a share of all that could be left.
-        many = self._read(wait, witness, self.burst, _BURST_REPEATS)
-        return None if many.left > max(TOLERANCE_NS, many.work // 8) else max(one.left, many.left, 0)
+        trial = Trial(self.launch, self.readback, self.clock, known.work_ns)
+        if not trial.is_long:
+            self.launch()  # the first with these buffers may take longer
+        if known.kind == READBACK:
+            wait: Call | None = token or self.readback
+            left = 0 if token is None or trial.still_ordered(token) else None
+            how = f"{_reading(known.by_token)}, as was proved and is confirmed here"
+        else:
+            wait = dict(self.candidates)[known.kind]
+            left = trial.still_left(wait, token, least)
+            how = "" if left is None else f"as was proved; confirmed here: {_left(trial, left)}"
+        if left is None:
+            return None
+        cost = 0 if wait is None else trial.cost(wait)
+        return self.fence(known, wait, cost, how, begun)
 
-    def _read(
-        self, wait: Call | None, witness: Call, count: int, repeats: int, found: _Readings | None = None
-    ) -> _Readings:
-        """Trials of a fence behind `count` launches, in turns with the witness on an idle device; added to `found`.
+    def holds(self, known: Known) -> bool:
+        """Whether such a fence is still one: noise that looks like a refusal must not fail a mode."""
+        if any(self.confirm(known, TOLERANCE_NS) is not None for _ in range(_ATTEMPTS)):
+            return True
+        found = prove(self.launch, self.candidates, self.readback, self.token, self.clock).known
+        kinds = [*(kind for kind, _ in self.candidates), READBACK]
+        assert found is not None
+        if found.kind == known.kind == READBACK:
+            return found.by_token or not known.by_token
+        return kinds.index(found.kind) <= kinds.index(known.kind)
 
-        Both follow a launch and a readback, so that the host's caches are in the same state.
+
+class Fences:
+    """The fences of one session: for each kind of work one is proved in full, and confirmed from then on.
+
+    Args:
+        clock: in ns.
+    """
+
+    def __init__(self, clock: Clock = time.perf_counter_ns) -> None:
+        self._clock = clock
+        self._known: dict[str, Known] = {}
+
+    def prove(self, work: str, launch: Call, candidates: Candidates, readback: Call, token: Call | None) -> Fence:
+        """The cheapest fence for some work; see `ortbench.worker.proofs.fence.prove`.
+
+        Args:
+            work: its kind: what is known of another one of this kind need only be confirmed. Where that is refused, as
+                this one has other memory, say, it is proved in full as well.
         """
-        found = found or _Readings([], [], [])
-        for _ in range(repeats):
-            self._launch()
-            self._readback()
-            found.idle.append(self._time(witness))
-            start = self._clock()
-            for _ in range(count):
-                self._launch()
-            if wait is not None:
-                wait()
-            found.fenced.append(self._clock() - start)
-            witness()
-            found.whole.append(self._clock() - start)
-        return found
+        confirmed = self.confirmed(work, launch, candidates, readback, token)
+        if confirmed is not None:
+            return confirmed
+        proved = prove(launch, candidates, readback, token, self._clock)
+        assert proved.known is not None
+        if work not in self._known:
+            self.know(work, proved.known)
+        return proved
 
-    def _time(self, call: Call, launches: int = 0) -> int:
-        """A call behind some launches, in ns."""
-        start = self._clock()
-        for _ in range(launches):
-            self._launch()
-        call()
-        return self._clock() - start
+    def know(self, work: str, known: Known) -> None:
+        """What a full proof has found out about a kind of work."""
+        self._known[work] = known
 
-    def cost(self, wait: Call) -> int:
-        """The median time of a fence on an idle device, ns."""
-        return round(median(self._time(wait) for _ in range(min(self._repeats, _REPEATS))))
-
-
-def _limit(one: _Readings) -> float:
-    """What a fence may leave of one launch, in ns: a share of the work; for short work what noise hides, but never all of
-    it and never more than the tolerance."""
-    return max(one.work * TOLERANCE_SHARE, min(TOLERANCE_NS, max(one.noise, one.work // 4)))
-
-
-def _burst_of(work: int) -> int:
-    """How many runs are tried at once, of which each takes `work` ns."""
-    return max(1, min(_MAX_BURST, _BURST_NS // max(1, work)))
+    def confirmed(
+        self, work: str, launch: Call, candidates: Candidates, readback: Call, token: Call | None
+    ) -> Fence | None:
+        """The fence that is known for such work; None where there is none, or it is refused here."""
+        known = self._known.get(work)
+        return None if known is None else _Work(launch, candidates, readback, token, self._clock).confirm(known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -103,17 +104,23 @@ def poison(reference: Array) -> Array:
     return flipped.view(reference.dtype).reshape(reference.shape)
 
 
-def check_outputs(mode: Mode, rtol: float | None, atol: float | None) -> None:
+def check_outputs(mode: Mode, rtol: float | None, atol: float | None) -> list[int]:
     """Run over poisoned outputs and compare what is there the moment the call returns.
+
+    Returns:
+        What each call of ``total`` took, ns.
 
     Raises:
         WrongOutputs: they differ from the reference.
     """
     call, a, b = mode.phases()[TOTAL]
+    times = []
     for calls in mode.trials:
         mode.poison()
         for _ in range(calls):
+            start = time.perf_counter_ns()
             call(a, b)
+            times.append(time.perf_counter_ns() - start)
         for got, (name, reference) in zip(mode.outputs(), mode.expected(), strict=True):
             # A user's wide tolerance must not let an output pass that nothing was written to.
             if isinstance(got, np.ndarray) and got.size and np.array_equal(got, poison(reference)):
@@ -121,6 +128,7 @@ def check_outputs(mode: Mode, rtol: float | None, atol: float | None) -> None:
         wrong = differences(mode, rtol, atol)
         if wrong is not None:
             raise WrongOutputs(wrong)
+    return times
 
 
 def differences(mode: Mode, rtol: float | None, atol: float | None) -> str | None:

@@ -14,6 +14,7 @@ import onnxruntime as ort
 
 from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.plan import CPU_EP, Target
+from ortbench.worker.proofs.fence import Fences
 from ortbench.worker.session import compute_stream, engine_cache
 from ortbench.worker.session.ep_names import CUDA_EP
 from ortbench.worker.session.libraries import bundled_library, load_problem
@@ -58,6 +59,7 @@ class Model:
         stream: that its kernels run on, which must outlive the session; None for the EP's own.
         plain_options: run options of a run that is not captured; None where there is nothing to say.
         graph_ids: a number of its own for each graph that is captured.
+        fences: what is known of them on this session.
     """
 
     session: Any
@@ -70,6 +72,7 @@ class Model:
     stream: Any = None
     plain_options: Any = None
     graph_ids: Iterator[int] = field(default_factory=lambda: count(1))
+    fences: Fences = field(default_factory=Fences)
 
     def run_options(self, graph_id: int | None) -> Any:
         """Run options for a mode alone, which may add to them; see `run_options`."""

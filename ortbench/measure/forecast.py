@@ -1,0 +1,77 @@
+"""How long a run will still take, told from its first second on: what is to come, by what it usually takes and by what this
+run has shown. Pure, with the clock given."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Literal
+
+from ortbench.plan import Loop
+
+Step = Literal["open", "prepare", "measure", "finish"]
+
+_ORDER: tuple[Step, ...] = ("open", "prepare", "measure", "finish")
+# What a step takes, in s, and in runs of the model besides.
+_USUAL: dict[Step, tuple[float, float]] = {"open": (0.8, 1), "prepare": (0.4, 5), "finish": (0.1, 2)}
+_ROUND_RUNS = 5  # of each mode, at least: blocks of a round are never cut; phases have blocks of their own
+_TELLING_SHARE = 0.05  # of the measurement, from which on it tells itself how long it takes
+
+
+class Forecast:
+    """The time that is left, by the steps that are.
+
+    Args:
+        loop: what is measured.
+        sides: to open.
+        modes: to prepare and measure, of all sides together.
+        clock: in s.
+    """
+
+    def __init__(self, loop: Loop, sides: int, modes: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._loop, self._modes, self._clock = loop, modes, clock
+        self._count: dict[Step, int] = {"open": sides, "prepare": modes, "measure": 1, "finish": modes}
+        self._run_s = 0.0
+        self._measured = 0.0
+        self._now: Step | None = None
+        self._begun = clock()
+
+    def begin(self, step: Step) -> None:
+        """A step begins, and with it all before it are over."""
+        for earlier in _ORDER[: _ORDER.index(step)]:
+            self._count[earlier] = 0
+        self._count[step] = max(0, self._count[step] - 1)
+        self._now, self._begun = step, self._clock()
+
+    def know_run(self, seconds: float) -> None:
+        """About how long one inference takes."""
+        self._run_s = max(self._run_s, seconds)
+
+    def know_modes(self, modes: int) -> None:
+        """How many modes there are to be measured, now that some may have been given up."""
+        self._modes = modes
+        self._count["finish"] = min(self._count["finish"], modes)
+
+    def measured(self, share: float) -> None:
+        """How much of the measurement is done, 0 to 1."""
+        self._measured = share
+
+    def left_s(self) -> float:
+        """How long it will still take, about."""
+        to_come = sum(count * self._expected(step) for step, count in self._count.items())
+        if self._now is None:
+            return to_come
+        gone = self._clock() - self._begun
+        if self._now == "measure" and self._measured > _TELLING_SHARE:
+            return to_come + gone * (1 / self._measured - 1)
+        return to_come + max(0.0, self._expected(self._now) - gone)
+
+    def _expected(self, step: Step) -> float:
+        if step == "measure":
+            a_round = _ROUND_RUNS * self._run_s
+            most = self._loop.duration_s
+            if self._loop.iterations is not None:
+                most = self._loop.iterations * 1.5 * self._run_s
+            return self._modes * max(most, a_round)
+        seconds, runs = _USUAL[step]
+        return seconds + runs * self._run_s

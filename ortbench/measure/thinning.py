@@ -1,0 +1,61 @@
+"""What a soak run keeps of its samples: an hour of a model of 2 µs has a billion, and a file must stay one that opens.
+
+Whole blocks are left out, those of all modes in the same rounds, so that what is kept alternates as it was measured, pairs
+stay pairs, and what is kept is spread evenly over the run. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ortbench.measure.schedule import MAX_SAMPLES
+from ortbench.result import Case
+
+
+class Thinning:
+    """Keeps the blocks of each nth round.
+
+    Args:
+        most: samples of one phase of one mode; with more of them every other round that is kept is left out.
+
+    Attributes:
+        every: of so many rounds one is kept.
+    """
+
+    def __init__(self, most: int = MAX_SAMPLES) -> None:
+        self.every = 1
+        self._most = most
+        self._taken: dict[int, dict[str, int]] = {}
+
+    def add(self, case: Case, phase: str, cases: Sequence[Case]) -> None:
+        """A case has got a block.
+
+        Args:
+            case, phase: of which it is the last block.
+            cases: all that are measured in the same rounds, of all sides.
+        """
+        round_, n, _ = case.blocks[phase][-1]
+        taken = self._taken.setdefault(id(case), {})
+        taken[phase] = taken.get(phase, 0) + n
+        if round_ % self.every:
+            case.blocks[phase].pop()
+            del case.samples_ns[phase][len(case.samples_ns[phase]) - n :]
+        elif len(case.samples_ns[phase]) > self._most:
+            self.every *= 2
+            self._thin(cases)
+        if self.every > 1:
+            case.thinned = {"every": self.every, "taken": dict(taken)}
+
+    def _thin(self, cases: Iterable[Case]) -> None:
+        for case in cases:
+            for phase, blocks in case.blocks.items():
+                kept: list[int] = []
+                at = 0
+                for round_, n, _ in blocks:
+                    if round_ % self.every == 0:
+                        kept += case.samples_ns[phase][at : at + n]
+                    at += n
+                case.samples_ns[phase] = kept
+                case.blocks[phase] = [block for block in blocks if block[0] % self.every == 0]
+            if case.blocks:
+                case.thinned = {"every": self.every, "taken": dict(self._taken.get(id(case), {}))}

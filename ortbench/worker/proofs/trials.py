@@ -1,0 +1,243 @@
+"""Trials of fences: what they leave of the work that was queued before them, by the clock.
+
+Each time that counts is the smallest of several trials: a busy host adds to each of them and takes from none. What a
+readback takes right behind the fence says less: a host that is held up between launch and fence finds the work done
+and nothing left to wait for, so one such trial among many would pass a fence that does not wait. By the time from
+launch to fence it takes just one trial in which the host was not held up to refuse it.
+
+On a busy machine a single launch may be held up each time, where a thread of the device that it wakes takes its core.
+So a fence is also tried behind a burst of launches: the device is then at work already and they wake nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+Call = Callable[[], object]
+
+# What a fence may leave undone and still count as one, at most: below this the timing of a readback says little.
+TOLERANCE_NS = 20_000
+TOLERANCE_SHARE = 0.01
+_BURST_NS = 50_000_000  # the work that is queued before a fence is tried
+_MAX_BURST = 128
+_REPEATS, _MOST_REPEATS = 7, 25  # of one launch and a fence; short work is tried more often
+_BURST_REPEATS = 5
+_DOUBTS = 3  # how often a fence that leaves little more than it may is tried as often again
+# Of work that takes so long noise hides nothing that a burst would show, and patience matters.
+_LONG_NS, _LONG_REPEATS = 10_000_000, 9
+_SLOW_NS, _SLOW_REPEATS = 100_000_000, 2
+_CONFIRMATIONS, _LONG_CONFIRMATIONS = 5, 2  # trials of one launch, and of a burst, where the fence was proved before
+_BURST_CONFIRMATIONS, _CONFIRMED_BURST_NS = 2, 20_000_000
+
+
+@dataclass
+class Readings:
+    """Times of several trials, in ns, in the order in which they were taken.
+
+    Attributes:
+        idle: of each witness alone, with nothing to wait for.
+        ends: from the first launch until the fence returned, and until each of the witnesses did that were called
+            behind it, one after the other: one list more than there are witnesses.
+    """
+
+    idle: list[list[int]]
+    ends: list[list[int]]
+
+    def work(self, witness: int = 0) -> int:
+        """What the launches and their work took, by one of the witnesses."""
+        return min(self.ends[witness + 1]) - min(self.idle[witness])
+
+    def left(self, witness: int = 0) -> int:
+        """How much of that was still to be done when what comes before the witness returned; below 0 by noise alone."""
+        return self.work(witness) - min(self.ends[witness])
+
+    def noise(self, witness: int = 0) -> int:
+        """Of the witness."""
+        return round(median(self.idle[witness])) - min(self.idle[witness])
+
+    def ordered(self, burst: int, least: int = 0) -> bool:
+        """Whether what comes before the last witness waited for all work.
+
+        To within a quarter of one run, or the noise; or `least` ns, however short the work is.
+        """
+        last = len(self.idle) - 1
+        work = self.work(last)
+        return self.left(last) <= max(least, min(max(work // burst // 4, self.noise(last)), work // 4))
+
+
+class Trial:
+    """Tries fences on one kind of work.
+
+    Args:
+        launch: starts the work.
+        readback: reads what it wrote, behind all of it.
+        clock: in ns.
+        work_ns: what one launch takes, if that is known; else it is found out.
+
+    Attributes:
+        work_ns: what one launch takes.
+        is_long: it takes so long that noise hides nothing that a burst would show.
+        burst: how many launches are queued before a fence is tried: a short run that is not waited for shows in many.
+    """
+
+    def __init__(self, launch: Call, readback: Call, clock: Callable[[], int], work_ns: int | None = None) -> None:
+        self._launch, self._readback, self._clock = launch, readback, clock
+        self.work_ns = self._find_work_ns() if work_ns is None else work_ns
+        self.is_long = self.work_ns >= _LONG_NS
+        self.burst = (
+            1 if self.is_long else _burst_of(self.work_ns, _BURST_NS if work_ns is None else _CONFIRMED_BURST_NS)
+        )
+        if self.is_long:
+            self._repeats = _LONG_REPEATS if self.work_ns < _SLOW_NS else _SLOW_REPEATS
+        else:
+            self._repeats = max(_REPEATS, min(_MOST_REPEATS, self.burst))
+
+    def _find_work_ns(self) -> int:
+        """One launch until its data are there, without the readback's own time.
+
+        The smallest of three behind a first one, and then as an equal part of more and more launches at once until these
+        take long enough: a busy host adds as much to many as to one.
+        """
+        idle, whole = [], [self._time(self._readback, 1)]
+        for _ in range(3):
+            idle.append(self._time(self._readback))
+            whole.append(self._time(self._readback, 1))
+            if min(whole) - min(idle) >= _SLOW_NS:
+                break
+        work, count = min(whole[1:]) - min(idle), 1
+        while count < _MAX_BURST and work * count < 0.9 * _BURST_NS:
+            count = min(_MAX_BURST, max(2 * count, _burst_of(work, _BURST_NS)))
+            work = min(work, (self._time(self._readback, count) - min(idle)) // count)
+        return work
+
+    def behind_bursts(self, token: Call) -> Readings:
+        """Whether the run itself waits, by the token, and whether the token does, by the readback: both of one burst."""
+        return self._read(None, (token, self._readback), self.burst, min(self._repeats, _BURST_REPEATS))
+
+    def most_left(self, wait: Call | None, witness: Call, bursts: Readings | None = None) -> int | None:
+        """What a fence leaves of one launch or of a burst, in ns, whichever is more; None where that is too much.
+
+        Args:
+            wait: the fence; None for the launch itself.
+            witness: waits for all work.
+            bursts: of this very fence with this witness, if they were taken before.
+        """
+        one = bursts if self.burst == 1 else None
+        one = self._tried_alone(wait, (witness,), self._repeats, one)
+        if one.left() > _limit(one):
+            return None
+        if self.burst == 1:
+            return max(one.left(), 0)
+        # What noise hides in one run shows in a burst that is not waited for.
+        many = bursts
+        if many is None or _too_much(many):
+            many = self._read(wait, (witness,), self.burst, _BURST_REPEATS)
+        return None if _too_much(many) else max(one.left(), many.left(), 0)
+
+    def still_left(self, wait: Call | None, token: Call | None, least: int) -> int | None:
+        """The same in a few trials, for a fence that was proved with other buffers, or at another time.
+
+        The readback is a witness in each of them, so that the token is none that has come to overtake the work.
+
+        Args:
+            wait: the fence; None for the launch itself.
+            token: a witness that waited for all work; None where only the readback did.
+            least: what may be left of one launch, in ns, however short it is.
+        """
+        witnesses = (self._readback,) if token is None else (token, self._readback)
+        few = _LONG_CONFIRMATIONS if self.is_long else _CONFIRMATIONS
+        one = self._tried_alone(wait, witnesses, few, least=least)
+        if one.left() > _limit(one, least):
+            return None
+        many = one if self.is_long else self._read(wait, witnesses, self.burst, _BURST_CONFIRMATIONS)
+        if not self.is_long and _too_much(many):
+            return None
+        return max(one.left(), many.left(), 0) if token is None or many.ordered(self.burst, TOLERANCE_NS) else None
+
+    def still_ordered(self, token: Call) -> bool:
+        """Whether the token waits for all work, in a few trials, where that was proved before."""
+        few = _LONG_CONFIRMATIONS if self.is_long else _BURST_CONFIRMATIONS
+        return self._read(token, (self._readback,), self.burst, few).ordered(self.burst, TOLERANCE_NS)
+
+    def _tried_alone(
+        self,
+        wait: Call | None,
+        witnesses: Sequence[Call],
+        repeats: int,
+        found: Readings | None = None,
+        least: int = 0,
+    ) -> Readings:
+        """Trials behind one launch: no more of them than it takes to refuse a fence that does not wait."""
+        few = _SLOW_REPEATS if self.is_long else _REPEATS
+        one = found or self._read(wait, witnesses, 1, min(few, repeats))
+        if _in_vain(one, least):
+            return one
+        if len(one.ends[0]) < repeats:
+            self._read(wait, witnesses, 1, repeats - len(one.ends[0]), one)
+        for _ in range(_DOUBTS):
+            if one.left() <= _limit(one, least) or _in_vain(one, least):
+                break
+            self._read(wait, witnesses, 1, repeats, one)  # it may be noise, of which more trials leave less
+        return one
+
+    def _read(
+        self, wait: Call | None, witnesses: Sequence[Call], count: int, repeats: int, found: Readings | None = None
+    ) -> Readings:
+        """Trials of a fence behind `count` launches, in turns with the witnesses on an idle device; added to `found`.
+
+        Both follow a launch and a readback, so that the host's caches are in the same state; what that changes is nothing
+        beside long work.
+        """
+        found = found or Readings([[] for _ in witnesses], [[] for _ in range(len(witnesses) + 1)])
+        for _ in range(repeats):
+            if not self.is_long:
+                self._launch()
+                self._readback()
+            for idle, witness in zip(found.idle, witnesses, strict=False):
+                idle.append(self._time(witness))
+            start = self._clock()
+            for _ in range(count):
+                self._launch()
+            if wait is not None:
+                wait()
+            found.ends[0].append(self._clock() - start)
+            for ends, witness in zip(found.ends[1:], witnesses, strict=False):
+                witness()
+                ends.append(self._clock() - start)
+        return found
+
+    def _time(self, call: Call, launches: int = 0) -> int:
+        """A call behind some launches, in ns."""
+        start = self._clock()
+        for _ in range(launches):
+            self._launch()
+        call()
+        return self._clock() - start
+
+    def cost(self, wait: Call) -> int:
+        """The median time of a fence on an idle device, ns."""
+        return round(median(self._time(wait) for _ in range(min(self._repeats, _REPEATS))))
+
+
+def _limit(one: Readings, least: int = 0) -> float:
+    """What a fence may leave of one launch, in ns: a share of the work; for short work what noise hides, but never all of
+    it, unless that is at most `least`, and never more than the tolerance."""
+    return max(one.work() * TOLERANCE_SHARE, min(TOLERANCE_NS, max(one.noise(), one.work() // 4, least)))
+
+
+def _too_much(many: Readings) -> bool:
+    """Whether too much of a burst is left. After so long the host's own caches are cold, so the limit is a share of all
+    that could be left."""
+    return many.left() > max(TOLERANCE_NS, many.work() // 8)
+
+
+def _in_vain(one: Readings, least: int) -> bool:
+    """Whether more trials would not help a fence: it leaves far more than noise."""
+    return one.left() > _limit(one, least) and one.left() > one.work() // 4
+
+
+def _burst_of(work: int, whole: int) -> int:
+    """How many runs are tried at once, of which each takes `work` ns and all of them `whole`."""
+    return max(1, min(_MAX_BURST, whole // max(1, work)))

@@ -1,0 +1,60 @@
+"""What is said of the time that is left, on a scripted clock."""
+
+from __future__ import annotations
+
+import pytest
+
+from ortbench.measure.forecast import Forecast
+from ortbench.plan import Loop
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_first_word_holds_the_whole_way() -> None:
+    forecast = Forecast(Loop(duration_s=5.0), sides=1, modes=4, clock=Clock())
+    assert 20 < forecast.left_s() < 25
+
+
+@pytest.mark.parametrize("run_s", [0.0, 0.02, 2.0])
+def test_it_never_says_more_while_nothing_new_is_known(run_s: float) -> None:
+    clock = Clock()
+    forecast = Forecast(Loop(duration_s=2.0), sides=1, modes=2, clock=clock)
+    forecast.begin("open")
+    forecast.know_run(run_s)
+    said = [forecast.left_s()]
+    for step, count in (("prepare", 2), ("measure", 1), ("finish", 2)):
+        for _ in range(count):
+            forecast.begin(step)  # type: ignore[arg-type]
+            said.append(forecast.left_s())
+            clock.now += 0.1
+            said.append(forecast.left_s())
+    assert said == sorted(said, reverse=True)
+    assert said[-1] <= 0.1 + 2 * run_s
+
+
+def test_a_slow_model_takes_longer_than_its_duration() -> None:
+    forecast = Forecast(Loop(duration_s=1.0), sides=1, modes=4, clock=Clock())
+    forecast.begin("open")
+    forecast.know_run(2.0)
+    assert 80 < forecast.left_s() < 120
+
+
+def test_the_measurement_tells_itself_how_long_it_takes() -> None:
+    clock = Clock()
+    forecast = Forecast(Loop(duration_s=10.0), sides=1, modes=1, clock=clock)
+    forecast.begin("measure")
+    clock.now = 4.0
+    forecast.measured(0.25)
+    assert forecast.left_s() == pytest.approx(12.0 + 0.1)
+
+
+def test_iterations_are_as_long_as_their_runs() -> None:
+    forecast = Forecast(Loop(iterations=100), sides=1, modes=2, clock=Clock())
+    forecast.know_run(0.1)
+    forecast.begin("measure")
+    assert 20 < forecast.left_s() < 35

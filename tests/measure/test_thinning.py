@@ -1,0 +1,56 @@
+"""Soak runs: what is kept of more samples than a result holds."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from ortbench.analysis.pairs import block_medians, shared
+from ortbench.measure.thinning import Thinning
+from ortbench.modes import TOTAL
+from ortbench.result import Case
+
+MODES = ("cpu", "device")
+PHASES = {"cpu": (TOTAL,), "device": (TOTAL, "upload")}
+SIZES = {"cpu": 10, "device": 3}
+
+
+def soak(rounds: int, most: int) -> dict[str, Case]:
+    """Cases after so many rounds in a shuffled order; each sample is its round's number."""
+    cases, thinning, order = {mode: Case(mode) for mode in MODES}, Thinning(most), Random(0)
+    for round_ in range(rounds):
+        keys = [(mode, phase) for mode in MODES for phase in PHASES[mode]]
+        order.shuffle(keys)
+        for mode, phase in keys:
+            case = cases[mode]
+            case.samples_ns.setdefault(phase, []).extend([round_] * SIZES[mode])
+            case.blocks.setdefault(phase, []).append([round_, SIZES[mode], 1000 * round_])
+            thinning.add(case, phase, list(cases.values()))
+            assert all(len(samples) <= most for it in cases.values() for samples in it.samples_ns.values())
+    return cases
+
+
+def test_nothing_is_left_out_of_few_samples() -> None:
+    cases = soak(rounds=10, most=100)
+    assert [len(cases[mode].samples_ns[TOTAL]) for mode in MODES] == [100, 30]
+    assert [case.thinned for case in cases.values()] == [None, None]
+
+
+@pytest.mark.parametrize(("rounds", "every"), [(11, 2), (20, 2), (21, 4), (100, 16), (5000, 512)])
+def test_rounds_are_kept_whole_and_evenly_and_what_was_taken_is_said(rounds: int, every: int) -> None:
+    for case in soak(rounds, most=100).values():
+        assert case.thinned == {
+            "every": every,
+            "taken": dict.fromkeys(PHASES[case.mode], rounds * SIZES[case.mode]),
+        }
+        for phase in PHASES[case.mode]:
+            kept = range(0, rounds, every)
+            assert [number for number, _, _ in case.blocks[phase]] == list(kept)
+            assert case.samples_ns[phase] == [number for number in kept for _ in range(SIZES[case.mode])]
+
+
+def test_pairs_of_modes_stay_pairs() -> None:
+    cases = soak(rounds=999, most=100)
+    ours, theirs = shared(block_medians(cases["cpu"], TOTAL), block_medians(cases["device"], TOTAL))
+    assert list(ours) == list(theirs) == list(range(0, 999, 128))
