@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import onnx
@@ -60,7 +61,7 @@ def budget_s(result: Result, inference_s: float | None) -> float:
 def chain(path: Path, products: int) -> Path:
     """A model of so many matrix products, one behind the other."""
     names = ["x", *(f"h{number}" for number in range(1, products)), "y"]
-    nodes = " ".join(f"{b} = MatMul({a}, w)" for a, b in zip(names, names[1:], strict=False))
+    nodes = " ".join(f"{b} = MatMul({a}, w)" for a, b in pairwise(names))
     graph = f"""<ir_version: 8, opset_import: ["" : 17]>
                 g (float[256, 256] x, float[256, 256] w) => (float[256, 256] y) {{ {nodes} }}"""
     onnx.save(onnx.parser.parse_model(graph), path)

@@ -47,7 +47,7 @@ def test_a_mode_whose_fence_no_longer_waits_has_failed(library: Path, tmp_path: 
 
 @pytest.mark.process
 @pytest.mark.parametrize("honesty", list(FENCES))
-@pytest.mark.parametrize("compute_us", [5, 300, 20_000])
+@pytest.mark.parametrize("compute_us", [5, 20_000])
 def test_a_fence_that_waits_still_does(library: Path, tmp_path: Path, honesty: Honesty, compute_us: int) -> None:
     code, result = measured(library, tmp_path, Config(compute_us=compute_us, honesty=honesty))
     assert (code, [case.reason for case in result.cases]) == (DONE, [None] * len(MODES))
