@@ -30,12 +30,12 @@ def prepare(
     """
     stages = Stages()
     try:
-        return _prepare(state, mode, warmup, depth, stages)
+        return _prepare(state, mode, warmup, warmup_ns, depth, stages)
     except WrongOutputs as error:
         raise WrongOutputs(f"{error}{random_nodes.sentence(state.opened.path)}") from None
 
 
-def _prepare(state: State, mode: str, warmup: int | None, depth: int, stages: Stages) -> Prepared:
+def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth: int, stages: Stages) -> Prepared:
     tolerances = state.opened.request.rtol, state.opened.request.atol
     made = make_mode(mode, state.opened.model, state.opened.data, depth)
     stages.done("binding, proving the fence")
