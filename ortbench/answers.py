@@ -66,8 +66,8 @@ class Opened(OpenedEp):
 class Prepared(TypedDict):
     """``prepare``: a mode that is set up and warm; ``estimates_ns``: about what a call of each phase takes."""
 
-    bytes_in: int
-    bytes_out: int
+    bytes_in: int | None
+    bytes_out: int | None
     fence: CaseFence
     zero_copy: ZeroCopy | None
     external: External | None

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -30,6 +31,10 @@
 #include "../device_basics.h"
 
 extern char **environ;
+
+#ifndef DEVICE_NAME /* another one makes it another device, which can be in the same session */
+#define DEVICE_NAME "RefDevice"
+#endif
 
 enum { STREAMING_BYTES = 1 << 18 }; /* from this size on, data go past the caches */
 
@@ -65,7 +70,7 @@ typedef struct {
 typedef struct {
   Link upload, download, device_copy;
   double compute_ns, ha_copies, spin_ns, engines;
-  double alignment;
+  double alignment, cpu, default_memory;
   Honesty honesty;
   Trigger fail_upload, fail_download, fail_alloc, fail_alloc_bytes, abort_run, hang_run, wrong_run, abort_copy, wrong_copy;
 } Config;
@@ -85,6 +90,8 @@ static const struct {
     {"device_copy_latency_us", KNOB_US, offsetof(Config, device_copy.latency_ns)},
     {"device_copy_gbps", KNOB_NUMBER, offsetof(Config, device_copy.bytes_per_ns)},
     {"alignment", KNOB_NUMBER, offsetof(Config, alignment)},
+    {"cpu", KNOB_NUMBER, offsetof(Config, cpu)},
+    {"default_memory", KNOB_NUMBER, offsetof(Config, default_memory)},
     {"honesty", KNOB_HONESTY, offsetof(Config, honesty)},
     {"ha_copies", KNOB_NUMBER, offsetof(Config, ha_copies)},
     {"spin_us", KNOB_US, offsetof(Config, spin_ns)},
@@ -162,16 +169,16 @@ static Config default_config(void) {
                   .download = {10000, 4},
                   .device_copy = {5000, 8},
                   .compute_ns = 2000000,
-                  .spin_ns = 200000, .alignment = 4096};
+                  .spin_ns = 200000, .alignment = 4096, .default_memory = 1};
 }
 
 static const char *config_from_environment(Config *config) {
-  static const char prefix[] = "REFDEVICE_";
+  static const char prefix[] = DEVICE_NAME "_";
   *config = default_config();
   for (char **entry = environ; *entry; entry++) {
     char name[64];
     size_t length = 0;
-    if (strncmp(*entry, prefix, sizeof prefix - 1) != 0) continue;
+    if (strncasecmp(*entry, prefix, sizeof prefix - 1) != 0) continue;
     const char *knob = *entry + sizeof prefix - 1;
     for (; knob[length] && knob[length] != '=' && length < sizeof name - 1; length++) {
       name[length] = (char)(knob[length] >= 'A' && knob[length] <= 'Z' ? knob[length] + 32 : knob[length]);
@@ -808,9 +815,14 @@ static Copy *new_copy(size_t bytes) {
 
 static Memory memory_of(const Block *block) { return block ? block->memory : MEM_HOST; }
 
+/* Whether copies to and from a memory take the time of the knobs. */
+static bool is_far(Memory memory) {
+  return memory == MEM_DEFAULT || (memory == MEM_HOST_ACCESSIBLE && !device_config.default_memory);
+}
+
 static Kind copy_kind(Memory from, Memory to) {
-  if (from == MEM_DEFAULT) return to == MEM_DEFAULT ? DEVICE_COPY : DOWNLOAD;
-  return to == MEM_DEFAULT ? UPLOAD : HOST_COPY;
+  if (is_far(from)) return is_far(to) ? DEVICE_COPY : DOWNLOAD;
+  return is_far(to) ? UPLOAD : HOST_COPY;
 }
 
 /* Fills in what depends on the two memories, and says whether a knob makes this copy fail. */

@@ -185,6 +185,7 @@ typedef struct { /* OrtEp */
   bool ha_copies;
   Honesty honesty;
   uint32_t session;
+  const void *accessible_info; /* OrtMemoryInfo */
 } Ep;
 
 typedef struct { /* OrtNodeComputeInfo: one fused node */

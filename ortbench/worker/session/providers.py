@@ -55,9 +55,14 @@ class Provider:
 
     @property
     def computes_on_host(self) -> bool:
-        """Whether the EP computes in ordinary host memory, so that there is no device to copy to."""
+        """Whether the EP computes in ordinary host memory, so that there is no device to copy to.
+
+        A CPU may have memory of its own all the same, where its EP wants inputs and outputs to be.
+        """
         if self.ep_device is not None:
-            return bool(self.ep_device.device.type.name == "CPU")
+            kinds = (ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
+            has_memory = any(self.ep_device.memory_info(kind) is not None for kind in kinds)
+            return bool(self.ep_device.device.type.name == "CPU") and not has_memory
         return self.name in _HOST_EPS
 
 
