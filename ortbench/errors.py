@@ -23,9 +23,23 @@ class OrtbenchError(Exception):
 
 
 class BadInput(OrtbenchError):
-    """The command, the model or the inputs are wrong: nothing can be measured until the user changes them."""
+    """The command, the model or the inputs are wrong: nothing can be measured until the user changes them.
+
+    Args:
+        message: the line.
+        option: what it is about, such as ``--threads``, which the message then begins with.
+    """
 
     exit_code = BAD_INPUT
+
+    def __init__(self, message: str, option: str | None = None) -> None:
+        super().__init__(message)
+        self.option = option
+
+    @property
+    def bare(self) -> str:
+        """What is wrong, without the option's name: for whoever says in another way where it stands."""
+        return str(self).removeprefix(self.option or "").removeprefix(":").strip()
 
 
 class BenchmarkFailed(OrtbenchError):

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ortbench.errors import BadInput
-from ortbench.modes import MODES, USUAL_MODES, modes_that
+from ortbench.kinds import DIMS, FLAG, MODE_NAMES, NUMBER, PAIRS, PATH, RANGES, SHAPES, SHARE, TEXTS, WHOLE
+from ortbench.modes import MODES, USUAL_MODES, modes_by, modes_that
+from ortbench.options import (
+    INPUT,
+    MEASURED,
+    MODE,
+    RUNS,
+    SESSIONS,
+    WRITTEN,
+    Option,
+    at_least,
+    check_text,
+    check_values,
+    declared,
+    exists,
+    is_file,
+    is_text,
+    not_negative,
+    one_of,
+    option,
+    seconds,
+)
 
 MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
 CPU_EP = "CPUExecutionProvider"
@@ -26,8 +45,50 @@ POLICIES = {
 }
 STREAMS = ("ort", "cuda-python")
 EXTERNAL_LIBRARIES = ("numpy", "torch", "cupy")
+LIVE_DURATION_S = 60.0  # what a live gate gives a mode, both sides together
 SAME = "2%"  # up to which difference two results are called the same, unless told otherwise
 OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
+
+_EPS = (
+    "auto (the first with a GPU or NPU, else cpu), cpu, cuda, tensorrt, nv-tensorrt-rtx, webgpu, openvino, qnn, migraphx, "
+    "dml, a full name, an installed plugin package, the path of a plugin EP's library, or what ONNX Runtime is to choose by: "
+    f"{', '.join(POLICIES)}"
+)
+_PLACED = (*SESSIONS, "inspect")  # what makes a session, or says how one would place a model
+_runs = partial(option, panel=RUNS, only_live=True)
+_input = partial(option, panel=INPUT, only_live=True)
+_measured = partial(option, panel=MEASURED, only_live=True)
+
+
+def _depth(value: int, option: str) -> None:
+    if not 1 <= value <= MAX_DEPTH:
+        raise BadInput(f"{option} {value}: from 1 (one inference after the other) to {MAX_DEPTH} in flight", option)
+
+
+def _modes(names: tuple[str, ...], option: str) -> None:
+    if not names:
+        raise BadInput(f"no mode to measure; choose from {', '.join(MODES)}")
+    for name in names:
+        if name not in MODES:
+            raise BadInput(f"{option} {name!r}: there is no such mode; choose from {', '.join(MODES)}", option)
+
+
+def _run_config(entries: dict[str, str], option: str) -> None:
+    is_text(entries, option)
+    for key, why in (
+        ("gpu_graph_id", "--cuda-graph chooses the graph of each run"),
+        ("disable_synchronize_execution_providers", "--async-runs measures runs without that wait"),
+    ):
+        if key in entries:
+            raise BadInput(f"{option} {key}: {why}, so leave it out", option)
+
+
+def timeout() -> Any:
+    """The field for the longest wait, of a run and of a sweep."""
+    return _measured(
+        "timeout", "SECONDS", "Longest wait for one answer of the worker.", kind=NUMBER, default=600.0, check=seconds,
+        commands=(*SESSIONS, "bandwidth"),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,21 +109,66 @@ class Target:
         stream: one of `STREAMS`, which makes the stream that the EP's kernels run on; None for the EP's own.
         dynamic_outputs: in modes that can have `dynamic_outputs` they are bound without a shape, and ORT allocates them in each run.
         engine_cache: the folder in which TensorRT EPs keep their engines; None for none.
+        run_config: entries of the run options of every run.
     """
 
-    ep: str = "auto"
-    library: str | None = None
-    device: int | None = None
-    options: dict[str, str] = field(default_factory=dict)
-    session_config: dict[str, str] = field(default_factory=dict)
-    threads: int | None = None
-    opt_level: str = "all"
-    require_placement: bool = False
-    dynamic_outputs: bool = False
-    external: str | None = None
-    cuda_graph: bool = False
-    stream: str | None = None
-    engine_cache: str | None = None
+    ep: str = _runs(
+        "ep", "NAME", f"Execution provider: {_EPS}.", default="auto", suite=False, twin="another EP.",
+        commands=(*_PLACED, "bandwidth"),
+        per={
+            "run": {"kind": TEXTS, "help": f"Execution provider: {_EPS}. Several are measured side by side."},
+            "inspect": {"default": None, "help": "Also place the model on this EP."},
+        },
+    )  # fmt: skip
+    library: str | None = _runs(
+        "ep-library", "PATH", "A plugin EP's library, where it is no package.", kind=PATH, check=is_file, of_ep=True,
+        twin="another plugin EP library.", commands=(*_PLACED, "bandwidth", "devices"),
+    )  # fmt: skip
+    device: int | None = _runs(
+        "device", "N", "Which of the EP's devices ('ortbench devices' lists them).", kind=WHOLE, check=not_negative,
+        of_ep=True, shown="its first GPU or NPU", commands=(*_PLACED, "bandwidth"),
+    )  # fmt: skip
+    options: dict[str, str] = _runs(
+        "ep-option", "K=V", "An option of the EP.", kind=PAIRS, default={}, check=is_text, of_ep=True, says="EP options",
+        key="ep_options", twin="instead of --ep-option; '' for none.", commands=_PLACED,
+    )  # fmt: skip
+    session_config: dict[str, str] = _runs(
+        "session-config", "K=V", "An entry of the session's configuration.", kind=PAIRS, default={}, check=is_text,
+        says="session config", twin="instead of --session-config; '' for none.", commands=_PLACED,
+    )  # fmt: skip
+    threads: int | None = _runs(
+        "threads", "N", "Threads within an operator.", kind=WHOLE, check=at_least(1, "at least one"), says="threads",
+        shown="ONNX Runtime's",
+    )  # fmt: skip
+    opt_level: str = _runs(
+        "opt-level", "LEVEL", f"Graph optimisation: {', '.join(OPT_LEVELS)}.", default="all", check=one_of(OPT_LEVELS),
+        says="optimisation", commands=_PLACED,
+    )  # fmt: skip
+    require_placement: bool = _runs("require-placement", "", "Fail if nodes stay on the CPU.", kind=FLAG, default=False)
+    dynamic_outputs: bool = _runs(
+        "dynamic-outputs", "", "Bind outputs without a shape: ONNX Runtime allocates them in each run.", kind=FLAG,
+        default=False, says="dynamic outputs",
+    )  # fmt: skip
+    external: str | None = _runs(
+        "external", "LIB", f"Bind inputs in another library's memory: {', '.join(EXTERNAL_LIBRARIES)}.",
+        check=one_of(EXTERNAL_LIBRARIES), says="memory of inputs",
+    )  # fmt: skip
+    cuda_graph: bool = _runs(
+        "cuda-graph", "", "Capture runs as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=FLAG, default=False,
+        says="graph capture",
+    )  # fmt: skip
+    stream: str | None = _runs(
+        "stream", "KIND", f"Run kernels on a stream made by {' or '.join(STREAMS)} (CUDA, TensorRT).",
+        check=one_of(STREAMS), says="compute stream",
+    )  # fmt: skip
+    engine_cache: str | None = _runs(
+        "engine-cache", "DIR", "Where TensorRT EPs keep their engines between sessions.", kind=PATH, check=is_text,
+        of_ep=True, commands=_PLACED,
+    )  # fmt: skip
+    run_config: dict[str, str] = _runs(
+        "run-config", "K=V", "An entry of ONNX Runtime's run options, in every run.", kind=PAIRS, default={},
+        check=_run_config, says="run config",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -79,14 +185,30 @@ class Inputs:
         rtol, atol: tolerances of the output comparison; None takes the one for each dtype.
     """
 
-    path: str | None = None
-    expect: str | None = None
-    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    dims: dict[str, int] = field(default_factory=dict)
-    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
-    seed: int = 0
-    rtol: float | None = None
-    atol: float | None = None
+    path: str | None = _input(
+        "input", "PATH", "Inputs: an .npz (keys are names) or a folder of input_0.pb, ...", kind=PATH, check=exists
+    )
+    expect: str | None = _input(
+        "expect", "PATH", "Expected outputs: an .npz or a folder of output_0.pb, ...", kind=PATH, check=exists
+    )
+    shapes: dict[str, tuple[int, ...]] = _input(
+        "shape", "NAME:1x3x4", "An input's shape.", kind=SHAPES, default={}, commands=_PLACED
+    )
+    dims: dict[str, int] = _input(
+        "dim", "NAME=N", "A symbolic dimension's size, else 1.", kind=DIMS, default={}, commands=_PLACED
+    )
+    ranges: dict[str, tuple[float, float]] = _input(
+        "range", "NAME:LO,HI", "Range of a random input.", kind=RANGES, default={}
+    )
+    seed: int = _input(
+        "seed", "N", "Seed of random inputs and of the order of blocks.", kind=WHOLE, default=0, check=not_negative
+    )
+    rtol: float | None = _input(
+        "rtol", "X", "Relative tolerance when outputs are compared.", kind=NUMBER, check=not_negative, shown="by dtype"
+    )
+    atol: float | None = _input(
+        "atol", "X", "Absolute tolerance when outputs are compared.", kind=NUMBER, check=not_negative, shown="by dtype"
+    )
 
 
 @dataclass(frozen=True)
@@ -101,18 +223,34 @@ class Loop:
             `ortbench.measure.schedule.InOrder`. Duration and precision do not matter then.
     """
 
-    warmup: int | None = None
-    duration_s: float = 5.0
-    iterations: int | None = None
-    precision: float | None = 0.01
+    warmup: int | None = _measured(
+        "warmup", "N", "Runs of each mode before measuring.", kind=WHOLE, check=not_negative, shown="0.5 s"
+    )
+    duration_s: float = _measured(
+        "duration", "SECONDS", "Longest measurement, per mode.", kind=NUMBER, default=5.0, check=seconds,
+        commands=("run", "gate"),
+        per={"gate": {"default": LIVE_DURATION_S, "help": "Live: longest measurement of each mode, both sides."}},
+    )  # fmt: skip
+    iterations: int | None = _measured(
+        "iterations", "N", "Measure exactly N runs of each mode.", kind=WHOLE, commands=("run", "profile"),
+        check=at_least(1, "at least one iteration must be measured"),
+        per={"profile": {"help": "Runs of each phase.", "shown": "a second's worth, 3 to 20"}},
+    )  # fmt: skip
+    precision: float | None = _measured(
+        "precision", "P", "Stop when each median is known this well (95 %).", kind=SHARE, default=0.01, shown="1%",
+        commands=("run",),
+    )  # fmt: skip
     phases: tuple[str, ...] | None = None
-    depth: int = 3
+    depth: int = option(
+        "depth", "N", f"Adds mode {' and '.join(modes_by('depth'))} with N inferences in flight.", MODE, kind=WHOLE, default=3, only_live=True,
+        check=_depth,
+    )  # fmt: skip
     in_order: bool = False
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of one model on one EP; `python` is the interpreter of the worker, None this one.
+    """One run of one model on one EP; `python` is the interpreter of the worker, None this one; `note` is for readers.
 
     With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some.
     """
@@ -120,17 +258,38 @@ class Plan:
     model: str
     target: Target = field(default_factory=Target)
     inputs: Inputs = field(default_factory=Inputs)
-    modes: tuple[str, ...] = USUAL_MODES
+    modes: tuple[str, ...] = option(
+        "mode", "NAME", f"{', '.join(MODES)}.", MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
+        shown=f"all but {', '.join(modes_that(lambda mode: mode.option))}", commands=(*SESSIONS, "compare"), per={"compare": {"shown": "all"}},
+    )  # fmt: skip
     loop: Loop = field(default_factory=Loop)
-    timeout_s: float = 600.0
+    timeout_s: float = timeout()
     python: str | None = None
     command: tuple[str, ...] = ()
-    nodes: bool = False
-    measure_copies: bool = False
+    nodes: bool = _measured(
+        "nodes", "", "Then profile some runs: time by operator and EP, copies inside the graph.", kind=FLAG, default=False,
+        commands=("run",), suite=False,
+    )  # fmt: skip
+    measure_copies: bool = _measured(
+        "measure-copies", "", "Then have NVIDIA's CUPTI measure the copies inside some runs.", kind=FLAG, default=False,
+        commands=("run",), suite=False,
+    )  # fmt: skip
+    note: str | None = option("note", "TEXT", "Kept in the result, and shown in its heading.", WRITTEN, only_live=True)
 
     def worker_request(self) -> dict[str, Any]:
         """What the worker needs to open the model, as JSON-ready data."""
         return {"model": self.model, "target": asdict(self.target), "inputs": asdict(self.inputs)}
+
+
+_PINNED = f"Adds {' and '.join(modes_by('pinned'))}: the host's side in the EP's pinned memory."
+_ASYNC = f"Adds {' and '.join(modes_by('async-runs'))}: many runs and one wait, for throughput."
+WHICH_MODES = (
+    declared(Plan)["modes"],
+    declared(Loop)["depth"],
+    Option("pinned", "", _PINNED, MODE, FLAG, only_live=True),
+    Option("async-runs", "", _ASYNC, MODE, FLAG, only_live=True),
+)
+PLAN = (Target, WHICH_MODES, Inputs, Loop, Plan)  # all that says what is measured, and how
 
 
 def target_from(data: dict[str, Any]) -> Target:
@@ -150,131 +309,6 @@ def is_nvidia(ep_name: str) -> bool:
     return any(word in ep_name.lower() for word in ("cuda", "tensorrt"))
 
 
-def parse_pairs(items: Iterable[str], option: str) -> dict[str, str]:
-    """``k=v`` items as a dict.
-
-    Raises:
-        BadInput: an item without ``=`` or with an empty key.
-    """
-    pairs = {}
-    for item in items:
-        key, equals, value = item.partition("=")
-        if not equals or not key:
-            raise BadInput(f"{option} {item!r}: write it as key=value")
-        pairs[key] = value
-    return pairs
-
-
-def parse_shapes(items: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    """``name:1x3x224x224`` items (a name may hold colons; a scalar is ``name:``) as a dict.
-
-    Raises:
-        BadInput: an item that is not of that form, or with a dimension below 1.
-    """
-    shapes = {}
-    for item in items:
-        name, colon, text = item.rpartition(":")
-        if not colon or not name:
-            raise BadInput(f"--shape {item!r}: write it as name:1x3x224x224")
-        parts = re.split(r"[x,]", text) if text else []
-        shapes[name] = tuple(parse_dimension(part, f"--shape {item!r}") for part in parts)
-    return shapes
-
-
-def parse_dims(items: Iterable[str]) -> dict[str, int]:
-    """``batch=8`` items as a dict.
-
-    Raises:
-        BadInput: an item that is not of that form, or below 1.
-    """
-    return {name: parse_dimension(text, f"--dim {name}={text}") for name, text in parse_pairs(items, "--dim").items()}
-
-
-def parse_dimension(text: str, where: str) -> int:
-    """A dimension's size.
-
-    Raises:
-        BadInput: not a whole number, or below 1.
-    """
-    if not re.fullmatch(r"-?\d+", text, re.ASCII):
-        raise BadInput(f"{where}: {text!r} is not a whole number")
-    size = int(text)
-    if size < 0:
-        raise BadInput(f"{where}: a dimension cannot be negative")
-    if size == 0:
-        raise BadInput(
-            f"{where}: a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input"
-        )
-    return size
-
-
-def parse_ranges(items: Iterable[str]) -> dict[str, tuple[float, float]]:
-    """``name:lo,hi`` items as a dict.
-
-    Raises:
-        BadInput: an item that is not of that form, or with low above high.
-    """
-    ranges = {}
-    for item in items:
-        name, colon, text = item.rpartition(":")
-        low, comma, high = text.partition(",")
-        try:
-            bounds = (float(low), float(high))
-        except ValueError:
-            bounds = None
-        if not colon or not name or not comma or bounds is None:
-            raise BadInput(f"--range {item!r}: write it as name:low,high")
-        if not all(map(math.isfinite, bounds)):
-            raise BadInput(f"--range {item!r}: both ends must be finite numbers")
-        if not bounds[0] <= bounds[1]:
-            raise BadInput(f"--range {item!r}: low is above high")
-        ranges[name] = bounds
-    return ranges
-
-
-def parse_share(text: str, option: str) -> float:
-    """``1%`` or ``0.01`` as 0.01.
-
-    Raises:
-        BadInput: not a number above 0.
-    """
-    try:
-        value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 10:
-        raise BadInput(f"{option} {text!r}: write a share above zero such as 1% or 0.01")
-    return value
-
-
-def parse_speedups(items: Iterable[str]) -> dict[str, float]:
-    """``device-resident=1.5`` items as a dict.
-
-    Raises:
-        BadInput: an item that is not of that form, or not above zero.
-    """
-    found = {}
-    for mode, text in parse_pairs(items, "--min-speedup").items():
-        try:
-            found[mode] = float(text)
-        except ValueError:
-            found[mode] = math.nan
-        if not 0 < found[mode] < math.inf:
-            raise BadInput(f"--min-speedup {mode}={text}: write how many times as fast as cpu, such as {mode}=1.5")
-    return found
-
-
-def parse_count(value: int | None, option: str) -> int | None:
-    """A number of things, or None.
-
-    Raises:
-        BadInput: below zero.
-    """
-    if value is not None and value < 0:
-        raise BadInput(f"{option} {value}: cannot be negative")
-    return value
-
-
 def check(plan: Plan) -> None:
     """Refuse a plan that cannot be carried out, before anything is started.
 
@@ -286,88 +320,31 @@ def check(plan: Plan) -> None:
     if not Path(plan.model).is_file():
         raise BadInput(f"{plan.model} is not a file: name the .onnx file itself")
     check_text(plan.model, "the model's path")
-    if not plan.modes:
-        raise BadInput(f"no mode to measure; choose from {', '.join(MODES)}")
-    for mode in plan.modes:
-        if mode not in MODES:
-            raise BadInput(f"--mode {mode!r}: there is no such mode; choose from {', '.join(MODES)}")
+    for values in (plan, plan.loop, plan.target, plan.inputs):
+        check_values(values)
+    target = plan.target
     copying = modes_that(lambda mode: mode.recorded and (mode.of_cpu_tensors or mode.times_copies))
     if plan.measure_copies and not {*copying} & {*plan.modes}:
-        raise BadInput(f"--measure-copies looks into runs of {' and '.join(copying)}: add one of them with --mode")
-    if plan.loop.iterations is not None and plan.loop.iterations < 1:
-        raise BadInput(f"--iterations {plan.loop.iterations}: at least one iteration must be measured")
-    if not 1 <= plan.loop.depth <= MAX_DEPTH:
-        raise BadInput(f"--depth {plan.loop.depth}: from 1 (one inference after the other) to {MAX_DEPTH} in flight")
-    if plan.loop.warmup is not None and plan.loop.warmup < 0:
-        raise BadInput(f"--warmup {plan.loop.warmup}: cannot be negative")
-    if not 0 < plan.loop.duration_s < 1e6:
-        raise BadInput(f"--duration {plan.loop.duration_s:g}: must be above zero seconds")
-    if not 0 < plan.timeout_s < 1e6:
-        raise BadInput(f"--timeout {plan.timeout_s:g}: must be above zero seconds")
-    if plan.target.opt_level not in OPT_LEVELS:
-        raise BadInput(f"--opt-level {plan.target.opt_level!r}: choose from {', '.join(OPT_LEVELS)}")
-    if plan.target.cuda_graph and plan.target.dynamic_outputs:
-        raise BadInput("--cuda-graph needs outputs at fixed addresses: leave --dynamic-outputs out")
-    if plan.target.ep in POLICIES:
+        reason = f"looks into runs of {' and '.join(copying)}: add one of them with --mode"
+        raise BadInput(f"--measure-copies {reason}", "--measure-copies")
+    if target.cuda_graph and target.dynamic_outputs:
+        raise BadInput("--cuda-graph needs outputs at fixed addresses: leave --dynamic-outputs out", "--cuda-graph")
+    if target.ep in POLICIES:
         for option, given in (
-            ("--device", plan.target.device is not None),
-            ("--ep-option", bool(plan.target.options)),
-            ("--cuda-graph", plan.target.cuda_graph),
-            ("--stream", plan.target.stream is not None),
+            ("--device", target.device is not None),
+            ("--ep-option", bool(target.options)),
+            ("--cuda-graph", target.cuda_graph),
+            ("--stream", target.stream is not None),
         ):
             if given:
-                raise BadInput(f"{option}: with --ep {plan.target.ep} ONNX Runtime chooses the EP, so leave it out")
-    if plan.target.stream not in (None, *STREAMS):
-        raise BadInput(f"--stream {plan.target.stream!r}: choose from {', '.join(STREAMS)}")
-    if plan.target.stream is not None and "user_compute_stream" in plan.target.options:
-        raise BadInput("--stream makes a stream, and --ep-option user_compute_stream names another: leave one out")
-    if plan.target.external not in (None, *EXTERNAL_LIBRARIES):
-        raise BadInput(f"--external {plan.target.external!r}: choose from {', '.join(EXTERNAL_LIBRARIES)}")
+                raise BadInput(f"{option}: with --ep {target.ep} ONNX Runtime chooses the EP, so leave it out", option)
+    if target.stream is not None and "user_compute_stream" in target.options:
+        reason = "makes a stream, and --ep-option user_compute_stream names another: leave one out"
+        raise BadInput(f"--stream {reason}", "--stream")
     bound_as_they_are = modes_that(lambda mode: mode.external_inputs)
-    if plan.target.external is not None and not {*bound_as_they_are} & {*plan.modes}:
-        raise BadInput(f"--external is for the modes {' and '.join(bound_as_they_are)}: ask for one of them")
-    if plan.target.threads is not None and plan.target.threads < 1:
-        raise BadInput(f"--threads {plan.target.threads}: at least one")
-    if plan.target.device is not None and plan.target.device < 0:
-        raise BadInput(f"--device {plan.target.device}: cannot be negative")
-    if plan.inputs.seed < 0:
-        raise BadInput(f"--seed {plan.inputs.seed}: cannot be negative")
-    for option, tolerance in (("--rtol", plan.inputs.rtol), ("--atol", plan.inputs.atol)):
-        if tolerance is not None and not tolerance >= 0:
-            raise BadInput(f"{option} {tolerance:g}: cannot be negative")
-    check_library(plan.target.library)
-    check_text(plan.target.engine_cache or "", "--engine-cache")
-    for option, pairs in (("--ep-option", plan.target.options), ("--session-config", plan.target.session_config)):
-        for key, value in pairs.items():
-            check_text(f"{key}={value}", option)
-    for option, path in (("--input", plan.inputs.path), ("--expect", plan.inputs.expect)):
-        if path is not None and not Path(path).exists():
-            raise BadInput(f"{option}: no such file or folder: {path}")
-
-
-def check_library(path: str | None) -> None:
-    """Refuse a plugin EP's library that is not there.
-
-    Raises:
-        BadInput: no such file.
-    """
-    if path is None:
-        return
-    if not Path(path).is_file():
-        raise BadInput(f"--ep-library: no such file: {path}")
-    check_text(path, "--ep-library")
-
-
-def check_text(text: str, what: str) -> None:
-    """Refuse what ONNX Runtime cannot be given: it takes UTF-8 alone, and a file's name can be any bytes.
-
-    Raises:
-        BadInput: bytes that are not UTF-8, which are lone surrogates here.
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise BadInput(f"{what} is not UTF-8, and ONNX Runtime takes nothing else: {text}") from None
+    if target.external is not None and not {*bound_as_they_are} & {*plan.modes}:
+        reason = f"is for the modes {' and '.join(bound_as_they_are)}: ask for one of them"
+        raise BadInput(f"--external {reason}", "--external")
 
 
 class Observer:

@@ -180,7 +180,7 @@ class Target(Provider):
     ``device-resident`` and ``device-pinned`` in each run (false: they were bound preallocated); ``external``: the library
     in whose memory the inputs of ``device`` and ``device-resident`` were, or null; ``cuda_graph``: runs were captured and
     replayed where a case has a ``graph``; ``stream``: what made the stream that the EP's kernels ran on, or null for the
-    EP's own. ``fence`` is null where no mode has one.
+    EP's own; ``run_config``: entries that the run options of every run had. ``fence`` is null where no mode has one.
     """
 
     policy: NotRequired[str | None]
@@ -193,6 +193,7 @@ class Target(Provider):
     external: NotRequired[str | None]
     cuda_graph: NotRequired[bool]
     stream: NotRequired[str | None]
+    run_config: NotRequired[dict[str, str]]
 
 
 class Placement(TypedDict):

@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -40,6 +40,41 @@ ONCE = (
 # A shell starts what it runs in the background with SIGINT ignored, which programs inherit; tests that press Ctrl-C then
 # wait for ever. What is handled here is not ignored in the programs that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# A test that says nothing else of itself is pure, and is held to it.
+_pure = False
+_start = subprocess.Popen.__init__
+
+
+def _start_unless_pure(*arguments: Any, **named: Any) -> None:
+    assert not _pure, "a test that starts processes has the mark `process`, or `timing`"
+    _start(*arguments, **named)
+
+
+subprocess.Popen.__init__ = _start_unless_pure  # type: ignore[method-assign]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is pure, so that it can be chosen: `pytest -m pure`."""
+    for item in items:
+        if not _marks(item) & {"process", "timing"}:
+            item.add_marker(pytest.mark.pure)
+
+
+def _marks(item: pytest.Item) -> set[str]:
+    return {mark.name for mark in item.iter_markers()}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """From its fixtures' set-up to their end a pure test starts no process."""
+    global _pure
+    _pure = "pure" in _marks(item)
+    try:
+        return (yield)
+    finally:
+        _pure = False
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,7 @@ def test_every_folder_is_a_room() -> None:
     assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == set(ROOMS) - {"root"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -102,6 +103,7 @@ FILES_ONLY = [
 ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("arguments", FILES_ONLY, ids=lambda arguments: arguments[0])
 def test_commands_that_read_files_never_load_onnxruntime(arguments: list[str]) -> None:
     assert loaded({"onnxruntime", "onnx", "pandas"}, arguments) == "[]"

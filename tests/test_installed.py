@@ -38,6 +38,7 @@ LINES = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("folder", [ROOT, ROOT / "tests", Path(ROOT.anchor)], ids=["root", "tests", "elsewhere"])
 @pytest.mark.parametrize("line", LINES.values(), ids=LINES)
 def test_what_tests_start_has_it_too(line: list[str], folder: Path) -> None:
@@ -52,6 +53,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return without_ortbench(tmp_path_factory.mktemp("environment") / "venv")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("installed", "problem"),
     [

@@ -12,7 +12,7 @@ import pytest
 from ortbench.analysis.advice import copy_share, sentences
 from ortbench.analysis.compare import rows
 from ortbench.analysis.link import add_shares
-from ortbench.cli.options import added_modes, modes_of
+from ortbench.asked import asked_modes
 from ortbench.gate.contests import own_contests, regression_contests
 from ortbench.gate.limits import Limits, Metric, parse_metric
 from ortbench.modes import CPU, LATENCY, MODES, PER_ITEM, PER_RUN, TOTAL, USUAL_MODES, Mode, is_rate, mode_of
@@ -130,8 +130,8 @@ def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.Mo
         mark=("X", "accent"),
     )
     monkeypatch.setitem(MODES, made_up.name, made_up)
-    assert added_modes(None, True, False) == ("cpu-pinned", "device-pinned", "made-up")
-    assert modes_of([], ["made-up"]) == (*USUAL_MODES, "made-up")
+    assert asked_modes({"mode": ["cpu"], "pinned": True}) == ("cpu", "cpu-pinned", "device-pinned", "made-up")
+    assert asked_modes({"pinned": True}) == (*USUAL_MODES, "cpu-pinned", "device-pinned", "made-up")
     check(Plan(TINY, modes=("made-up",), measure_copies=True, target=Target(external="numpy")))
     assert parse_metric("made-up.upload.min") == Metric("made-up", "upload", "min")
     limits = Limits(max_regression=0.05, metrics=(Metric(None, "upload", "median"),))

@@ -13,6 +13,14 @@ import pytest
 
 from ortbench.errors import BadInput
 from ortbench.modes import MODES, USUAL_MODES
+from ortbench.parsing import (
+    parse_dimension,
+    parse_dims,
+    parse_pairs,
+    parse_ranges,
+    parse_shapes,
+    parse_share,
+)
 from ortbench.plan import (
     Inputs,
     Loop,
@@ -20,12 +28,6 @@ from ortbench.plan import (
     Target,
     check,
     inputs_from,
-    parse_dimension,
-    parse_dims,
-    parse_pairs,
-    parse_ranges,
-    parse_shapes,
-    parse_share,
     target_from,
 )
 

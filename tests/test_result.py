@@ -128,6 +128,7 @@ def case_of(data: dict[str, Any], mode: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.process
 def test_what_a_pipeline_hides_and_brings(tmp_path: Path) -> None:
     model = tmp_path / "m.onnx"
     model.write_bytes(b"model")
@@ -148,6 +149,7 @@ def test_what_a_pipeline_hides_and_brings(tmp_path: Path) -> None:
     assert (alone.pipeline["vs_device"], alone.pipeline["hidden_share"]) == (None, 0.8333)
 
 
+@pytest.mark.process
 def test_contract_top_level(measured: dict[str, Any]) -> None:
     assert measured.keys() >= TOP_KEYS
     assert measured["schema_version"] == SCHEMA_VERSION == 1
@@ -159,6 +161,7 @@ def test_contract_top_level(measured: dict[str, Any]) -> None:
     assert [warning.keys() for warning in measured["warnings"]] == [{"code", "message"}]
 
 
+@pytest.mark.process
 def test_contract_model_target_and_placement(measured: dict[str, Any]) -> None:
     assert measured["model"].keys() >= {"path", "sha256", "inputs", "outputs"}
     assert measured["model"]["sha256"] == "9372c470eeadd5ecd9c3c74c2b3cb633f8e2f2fad799250a0f70d652b6b825e4"
@@ -169,6 +172,7 @@ def test_contract_model_target_and_placement(measured: dict[str, Any]) -> None:
     assert measured["placement"].keys() >= {"nodes", "memcpy_nodes"}
 
 
+@pytest.mark.process
 def test_contract_cases(measured: dict[str, Any]) -> None:
     assert [case["mode"] for case in measured["cases"]] == ["cpu", "device", "device-resident", "host-accessible"]
     for case in measured["cases"]:
@@ -180,6 +184,7 @@ def test_contract_cases(measured: dict[str, Any]) -> None:
             assert {type(value) for value in (low, high, *stats.values())} == {int}
 
 
+@pytest.mark.process
 def test_contract_of_the_modes(measured: dict[str, Any]) -> None:
     has = {case["mode"]: {name for name, stats in case["phases"].items() if stats} for case in measured["cases"]}
     assert has == {
@@ -199,12 +204,14 @@ def test_contract_of_the_modes(measured: dict[str, Any]) -> None:
     assert [cpu[key] for key in ("status", "reason", "outputs_match", "zero_copy")] == ["ok", None, True, None]
 
 
+@pytest.mark.process
 def test_contract_of_an_unsupported_mode(measured: dict[str, Any]) -> None:
     case = case_of(measured, "host-accessible")
     assert (case["status"], case["reason"]) == ("unsupported", "no HOST_ACCESSIBLE memory")
     assert [case[key] for key in ("bytes_in", "bytes_out", "outputs_match", "vs_cpu")] == [None] * 4
 
 
+@pytest.mark.process
 def test_contract_of_samples(measured: dict[str, Any]) -> None:
     assert case_of(measured, "cpu")["samples_ns"] == {"total": [9_000_000] * 40}
     phases = case_of(measured, "device")["samples_ns"]

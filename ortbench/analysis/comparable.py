@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.errors import NotComparable
+from ortbench.options import changed
+from ortbench.plan import Target
 from ortbench.result import OK, Result
 from ortbench.schema import Environment, Provider
 
@@ -83,14 +85,7 @@ def changes(one: Result, other: Result) -> list[str]:
     for name, a, b in (
         ("ONNX Runtime", one.environment["onnxruntime"], other.environment["onnxruntime"]),
         ("EP version", one.target.get("ep_version"), other.target.get("ep_version")),
-        ("EP options", one.target["ep_options"], other.target["ep_options"]),
-        ("session config", one.target.get("session_config"), other.target.get("session_config")),
-        ("threads", one.target.get("threads"), other.target.get("threads")),
-        ("optimisation", one.target.get("opt_level"), other.target.get("opt_level")),
-        ("dynamic outputs", one.target.get("dynamic_outputs", False), other.target.get("dynamic_outputs", False)),
-        ("memory of inputs", one.target.get("external"), other.target.get("external")),
-        ("graph capture", one.target.get("cuda_graph", False), other.target.get("cuda_graph", False)),
-        ("compute stream", one.target.get("stream"), other.target.get("stream")),
+        *changed(Target, one.target, other.target),
         ("Python", one.environment.get("python"), other.environment.get("python")),
         ("OS", one.environment.get("os"), other.environment.get("os")),
     ):

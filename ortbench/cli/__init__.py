@@ -13,6 +13,7 @@ import typer
 
 from ortbench import __version__
 from ortbench.characters import accept_all_characters, flush, without_controls
+from ortbench.cli.options import WIDEST, Command
 from ortbench.errors import BAD_INPUT, DONE, INTERRUPTED, OrtbenchError, one_line
 
 app = typer.Typer(
@@ -21,7 +22,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
 )
 
 
@@ -61,7 +62,7 @@ def _offer(typed: list[str]) -> None:
     Typer makes every option of every command it has, which takes longer than all else before a run begins.
     """
     for name in typed[:1] if typed and typed[0] in COMMANDS else COMMANDS:
-        app.command()(getattr(import_module(COMMANDS[name]), name))
+        app.command(cls=Command)(getattr(import_module(COMMANDS[name]), name))
 
 
 def main() -> NoReturn:

@@ -7,21 +7,19 @@ from typing import Annotated
 
 import typer
 
+from ortbench.cli.options import takes
+from ortbench.options import Given
+from ortbench.wanted import Wanted
 
+
+@takes(Wanted)
 def report(
+    given: Given,
     results: Annotated[
         list[Path], typer.Argument(metavar="RESULT.json …", help="Result files, or folders that hold one.")
     ],
-    html: Annotated[
-        str | None,
-        typer.Option(
-            "--html",
-            metavar="PATH",
-            help="Where to; '-' is standard output. Default: report.html, beside the result or, for several, right here.",
-        ),
-    ] = None,
 ) -> None:
     """Make one page of one or many results: verdict, plots, tables, and how they came about. It opens anywhere, offline."""
     from ortbench.jobs import compare as job
 
-    job.report(results, html)
+    job.report(results, given.get("html"))

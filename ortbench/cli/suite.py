@@ -9,17 +9,15 @@ from typing import Annotated
 import typer
 
 from ortbench.characters import plain_name
-from ortbench.cli.options import REPORTS, ActionOut, JsonOut, JunitOut, Quiet, command_line
+from ortbench.cli.options import command_line, takes
+from ortbench.options import WRITTEN, Given, make
+from ortbench.wanted import REPORTS, Wanted
 
 
+@takes(Wanted)
 def suite(
+    given: Given,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The suite, a TOML file.")],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", help="The suite's folder, taken up where it is there. Default: reports/NAME."
-        ),
-    ] = None,
     shard: Annotated[
         str | None,
         typer.Option("--shard", metavar="I/N", help="Only the I-th of N parts; 'ortbench merge' joins them."),
@@ -29,18 +27,23 @@ def suite(
     ] = [],  # noqa: B006 - typer reads the default and never keeps it
     list_: Annotated[bool, typer.Option("--list", help="Print the cases, and run none.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run again what is done.")] = False,
-    json_out: JsonOut = None,
-    junit: JunitOut = None,
-    action_json: ActionOut = None,
-    quiet: Quiet = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="The suite's folder, taken up where it is there. Default: reports/NAME.",
+            rich_help_panel=WRITTEN,
+        ),
+    ] = None,
 ) -> None:
     """Run models, EPs and shapes as a TOML file says.
 
     With gates; what is done is not run again.
     """
-    from ortbench.cli.cases import jobs_of
     from ortbench.jobs import suite as job
     from ortbench.suite import cases
+    from ortbench.suite.job import jobs_of
 
     found = cases.read(file, os.environ)
     chosen = job.chosen(found, jobs_of(found, command_line()), shard, only)
@@ -49,18 +52,18 @@ def suite(
             print(it.case.id + (f" (skipped: {it.case.skip})" if it.case.skip else ""))
         return
     place = REPORTS / plain_name(found.name) if out is None else out
-    raise SystemExit(job.suite(found, chosen, place, fresh, job.Wanted(json_out, junit, action_json, quiet)))
+    raise SystemExit(job.suite(found, chosen, place, fresh, make(Wanted, given)))
 
 
+@takes(Wanted)
 def merge(
+    given: Given,
     folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="The folders of the shards.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the whole.")],
-    json_out: JsonOut = None,
-    junit: JunitOut = None,
-    action_json: ActionOut = None,
-    quiet: Quiet = False,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="The folder of the whole.", rich_help_panel=WRITTEN)
+    ],
 ) -> None:
     """Put the shards of a suite together: one summary, one verdict."""
     from ortbench.jobs import suite as job
 
-    raise SystemExit(job.merge(folders, out, job.Wanted(json_out, junit, action_json, quiet)))
+    raise SystemExit(job.merge(folders, out, make(Wanted, given)))

@@ -80,12 +80,14 @@ def regression_contests(limits: Limits, modes: Sequence[str]) -> list[Contest]:
         if metric.stat not in BLOCK_STATISTICS:
             raise BadInput(
                 f"--metric {metric.text}: a live gate compares short blocks, which have {', '.join(BLOCK_STATISTICS)}; "
-                "use a stored --baseline for percentiles"
+                "use a stored --baseline for percentiles",
+                "--metric",
             )
         compared = [mode for mode in modes if metric.mode == mode or (metric.mode is None and limits.held(mode))]
         chosen = [mode for mode in compared if metric.phase in mode_of(mode).phases]
         if not chosen:
-            raise BadInput(f"--metric {metric.text}: no mode that is measured has it; measured: {', '.join(modes)}")
+            reason = f"no mode that is measured has it; measured: {', '.join(modes)}"
+            raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
         contests += [_regression(mode, metric, 1 + limits.max_regression) for mode in chosen]
     return contests
 

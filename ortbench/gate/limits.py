@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TypedDict, cast
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, TypedDict, cast
 
-from ortbench.analysis.compare import STATISTICS
 from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
+from ortbench.kinds import MODE_NAMES, SHARE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
 from ortbench.modes import CPU, MODES, TOTAL
-from ortbench.result import PHASE_NAMES
+from ortbench.options import LIMIT, Given, check_values, make, not_negative, option
 
 PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
 
@@ -34,12 +35,15 @@ class Metric:
 DEFAULT_METRIC = Metric(None, TOTAL, "median")
 
 
-def parse_metric(text: str) -> Metric:
+def parse_metric(text: str, option: str = "--metric") -> Metric:
     """``device.total.median``, or less: ``total.median`` of every mode, ``total`` for its median, ``p95`` of the total.
 
     Raises:
         BadInput: a part that is not a mode, a phase or a statistic.
     """
+    from ortbench.analysis.compare import STATISTICS  # brings numpy, and help needs none
+    from ortbench.result import PHASE_NAMES
+
     mode, phase, stat = None, None, None
     for part in text.split("."):
         if part in MODES and mode is None and phase is None and stat is None:
@@ -50,10 +54,26 @@ def parse_metric(text: str) -> Metric:
             stat = part
         else:
             raise BadInput(
-                f"--metric {text!r}: {part!r} does not fit; write mode.phase.statistic such as device.total.median, with "
-                f"{', '.join(MODES)}; {', '.join(PHASE_NAMES)}; {', '.join(STATISTICS)}"
+                f"{option} {text!r}: {part!r} does not fit; write mode.phase.statistic such as device.total.median, with "
+                f"{', '.join(MODES)}; {', '.join(PHASE_NAMES)}; {', '.join(STATISTICS)}",
+                option,
             )
     return Metric(mode, phase or TOTAL, stat or "median")
+
+
+def _parse_metrics(given: Sequence[str], option: str) -> tuple[Metric, ...]:
+    return tuple(parse_metric(text, option) for text in given)
+
+
+def _metrics(value: Any, option: str) -> list[str]:
+    values = texts_of(value)
+    _parse_metrics(values, option)
+    return values
+
+
+METRICS: Kind = TEXTS._replace(example='"device.total.median" or a list', toml=_metrics, parse=_parse_metrics)
+USUAL_REGRESSION = "5%"  # that a baseline allows, unless told otherwise
+_limit = partial(option, panel=LIMIT, commands=("gate",))
 
 
 @dataclass(frozen=True)
@@ -70,13 +90,26 @@ class Limits:
         require_modes: modes that must work.
     """
 
-    max_regression: float | None = None
-    metrics: tuple[Metric, ...] = (DEFAULT_METRIC,)
+    max_regression: float | None = _limit(
+        "max-regression", "P", "How much slower it may be.", kind=SHARE, shown=f"with a baseline {USUAL_REGRESSION}"
+    )
+    metrics: tuple[Metric, ...] = _limit(
+        "metric", "M", "What must not be slower, such as device.total.median.", kind=METRICS, default=(DEFAULT_METRIC,),
+        shown=DEFAULT_METRIC.text,
+    )  # fmt: skip
     modes: tuple[str, ...] = ()
-    min_speedup: Mapping[str, float] = field(default_factory=dict)
-    max_copy_share: float | None = None
-    max_cpu_nodes: int | None = None
-    require_modes: tuple[str, ...] = ()
+    min_speedup: Mapping[str, float] = _limit(
+        "min-speedup", "MODE=X", "A mode must be X times as fast as cpu.", kind=SPEEDUPS, default={}
+    )
+    max_copy_share: float | None = _limit(
+        "max-copy-share", "P", "Share of a run with CPU tensors that is copies.", kind=SHARE
+    )
+    max_cpu_nodes: int | None = _limit(
+        "max-cpu-nodes", "N", "Nodes that may stay on the CPU.", kind=WHOLE, check=not_negative
+    )
+    require_modes: tuple[str, ...] = _limit(
+        "require-mode", "MODE", "A mode that must work.", kind=MODE_NAMES, default=()
+    )
 
     @property
     def any(self) -> bool:
@@ -100,6 +133,26 @@ class Limits:
     def phases(self) -> set[str]:
         """The phases that must be timed."""
         return {TOTAL, *(metric.phase for metric in self.metrics)} if self.max_regression is not None else {TOTAL}
+
+
+def limits_of(given: Given, has_baseline: bool, modes: Sequence[str]) -> Limits:
+    """The limits that options describe; with a baseline a regression of more than 5 % is one.
+
+    Args:
+        given: options.
+        has_baseline: whether it is held against something.
+        modes: that are held against it; none for all that are measured.
+
+    Raises:
+        BadInput: one that cannot be read, or a mode that there is not.
+    """
+    own = {name: value for name, value in given.items() if name != "max-regression"}
+    regression = {"max-regression": given.get("max-regression", USUAL_REGRESSION)} if has_baseline else {}
+    limits = make(Limits, {**own, **regression}, modes=tuple(modes))
+    check_values(limits)
+    for name in sorted({*modes, *limits.require_modes, *limits.min_speedup} - set(MODES)):
+        raise BadInput(f"{name!r}: there is no such mode; choose from {', '.join(MODES)}")
+    return limits
 
 
 class CheckData(TypedDict):

@@ -44,8 +44,13 @@ class Verdict:
     @property
     def failed(self) -> list[str]:
         """The cases that failed, which no verdict can be built on."""
+        return [f"{name}: {failure}" for name, failure in self.failures]
+
+    @property
+    def failures(self) -> list[tuple[str, str]]:
+        """The side and the sentence of each of them."""
         return [
-            f"{name}: {case.mode} failed: {case.reason}"
+            (name, f"{case.mode} failed: {case.reason}")
             for name, result in zip(self.names, self.results, strict=True)
             for case in result.cases
             if case.status == CASE_FAILED

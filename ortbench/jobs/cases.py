@@ -99,9 +99,8 @@ def _judged(verdict: Verdict) -> dict[str, Any]:
     """A verdict as a `Record` has it."""
     found: dict[str, Any] = {"outcome": verdict.word, "exit_code": verdict.code, "reason": None}
     found["checks"] = [check.to_dict() for check in verdict.checks]
-    reasons = verdict.failed or [check.text for check in verdict.checks if check.verdict != PASSED]
-    if len(verdict.results) == 1:
-        reasons = [line.removeprefix(f"{verdict.names[0]}: ") for line in reasons]
+    failed = verdict.failed if len(verdict.results) > 1 else [failure for _, failure in verdict.failures]
+    reasons = failed or [check.text for check in verdict.checks if check.verdict != PASSED]
     if reasons:
         found["reason"] = "; ".join(reasons)
     if not any(case.status == OK for case in verdict.results[0].cases) and not verdict.failed:

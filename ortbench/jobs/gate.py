@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ortbench.analysis.comparable import changes, comparability, sameness
@@ -21,6 +20,7 @@ from ortbench.plan import Plan
 from ortbench.report.gate import build
 from ortbench.report.markdown import markdown
 from ortbench.result import Result, load
+from ortbench.wanted import Wanted
 
 
 def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: bool) -> Verdict:
@@ -74,15 +74,6 @@ def _remarks(candidate: Result, baseline: Result) -> list[str]:
     return [f"baseline → candidate: {change}" for change in changes(baseline, candidate)]
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What is to be written and shown of a verdict; a path of ``-`` is standard output, None is not wanted."""
-
-    json: str | None = None
-    junit: str | None = None
-    quiet: bool = False
-
-
 def check_stored_result(result: Path, baseline: Path | None, limits: Limits, force: bool, wanted: Wanted) -> int:
     """Hold a result file against its limits and that of an earlier run, show the verdict; the exit code.
 
@@ -93,7 +84,7 @@ def check_stored_result(result: Path, baseline: Path | None, limits: Limits, for
     return _conclude(gate_stored(load(result_file(result)), stored, limits, force), wanted)
 
 
-def measure_until_decided(plans: Sequence[Plan], limits: Limits, force: bool, out: Path, wanted: Wanted) -> int:
+def measure_until_decided(plans: Sequence[Plan], limits: Limits, force: bool, wanted: Wanted) -> int:
     """Hold a live gate in a folder of its own and show its verdict; the exit code.
 
     Raises:
@@ -103,7 +94,7 @@ def measure_until_decided(plans: Sequence[Plan], limits: Limits, force: bool, ou
     def folder() -> Path:
         from ortbench.measure.folder import gate_name, new_folder
 
-        return new_folder(out, gate_name(plans[0]))
+        return new_folder(wanted.out, gate_name(plans[0]))
 
     verdict = gate_live(plans, limits, force, folder, wanted.quiet)
     if verdict is None:

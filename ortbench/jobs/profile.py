@@ -15,6 +15,7 @@ from ortbench.plan import Plan
 if TYPE_CHECKING:
     from ortbench.analysis.nsight import Profile, Recording
     from ortbench.result import Result
+    from ortbench.wanted import Wanted
 
 SESSION = "profile.json"
 TOO_OLD = (
@@ -23,15 +24,13 @@ TOO_OLD = (
 )
 
 
-def profile(plan: Plan, attach_only: bool, out: Path, json_out: str | None, quiet: bool) -> int:
+def profile(plan: Plan, attach_only: bool, wanted: Wanted) -> int:
     """Run a session, under Nsight Systems where it is installed, save and show what came of it.
 
     Args:
         plan: checked; its loop is in order.
         attach_only: do not start nsys.
-        out: where the session's own folder is made.
-        json_out: a file for the session as JSON; ``-`` is standard output, None for none.
-        quiet: print nothing but errors.
+        wanted: where the session's own folder is made, a file for it as JSON, and whether nothing is printed.
 
     Returns:
         The exit code.
@@ -41,6 +40,7 @@ def profile(plan: Plan, attach_only: bool, out: Path, json_out: str | None, quie
     """
     from ortbench.measure import nsys
 
+    out, quiet = wanted.out, wanted.quiet
     found = None if attach_only else nsys.find()
     remarks: list[str] = []
     if found is None:
@@ -48,8 +48,8 @@ def profile(plan: Plan, attach_only: bool, out: Path, json_out: str | None, quie
         remarks = _remarks(made.session, attach_only)
     else:
         made, folder, interrupted = *_recorded(plan, found, out, quiet, remarks), False
-    _save(made, folder, json_out)
-    if not quiet and json_out != "-":
+    _save(made, folder, wanted.json)
+    if not quiet and wanted.json != "-":
         from ortbench.report.profile import build
         from ortbench.report.terminal.print import print_report
 

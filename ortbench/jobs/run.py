@@ -4,38 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
 from ortbench.jobs.launch import Launched, launch
 from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_compressible, write_page
-from ortbench.plan import SAME, Plan, parse_share
+from ortbench.parsing import parse_share
+from ortbench.plan import SAME, Plan
+from ortbench.wanted import Wanted
 
 if TYPE_CHECKING:
     from ortbench.result import Result
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is to be written and shown of a run; a path of ``-`` is standard output, None is not wanted.
-
-    Attributes:
-        out: where the run's own folder is made.
-        bandwidth: a sweep to hold the copies against; None for the newest in `out` that fits.
-        json, junit, action_json, trace, html: files besides those of the folder.
-        quiet: print nothing but errors.
-    """
-
-    out: Path
-    bandwidth: Path | None = None
-    json: str | None = None
-    junit: str | None = None
-    action_json: str | None = None
-    trace: str | None = None
-    html: str | None = None
-    quiet: bool = False
 
 
 def check_wanted(wanted: Wanted) -> None:

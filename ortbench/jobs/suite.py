@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -14,19 +14,11 @@ from ortbench.jobs.suite_folder import claim, join, saved_result, write_summary
 from ortbench.jobs.writing import summarise_job, write, write_json
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build
-from ortbench.suite.cases import Suite, parse_shard, shard
+from ortbench.suite.cases import Suite
 from ortbench.suite.job import Job
 from ortbench.suite.record import CONCLUDED, MISSING, SKIPPED, Record, exit_code
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is to be written and shown of a suite; a path of ``-`` is standard output, None is not wanted."""
-
-    json: str | None = None
-    junit: str | None = None
-    action_json: str | None = None
-    quiet: bool = False
+from ortbench.suite.shards import parse_shard, shard
+from ortbench.wanted import Wanted
 
 
 def chosen(found: Suite, jobs: Sequence[Job], part: str | None, only: Sequence[str]) -> list[Job]:

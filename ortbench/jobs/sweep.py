@@ -14,16 +14,17 @@ from ortbench.measure.process import open_copies
 if TYPE_CHECKING:
     from ortbench.analysis.sweep import Sweep
     from ortbench.sweep_plan import CopyPlan
+    from ortbench.wanted import Wanted
 
 
-def sweep(plan: CopyPlan, out: Path, json_out: str | None, quiet: bool) -> int:
+def sweep(plan: CopyPlan, wanted: Wanted) -> int:
     """Measure a sweep of copies, save and show it; the exit code.
 
     Raises:
         BadInput, BenchmarkFailed, Unsupported: before anything could be measured.
     """
-    measured, folder, interrupted = _measure(plan, out, quiet)
-    _show(measured, str(folder), json_out, quiet)
+    measured, folder, interrupted = _measure(plan, wanted.out, wanted.quiet)
+    _show(measured, str(folder), wanted.json, wanted.quiet)
     return INTERRUPTED if interrupted else _exit_code(measured)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from ortbench.answers import Opened
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.measure.gpus import what_moved
 from ortbench.modes import CPU, MODES
+from ortbench.options import settings
 from ortbench.plan import POLICIES, Plan, is_nvidia
 from ortbench.result import UNSUPPORTED, Result
 from ortbench.schema import GpuReading, Machine, Target
@@ -38,7 +40,8 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
     }
     result.target = _target(plan, opened)
     if plan.measure_copies and not is_nvidia(opened["ep"]):
-        raise BadInput(f"--measure-copies is by NVIDIA's CUPTI, which sees nothing of {opened['ep']}: leave it out")
+        reason = f"is by NVIDIA's CUPTI, which sees nothing of {opened['ep']}: leave it out"
+        raise BadInput(f"--measure-copies {reason}", "--measure-copies")
     result.placement = opened["placement"]
     result.setup = {
         "run_id": run_id,
@@ -60,7 +63,7 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
 
 
 def _target(plan: Plan, opened: Opened) -> Target:
-    return {
+    found = {
         "ep": opened["ep"],
         "ep_requested": plan.target.ep,
         "policy": POLICIES.get(plan.target.ep),
@@ -69,15 +72,9 @@ def _target(plan: Plan, opened: Opened) -> Target:
         "device": opened["device"],
         "memory": opened["memory"],
         "fence": None,
-        "ep_options": dict(plan.target.options),
-        "session_config": dict(plan.target.session_config),
-        "threads": plan.target.threads,
-        "opt_level": plan.target.opt_level,
-        "dynamic_outputs": plan.target.dynamic_outputs,
-        "external": plan.target.external,
-        "cuda_graph": plan.target.cuda_graph,
-        "stream": plan.target.stream,
+        **settings(plan.target),
     }
+    return cast(Target, found)  # the keys of settings are declared with the options
 
 
 def _check_placement(result: Result, required: bool) -> None:

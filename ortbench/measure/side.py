@@ -60,6 +60,7 @@ class Side:
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             command=list(plan.command),
             cases=list(self.cases.values()),
+            note=plan.note,
         )
 
     @property

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 def heading(result: Result) -> list[str]:
-    """The lines above the table: model, EP, device, versions, fence."""
+    """The lines above the table: model and note, EP, device, versions, fence."""
     target = result.target
     shapes = ", ".join(f"{tensor['name']} {_shape(tensor)}" for tensor in result.model["inputs"])
-    lines = [f"{result.model['path']} ({shapes})", ep_line(result)]
+    note = " ".join(str(result.note or "").split())
+    lines = [f"{result.model['path']} ({shapes}){f': {note}' if note else ''}", ep_line(result)]
     if target["fence"] is not None:
         cost = f", {units.duration(target['fence']['cost_ns'])} of every run" if target["fence"]["cost_ns"] else ""
         lines.append(f"fence: {_FENCES.get(target['fence']['kind'], target['fence']['kind'])}{cost}")

@@ -49,12 +49,12 @@ class SuiteFile:
         return BadInput(f"{self.path}:{self._line(where)}: {dotted(where)}: {message}")
 
     @contextmanager
-    def at(self, where: Where, option: str = "") -> Iterator[None]:
+    def at(self, where: Where) -> Iterator[None]:
         """Bad input inside the block is a mistake at this place; an option's name is not said twice."""
         try:
             yield
         except BadInput as error:
-            raise self.mistake(where, str(error).removeprefix(option).removeprefix(":").strip()) from None
+            raise self.mistake(where, error.bare) from None
 
     def _syntax(self, message: str) -> str:
         found = re.fullmatch(r"(.*) \(at line (\d+), column \d+\)", message, re.DOTALL)

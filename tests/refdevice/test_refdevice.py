@@ -95,6 +95,7 @@ def run(start: Start, tmp_path: Path) -> Run:
 # ---- the device and its memory ----
 
 
+@pytest.mark.process
 def test_device_describes_itself(run: Run) -> None:
     assert run("device").found == {
         "vendor": "ortbench",
@@ -106,6 +107,7 @@ def test_device_describes_itself(run: Run) -> None:
     }
 
 
+@pytest.mark.process
 def test_default_memory_is_useless_to_the_host_and_host_accessible_memory_is_not(run: Run) -> None:
     assert run("memory").found == {
         "equal_elements_seen": 0,
@@ -116,6 +118,7 @@ def test_default_memory_is_useless_to_the_host_and_host_accessible_memory_is_not
     }
 
 
+@pytest.mark.process
 def test_copies_are_right_between_all_memories(run: Run) -> None:
     outcome = run("copies")
     assert all(outcome.found["right"].values()), outcome.found["right"]
@@ -125,6 +128,7 @@ def test_copies_are_right_between_all_memories(run: Run) -> None:
 # ---- times and trace ----
 
 
+@pytest.mark.process
 def test_operations_last_as_long_as_the_knobs_say(run: Run) -> None:
     knobs = {"upload_latency_us": 30, "upload_gbps": 2, "download_latency_us": 50, "download_gbps": 1}
     knobs |= {"device_copy_latency_us": 20, "device_copy_gbps": 4}
@@ -145,6 +149,7 @@ def test_operations_last_as_long_as_the_knobs_say(run: Run) -> None:
         assert (late_ns(events) >= 0).all()
 
 
+@pytest.mark.process
 def test_an_inference_lasts_at_least_its_set_time(run: Run) -> None:
     outcome = run("three_runs", compute_us=1234.5)
     inferences = outcome.trace.of("inference")
@@ -154,6 +159,7 @@ def test_an_inference_lasts_at_least_its_set_time(run: Run) -> None:
     assert [MEMORIES[n] for n in inferences["memory"]] == ["host", "default", "host_accessible"]
 
 
+@pytest.mark.process
 def test_each_mode_makes_the_copies_it_is_known_for(run: Run) -> None:
     trace = run("three_runs").trace
     kinds = {n: [KINDS[int(e["kind"])] for e in trace.events if e["run"] == n] for n in (1, 2, 3)}
@@ -163,6 +169,7 @@ def test_each_mode_makes_the_copies_it_is_known_for(run: Run) -> None:
     assert set(moved[3]) <= {"same-copy"}
 
 
+@pytest.mark.process
 def test_counters_agree_with_the_events(run: Run) -> None:
     trace = run("copies").trace
     for kind, counter in trace.counters.items():
@@ -173,12 +180,14 @@ def test_counters_agree_with_the_events(run: Run) -> None:
     assert trace.dropped == 0
 
 
+@pytest.mark.process
 def test_a_full_trace_keeps_counting(run: Run) -> None:
     trace = run("copies", trace_records=5).trace
     assert len(trace.events) == 5
     assert trace.dropped == sum(counter.count for counter in trace.counters.values()) - 5 > 0
 
 
+@pytest.mark.process
 def test_processes_share_a_trace(run: Run) -> None:
     first = run("three_runs").trace
     both = run("three_runs").trace
@@ -196,6 +205,7 @@ def test_a_trace_is_not_read_from_another_file(tmp_path: Path) -> None:
 # ---- operators ----
 
 
+@pytest.mark.process
 def test_operators_agree_with_the_onnx_reference(run: Run) -> None:
     found = run("operators").found
     assert len(found) > 20
@@ -217,6 +227,7 @@ WAITS: dict[Honesty, tuple[str, str]] = {
 STEPS = ("run", "synchronize", "copy")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("honesty", HONESTY)
 def test_the_promised_step_waits(run: Run, honesty: Honesty) -> None:
     check_what_waits(run, honesty, fast=False)
@@ -259,6 +270,7 @@ def check_results(calls: list[dict[str, Any]], inferences: Events) -> None:
             assert not call["seen_right"] or call["seen"] >= inference["planned_end_ns"]
 
 
+@pytest.mark.process
 def test_a_session_chooses_its_own_times_and_honesty(run: Run) -> None:
     trace = run("own_options", compute_us=1000, upload_latency_us=100).trace
     inferences, uploads = trace.of("inference"), trace.of("upload")
@@ -270,6 +282,7 @@ def test_a_session_chooses_its_own_times_and_honesty(run: Run) -> None:
 # ---- streams ----
 
 
+@pytest.mark.process
 def test_a_stream_is_in_order_itself(run: Run) -> None:
     outcome = run("streams", compute_us=1_000, upload_latency_us=5_000)
     uploads = outcome.trace.of("upload")
@@ -293,6 +306,7 @@ def test_a_stream_runs_beside_an_inference_and_is_not_waited_for(run: Run) -> No
     assert (returned < uploads[:, 1]["end_ns"]).any()
 
 
+@pytest.mark.process
 def test_a_copy_without_a_stream_waits_for_all_streams(run: Run) -> None:
     trace = run("streams", upload_latency_us=5000).trace
     uploads = trace.of("upload")
@@ -312,6 +326,7 @@ ENGINES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.process
 @ENGINES
 def test_engines_say_what_may_go_on_at_the_same_time(engines: int, beside: set[tuple[str, str]], run: Run) -> None:
     assert seen_beside(engines, run) <= beside
@@ -339,6 +354,7 @@ def seen_beside(engines: int, run: Run) -> set[tuple[str, str]]:
     }
 
 
+@pytest.mark.process
 def test_a_process_may_end_with_work_in_flight(run: Run) -> None:
     run("open_stream", compute_us=50_000, upload_latency_us=50_000)
 
@@ -346,6 +362,7 @@ def test_a_process_may_end_with_work_in_flight(run: Run) -> None:
 # ---- failures ----
 
 
+@pytest.mark.process
 def test_copies_and_allocations_fail_when_told(run: Run) -> None:
     outcome = run("failures", compute_us=0)
     assert outcome.found == {
@@ -370,12 +387,14 @@ def test_copies_and_allocations_fail_when_told(run: Run) -> None:
     ]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("memory", ["host", "default", "host_accessible"])
 def test_outputs_are_wrong_in_one_memory_only(run: Run, memory: str) -> None:
     wrong = run("wrong_outputs", memory, compute_us=0).found
     assert wrong == {name: [0, 1, 1] if name == memory else [0, 0, 0] for name in MEMORIES[1:]}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("trigger", "wrong"), [("0", [0, 0]), ("3", [0, 1]), ("2:default", [1, 0]), ("1+:host", [0, 0])]
 )
@@ -385,12 +404,14 @@ def test_a_copy_is_wrong_when_told(run: Run, trigger: str, wrong: list[int]) -> 
     assert outcome.trace.failures() == ["wrong_copy"] * sum(wrong)
 
 
+@pytest.mark.process
 def test_a_copy_aborts_when_told(run: Run) -> None:
     outcome = run("wrong_copies", code=-signal.SIGABRT, abort_copy="4")
     assert outcome.trace.failures() == ["abort_copy"]
     assert len(outcome.trace.of("upload", "download")) == 3
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("honesty", ["sync", "async"])
 def test_hidden_copies_take_time_and_are_witnessed(run: Run, honesty: Honesty) -> None:
     config = Config(upload_latency_us=300, download_latency_us=400)
@@ -404,6 +425,7 @@ def test_hidden_copies_take_time_and_are_witnessed(run: Run, honesty: Honesty) -
     assert (order["start_ns"][1:] >= order["end_ns"][:-1]).all()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("memory", "finished"), [("host", 0), ("default", 1), ("host_accessible", 2)])
 def test_the_trace_outlives_an_abort(run: Run, memory: str, finished: int) -> None:
     trace = run("three_runs", code=-signal.SIGABRT, abort_run=f"1:{memory}", compute_us=0).trace
@@ -411,6 +433,7 @@ def test_the_trace_outlives_an_abort(run: Run, memory: str, finished: int) -> No
     assert len(trace.of("inference")) == finished
 
 
+@pytest.mark.process
 def test_a_hanging_run_is_seen_from_outside(start: Start, tmp_path: Path) -> None:
     config = Config(trace=tmp_path / "trace", hang_run="2")
     process = start(config, "three_runs")
@@ -426,12 +449,14 @@ def test_a_hanging_run_is_seen_from_outside(start: Start, tmp_path: Path) -> Non
 # ---- knobs and building ----
 
 
+@pytest.mark.process
 def test_a_mistyped_option_is_an_error(run: Run) -> None:
     found = run("wrong_option").found
     assert "no knob compute_ms" in found["name"]
     assert "'perhaps' is not a value for the knob honesty" in found["value"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -468,6 +493,7 @@ def test_config_reaches_the_device_as_variables_and_as_options() -> None:
     assert "REFDEVICE_TRACE" not in Config().environ()
 
 
+@pytest.mark.process
 def test_the_build_is_kept_and_speaks_up_when_it_fails(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -486,11 +512,13 @@ def test_the_build_is_kept_and_speaks_up_when_it_fails(
         build(tmp_path)
 
 
+@pytest.mark.process
 def test_the_source_compiles_without_warnings(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", f"{os.environ.get('CC', 'cc')} -Werror -O2")
     assert build(tmp_path).exists()
 
 
+@pytest.mark.process
 def test_the_module_is_a_command(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.refdevice"]
     root = HERE.parent.parent

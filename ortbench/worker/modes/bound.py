@@ -23,7 +23,7 @@ from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, device_memory, tokens
 from ortbench.worker.session.places import Place
 from ortbench.worker.session.providers import Provider
-from ortbench.worker.session.session import Model, graph_options
+from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
 
 
@@ -59,7 +59,7 @@ class BoundMode(OneAtATime):
         self._run: Callable[[Any, Any], object] = model.native.run_with_iobinding
         self._native_binding = self._binding._iobinding
         self.graph_id = next(model.graph_ids) if model.target.cuda_graph and MODES[self.name].captured else None
-        self._options = model.plain_options if self.graph_id is None else graph_options(self.graph_id)
+        self._options = model.run_options(self.graph_id)
         self._dynamic: DynamicOutputs | None = None
         if dynamic:
             self._dynamic = DynamicOutputs(self._binding, self._run, self._outs)

@@ -12,7 +12,7 @@ import numpy as np
 import onnxruntime as ort
 
 from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
-from ortbench.plan import Inputs
+from ortbench.plan import Inputs, Target
 from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs.index_sizes import index_sizes
 from ortbench.worker.proofs import outputs as output_arrays
@@ -87,7 +87,7 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
     try:
         reference = run_once(model, arrays)
     except Exception as error:
-        raise _run_error(error, request, ways_out) from None
+        raise _run_error(error, model.target, request, ways_out) from None
     took = time.perf_counter_ns() - start
     if expected is not None:
         for spec, got in zip(model.outputs, reference, strict=True):
@@ -104,8 +104,10 @@ def _tf32(provider: Provider) -> str:
     return " (float32 may be computed as TF32: --ep-option use_tf32=0, or --rtol)" if provider.name == CUDA_EP else ""
 
 
-def _run_error(error: Exception, request: Inputs, ways_out: str) -> OrtbenchError:
-    hint = "" if request.path else f" with made-up inputs ({ways_out})"
+def _run_error(error: Exception, target: Target, request: Inputs, ways_out: str) -> OrtbenchError:
+    made_up = [] if request.path else [f"made-up inputs ({ways_out})"]
+    given = [f"--run-config {key}={value}" for key, value in target.run_config.items()] + made_up
+    hint = f" with {' and '.join(given)}" if given else ""
     if type(error).__name__ == "InvalidArgument":
         return BadInput(f"the model refuses to run{hint}: {ort_text(error)}")
     if "cuDNN is unavailable" in str(error):

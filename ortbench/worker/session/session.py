@@ -58,7 +58,7 @@ class Model:
         inputs, outputs: what the model takes and gives.
         session_ns: how long the session took to create.
         stream: that its kernels run on, which must outlive the session; None for the EP's own.
-        plain_options: run options of a run that is not captured; None where nothing is captured.
+        plain_options: run options of a run that is not captured; None where there is nothing to say.
         graph_ids: a number of its own for each graph that is captured.
     """
 
@@ -72,6 +72,10 @@ class Model:
     stream: Any = None
     plain_options: Any = None
     graph_ids: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def run_options(self, graph_id: int | None) -> Any:
+        """Run options for a mode alone, which may add to them; see `run_options`."""
+        return run_options(self.target, NOT_CAPTURED if graph_id is None and self.target.cuda_graph else graph_id)
 
     @property
     def output_names(self) -> list[str]:
@@ -109,6 +113,7 @@ def open_model(
     """
     capturing = target.cuda_graph and profile_prefix is None and graph_path is None  # a replay shows no nodes
     _check_capture(target, provider, capturing)
+    plain_options = run_options(target, NOT_CAPTURED if capturing else None)
     stream = None if target.stream is None else compute_stream.make(target.stream, provider)
     cached = engine_cache.options(path, target, provider.name)
     switched_on = {**(stream.options() if stream else {}), **(_CAPTURE[provider.name] if capturing else {})}
@@ -141,7 +146,7 @@ def open_model(
         outputs=specs(session.get_outputs()),
         session_ns=took,
         stream=stream,
-        plain_options=graph_options(NOT_CAPTURED) if capturing else None,
+        plain_options=plain_options,
     )
 
 
@@ -175,10 +180,26 @@ def _names(provider: Provider, ep_options: dict[str, str]) -> list[Any] | None:
     return [(provider.name, own)] if provider.name == CPU_EP else [(provider.name, own), CPU_EP]
 
 
-def graph_options(number: int) -> Any:
-    """Run options that choose a captured graph; `NOT_CAPTURED` captures none and replays none."""
+def run_options(target: Target, graph_id: int | None) -> Any:
+    """Run options as they were asked for; None where there is nothing to say.
+
+    Args:
+        target: with entries of them.
+        graph_id: of the captured graph to replay; `NOT_CAPTURED` captures none and replays none, None says nothing of it.
+
+    Raises:
+        BadInput: an entry that ONNX Runtime refuses.
+    """
+    if graph_id is None and not target.run_config:
+        return None
     options = ort.RunOptions()
-    options.add_run_config_entry("gpu_graph_id", str(number))
+    try:
+        for key, value in target.run_config.items():
+            options.add_run_config_entry(key, value)
+    except Exception as error:
+        raise BadInput(f"--run-config: {ort_text(error)}", "--run-config") from None
+    if graph_id is not None:
+        options.add_run_config_entry("gpu_graph_id", str(graph_id))
     return options
 
 

@@ -1,0 +1,80 @@
+"""The plan that options ask for: what a command line and a suite share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import replace
+
+from ortbench.errors import BadInput
+from ortbench.modes import MODES, USUAL_MODES, modes_that
+from ortbench.options import Given, declared, make
+from ortbench.plan import Inputs, Loop, Plan, Target
+
+_LIBRARY_SUFFIXES = (".so", ".dll", ".dylib")
+
+
+def plan_of(model: str, given: Given, command: tuple[str, ...] = (), needed: Collection[str] = ()) -> Plan:
+    """The plan that options describe.
+
+    Args:
+        model: its path.
+        given: options; those that say nothing of a plan are left alone.
+        command: what was typed, for the result.
+        needed: modes to measure besides those that were asked for.
+
+    Raises:
+        BadInput: one that cannot be read.
+    """
+    modes = asked_modes(given)
+    return make(
+        Plan,
+        given,
+        model=model,
+        target=target_of(given),
+        inputs=make(Inputs, given),
+        modes=(*modes, *(name for name in MODES if name in needed and name not in modes)),
+        loop=make(Loop, given),
+        command=command,
+    )
+
+
+def live(plan: Plan, given: Given, phases: Collection[str]) -> Plan:
+    """The plan as a live gate measures it: these phases, until they are decided."""
+    duration_s: float = given.get("duration", declared(Loop)["duration_s"].of("gate").default)
+    loop = replace(plan.loop, duration_s=duration_s / 2, precision=None, phases=tuple(sorted(phases)))
+    return replace(plan, loop=loop)
+
+
+def asked_modes(given: Given) -> tuple[str, ...]:
+    """The modes that were asked for, each once: the usual ones where none was named, and those that options add."""
+    added = modes_that(lambda mode: mode.option in given)
+    return tuple(dict.fromkeys([*given.get("mode", USUAL_MODES), *added]))
+
+
+def target_of(given: Given) -> Target:
+    """The target that options describe. An EP that is a path is a plugin EP's library.
+
+    Raises:
+        BadInput: options that are not K=V, or a library named twice.
+    """
+    return make(Target, library_apart(given))
+
+
+def library_apart(given: Given, prefix: str = "") -> Given:
+    """The same options with the library that ``--ep`` names as one; with ``baseline-`` the baseline's.
+
+    Raises:
+        BadInput: a library named twice.
+    """
+    ep, library = f"{prefix}ep", f"{prefix}ep-library"
+    if not is_library(given.get(ep, "")):
+        return given
+    if library in given:
+        raise BadInput(f"--{ep} {given[ep]} is a library already: leave --{library} out", f"--{ep}")
+    return {**{name: value for name, value in given.items() if name != ep}, library: given[ep]}
+
+
+def is_library(ep: str) -> bool:
+    """Whether an EP is named by the path of its library."""
+    return ep.endswith(_LIBRARY_SUFFIXES) or os.sep in ep

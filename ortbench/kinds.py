@@ -1,0 +1,164 @@
+"""Kinds of options: how each is read, from the words of a command line and from a suite's TOML. Pure.
+
+What a suite gives is turned into the words that the command line would have: from there on there is one way for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ortbench.errors import BadInput
+from ortbench.modes import MODES
+from ortbench.parsing import parse_dims, parse_pairs, parse_ranges, parse_shapes, parse_share, parse_speedups
+
+
+def _as_given(given: Any, option: str) -> Any:
+    return given
+
+
+class Kind(NamedTuple):
+    """What an option takes. Each reader is also given the option's name, and raises `BadInput` for what it cannot read.
+
+    Attributes:
+        example: how TOML writes one, for the documentation; empty for text.
+        toml: gives what a command line would give, from a value of TOML.
+        parse: gives the value, from what a command line gives: of a repeatable option a list.
+        word: what the command line makes of a word.
+        repeatable: may be given several times.
+        entry: in place of `toml`, where TOML has a table: gives a word, from the key and the value of an entry.
+        is_path: a suite writes it relative to its file.
+    """
+
+    example: str
+    toml: Callable[[Any, str], Any]
+    parse: Callable[[Any, str], Any] = _as_given
+    word: type = str
+    repeatable: bool = False
+    entry: Callable[[str, Any, str], str] | None = None
+    is_path: bool = False
+
+
+# Values of TOML
+
+
+def text_of(value: Any, option: str = "") -> str:
+    """Text that says something."""
+    if not isinstance(value, str) or not value:
+        raise BadInput("must be text")
+    return value
+
+
+def texts_of(value: Any, option: str = "") -> list[str]:
+    """A text, or a list of them."""
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list) or not values or not all(isinstance(item, str) and item for item in values):
+        raise BadInput("must be text or a list of texts")
+    return values
+
+
+def _whole(value: Any, option: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise BadInput("must be a whole number")
+    return value
+
+
+def _number(value: Any, option: str) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise BadInput("must be a number")
+    return float(value)
+
+
+def _flag(value: Any, option: str) -> bool:
+    if not isinstance(value, bool):
+        raise BadInput("must be true or false")
+    return value
+
+
+def _share(value: Any, option: str) -> str:
+    if not isinstance(value, str):
+        value = str(_number(value, option))
+    parse_share(value, option)
+    return str(value)
+
+
+def _mode(name: str, option: str) -> str:
+    if name not in MODES:
+        raise BadInput(f"{option} {name!r}: there is no such mode; choose from {', '.join(MODES)}", option)
+    return name
+
+
+def _modes(value: Any, option: str) -> list[str]:
+    return [_mode(name, option) for name in texts_of(value)]
+
+
+# Entries of its tables
+
+
+def _no_table(value: Any, option: str) -> Any:
+    raise BadInput("must be a table")
+
+
+def _pair(name: str, value: Any, option: str) -> str:
+    if not isinstance(value, (str, int, float)) or isinstance(value, bool):
+        raise BadInput("must be text or a number")
+    parse_pairs([f"{name}={value}"], option)
+    return f"{name}={value}"
+
+
+def _dim(name: str, value: Any, option: str) -> str:
+    item = f"{name}={_whole(value, option)}"
+    parse_dims([item], option)
+    return item
+
+
+def _shape(name: str, value: Any, option: str) -> str:
+    if isinstance(value, list):
+        value = "x".join(str(_whole(size, option)) for size in value)
+    elif not isinstance(value, str):
+        raise BadInput('must be such as "1x3x224x224" or [1, 3, 224, 224]')
+    parse_shapes([f"{name}:{value}"], option)
+    return f"{name}:{value}"
+
+
+def _range(name: str, value: Any, option: str) -> str:
+    if not isinstance(value, list) or len(value) != 2:
+        raise BadInput("must be such as [0, 1]")
+    low, high = (_number(end, option) for end in value)
+    parse_ranges([f"{name}:{low!r},{high!r}"], option)
+    return f"{name}:{value[0]},{value[1]}"
+
+
+def _speedup(name: str, value: Any, option: str) -> str:
+    item = f"{_mode(name, option)}={_number(value, option)}"
+    parse_speedups([item], option)
+    return item
+
+
+def _tuple(given: Sequence[str], option: str) -> tuple[str, ...]:
+    return tuple(given)
+
+
+def _place(given: str, option: str) -> Path:
+    return Path(given)
+
+
+def _table(parse: Callable[[Any, str], Any], entry: Callable[[str, Any, str], str], example: str) -> Kind:
+    return Kind(example, _no_table, parse, repeatable=True, entry=entry)
+
+
+TEXT = Kind("", text_of)
+TEXTS = Kind('"text" or a list', texts_of, _tuple, repeatable=True)
+PATH = Kind("", text_of, is_path=True)
+PLACE = Kind("", text_of, _place)  # where something is written or found that belongs to no suite
+WHOLE = Kind("1", _whole, word=int)
+NUMBER = Kind("0.5", _number, word=float)
+FLAG = Kind("true", _flag, word=bool)
+SHARE = Kind('"1%" or 0.01', _share, parse_share)
+MODE_NAMES = Kind('"cpu" or a list', _modes, _tuple, repeatable=True)
+PAIRS = _table(parse_pairs, _pair, '{key = "value"}')
+DIMS = _table(parse_dims, _dim, "{name = 8}")
+SHAPES = _table(parse_shapes, _shape, '{name = "1x3"} or {name = [1, 3]}')
+RANGES = _table(parse_ranges, _range, "{name = [0, 1]}")
+SPEEDUPS = _table(parse_speedups, _speedup, "{mode = 1.5}")

@@ -1,0 +1,131 @@
+"""What is written on a command line as the values it stands for. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+
+from ortbench.errors import BadInput
+
+
+def parse_pairs(items: Iterable[str], option: str) -> dict[str, str]:
+    """``k=v`` items as a dict.
+
+    Raises:
+        BadInput: an item without ``=`` or with an empty key.
+    """
+    pairs = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise BadInput(f"{option} {item!r}: write it as key=value", option)
+        pairs[key] = value
+    return pairs
+
+
+def parse_shapes(items: Iterable[str], option: str = "--shape") -> dict[str, tuple[int, ...]]:
+    """``name:1x3x224x224`` items (a name may hold colons; a scalar is ``name:``) as a dict.
+
+    Raises:
+        BadInput: an item that is not of that form, or with a dimension below 1.
+    """
+    shapes = {}
+    for item in items:
+        name, colon, text = item.rpartition(":")
+        if not colon or not name:
+            raise BadInput(f"{option} {item!r}: write it as name:1x3x224x224", option)
+        parts = re.split(r"[x,]", text) if text else []
+        shapes[name] = tuple(parse_dimension(part, f"{option} {item!r}", option) for part in parts)
+    return shapes
+
+
+def parse_dims(items: Iterable[str], option: str = "--dim") -> dict[str, int]:
+    """``batch=8`` items as a dict.
+
+    Raises:
+        BadInput: an item that is not of that form, or below 1.
+    """
+    pairs = parse_pairs(items, option)
+    return {name: parse_dimension(text, f"{option} {name}={text}", option) for name, text in pairs.items()}
+
+
+def parse_dimension(text: str, where: str, option: str | None = None) -> int:
+    """A dimension's size.
+
+    Args:
+        text: it is written as.
+        where: it stands, for messages.
+        option: that it belongs to.
+
+    Raises:
+        BadInput: not a whole number, or below 1.
+    """
+    if not re.fullmatch(r"-?\d+", text, re.ASCII):
+        raise BadInput(f"{where}: {text!r} is not a whole number", option)
+    size = int(text)
+    if size < 0:
+        raise BadInput(f"{where}: a dimension cannot be negative", option)
+    if size == 0:
+        raise BadInput(
+            f"{where}: a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input",
+            option,
+        )
+    return size
+
+
+def parse_ranges(items: Iterable[str], option: str = "--range") -> dict[str, tuple[float, float]]:
+    """``name:lo,hi`` items as a dict.
+
+    Raises:
+        BadInput: an item that is not of that form, or with low above high.
+    """
+    ranges = {}
+    for item in items:
+        name, colon, text = item.rpartition(":")
+        low, comma, high = text.partition(",")
+        try:
+            bounds = (float(low), float(high))
+        except ValueError:
+            bounds = None
+        if not colon or not name or not comma or bounds is None:
+            raise BadInput(f"{option} {item!r}: write it as name:low,high", option)
+        if not all(map(math.isfinite, bounds)):
+            raise BadInput(f"{option} {item!r}: both ends must be finite numbers", option)
+        if not bounds[0] <= bounds[1]:
+            raise BadInput(f"{option} {item!r}: low is above high", option)
+        ranges[name] = bounds
+    return ranges
+
+
+def parse_share(text: str, option: str) -> float:
+    """``1%`` or ``0.01`` as 0.01.
+
+    Raises:
+        BadInput: not a number above 0.
+    """
+    try:
+        value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 10:
+        raise BadInput(f"{option} {text!r}: write a share above zero such as 1% or 0.01", option)
+    return value
+
+
+def parse_speedups(items: Iterable[str], option: str = "--min-speedup") -> dict[str, float]:
+    """``device-resident=1.5`` items as a dict.
+
+    Raises:
+        BadInput: an item that is not of that form, or not above zero.
+    """
+    found = {}
+    for mode, text in parse_pairs(items, option).items():
+        try:
+            found[mode] = float(text)
+        except ValueError:
+            found[mode] = math.nan
+        if not 0 < found[mode] < math.inf:
+            wanted = f"write how many times as fast as cpu, such as {mode}=1.5"
+            raise BadInput(f"{option} {mode}={text}: {wanted}", option)
+    return found

@@ -1,0 +1,133 @@
+"""What the tables of a suite say of options: layers, which are laid over each other. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from ortbench.gate.baseline import LIVE_BASELINE, STORED_BASELINE
+from ortbench.gate.limits import Limits
+from ortbench.options import BASELINE, Option, options_of
+from ortbench.plan import PLAN
+from ortbench.suite.toml_file import SuiteFile, Where
+
+
+@dataclass(frozen=True)
+class Value:
+    """An option's value, as the command line would give it, and where the file gives it."""
+
+    given: Any
+    where: Where
+
+
+Layer = Mapping[str, Value | None]  # None takes back what an earlier layer gave
+
+# The options of `ortbench run`, and what `ortbench gate` holds a candidate against; an EP is a case's own.
+OPTIONS = {it.flag: it for it in options_of(*PLAN) if it.suite}
+GATE = {it.flag: it for it in options_of(Limits, STORED_BASELINE, LIVE_BASELINE) if it.suite}
+KEYS = (*OPTIONS, "gate")  # of every table with options
+
+
+class Tables:
+    """Reads the tables of a suite's file.
+
+    Args:
+        file: for the places of mistakes.
+    """
+
+    def __init__(self, file: SuiteFile) -> None:
+        self._file = file
+
+    def table(self, value: Any, where: Where) -> dict[str, Any]:
+        """A table.
+
+        Raises:
+            BadInput: something else.
+        """
+        if not isinstance(value, dict):
+            raise self._file.mistake(where, "must be a table")
+        return value
+
+    def tables(self, data: Mapping[str, Any], key: str) -> list[tuple[dict[str, Any], Where]]:
+        """Every ``[[key]]``, and where it is.
+
+        Raises:
+            BadInput: something else.
+        """
+        found = data.get(key, [])
+        if not isinstance(found, list):
+            raise self._file.mistake((key,), f"must be written as [[{key}]]")
+        return [(self.table(table, (key, number)), (key, number)) for number, table in enumerate(found)]
+
+    def known(self, table: Mapping[str, Any], where: Where, known: Sequence[str]) -> None:
+        """Refuse keys that do nothing.
+
+        Raises:
+            BadInput: one that is not among the known ones.
+        """
+        limits = [f"gate.{name}" for name in GATE] if "gate" in known else []  # one outside its gate is a likely slip
+        for key in table:
+            if key not in known:
+                close = get_close_matches(key.replace("_", "-"), [*known, *limits], 1)
+                hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+                raise self._file.mistake((*where, key), f"no such key; {hint}")
+
+    def layer(self, table: Mapping[str, Any], where: Where) -> dict[str, Value | None]:
+        """The options and limits of a table.
+
+        Raises:
+            BadInput: one that cannot be read.
+        """
+        layer = self._values(table, where, OPTIONS)
+        gate, place = table.get("gate", {}), (*where, "gate")
+        if gate is False:
+            layer.update(dict.fromkeys(GATE))
+        else:
+            self.known(self.table(gate, place), place, list(GATE))
+            layer.update(self._values(gate, place, GATE))
+        if layer.get("iterations") and (layer.get("duration") or layer.get("precision")):
+            message = "fixes how much is measured: leave duration and precision out"
+            raise self._file.mistake((*where, "iterations"), message)
+        return layer
+
+    def _values(self, table: Mapping[str, Any], where: Where, options: Mapping[str, Option]) -> dict[str, Value | None]:
+        return {
+            key: None if value is False else Value(self._given(options[key], value, (*where, key)), (*where, key))
+            for key, value in table.items()
+            if key in options
+        }
+
+    def _given(self, option: Option, value: Any, place: Where) -> Any:
+        entry = option.kind.entry
+        if entry is None:
+            with self._file.at(place):
+                return option.kind.toml(value, option.name)
+        words = []
+        for name, item in self.table(value, place).items():
+            with self._file.at((*place, name)):
+                words.append(entry(name, item, option.name))
+        # An empty table leaves the baseline none, as an empty option does on the command line.
+        return words or ([""] if option.panel == BASELINE else [])
+
+
+def merged(layers: Sequence[Layer]) -> dict[str, Value]:
+    """What holds when all layers are laid over each other, the last one on top."""
+    found: dict[str, Value] = {}
+    for layer in layers:
+        # A number of iterations and a time to stop at exclude each other: the later one holds.
+        if layer.get("iterations"):
+            found.pop("duration", None)
+            found.pop("precision", None)
+        if layer.get("duration") or layer.get("precision"):
+            found.pop("iterations", None)
+        for key, value in layer.items():
+            option = OPTIONS.get(key) or GATE.get(key)
+            if value is None:
+                found.pop(key, None)
+            elif key in found and option is not None and option.kind.entry is not None:
+                found[key] = Value([*found[key].given, *value.given], value.where)
+            else:
+                found[key] = value
+    return found

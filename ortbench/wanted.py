@@ -1,0 +1,65 @@
+"""What is to be written and shown, by every command that does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from ortbench.kinds import FLAG, PLACE, TEXT
+from ortbench.options import MEASURED, WRITTEN, option
+
+REPORTS = Path("reports")
+
+_MEASURES = ("run", "gate", "profile", "bandwidth")
+_written = partial(option, panel=WRITTEN, kind=TEXT, suite=False)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be written and shown; a path of ``-`` is standard output, None is not wanted.
+
+    Attributes:
+        out: where the run's own folder is made.
+        bandwidth: a sweep to hold the copies against; None for the newest in `out` that fits.
+        json, junit, action_json, trace, html, markdown: files besides those of the folder.
+        quiet: print nothing but errors.
+    """
+
+    out: Path = _written(
+        "out", "DIR", "Where this run's own folder is made.", kind=PLACE, default=REPORTS, commands=_MEASURES,
+        only_live=True,
+    )  # fmt: skip
+    bandwidth: Path | None = option(
+        "bandwidth", "PATH", "A sweep of 'ortbench bandwidth' to hold the copies against.", MEASURED, kind=PLACE,
+        commands=("run",), suite=False, shown="the newest in --out that fits",
+    )  # fmt: skip
+    json: str | None = _written(
+        "json", "PATH", "Write it as JSON to a file; '-' is standard output.",
+        commands=(*_MEASURES, "suite", "merge", "compare", "devices", "inspect"),
+    )  # fmt: skip
+    junit: str | None = _written(
+        "junit", "PATH", "Write JUnit XML, as CI systems read it.", commands=("run", "gate", "suite", "merge")
+    )
+    action_json: str | None = _written(
+        "action-json", "PATH", "Write what github-action-benchmark reads (customSmallerIsBetter).",
+        commands=("run", "suite", "merge"),
+    )  # fmt: skip
+    trace: str | None = _written(
+        "trace", "PATH", "Write a timeline for Perfetto and chrome://tracing (.gz: compressed).", commands=("run",)
+    )
+    html: str | None = _written(
+        "html", "PATH", "Write a report as one page that opens anywhere; '-' is standard output.",
+        commands=("run", "report"),
+        per={"report": {
+            "help": "Where to; '-' is standard output.",
+            "shown": "report.html, beside the result or, for several, right here",
+        }},
+    )  # fmt: skip
+    markdown: str | None = _written(
+        "markdown", "PATH", "Write it as Markdown; '-' is standard output.", commands=("compare",)
+    )
+    quiet: bool = _written(
+        "quiet", "", "Print nothing but errors; files are written.", kind=FLAG, default=False, short="q",
+        commands=(*_MEASURES, "suite", "merge"),
+    )  # fmt: skip

@@ -1,0 +1,193 @@
+"""What profiled runs come to: exact, from nodes that are written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ortbench.analysis import node_summary, node_times
+from ortbench.analysis.islands import FROM_HOST, TO_HOST, Node, with_copies
+from ortbench.analysis.node_summary import COMPILED
+from ortbench.analysis.node_times import Timed
+from ortbench.plan import CPU_EP
+from tests.analysis.test_islands import GPU, from_host, node, to_host
+
+
+def timed(
+    name: str,
+    ns: list[int],
+    ep: str = GPU,
+    op: str = "Op",
+    number: int = 0,
+    inside: int | None = None,
+    size: int = 0,
+    reads: tuple[str, ...] = ("float[2]",),
+    gives: tuple[str, ...] = ("float[2]",),
+) -> Timed:
+    return Timed(name, op, ep, number, inside, tuple(ns), size, reads, gives)
+
+
+GRAPH = [
+    node("first", "x", "a@device"), to_host("a", "Memcpy_1"), node("island", "a", "b", CPU_EP, op="Det"),
+    from_host("b"), node("last", "b@device", "y"),
+]  # fmt: skip
+TIMED = [
+    timed("first", [10, 20, 60], op="Relu"),
+    timed("Memcpy_1", [100, 100, 130], op=TO_HOST, size=64, reads=("float[4,4]",)),
+    timed("island", [300, 310, 320], CPU_EP, op="Det", reads=("float[4,4]",)),
+    timed("Memcpy", [30, 30, 20], CPU_EP, op=FROM_HOST, size=16, reads=("float[4]",)),
+    timed("last", [40, 40, 40], op="Relu"),
+]
+
+
+def rows(found: Mapping[str, Any], key: str, *columns: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[column] for column in columns) for row in found[key]]
+
+
+def test_the_summary_is_of_medians_over_the_runs() -> None:
+    found = node_summary.summary([800, 1000, 1200], TIMED, GRAPH)
+    assert (found["runs"], found["run_ns"], found["outside_ns"], found["problem"]) == (3, 1000, 500, None)
+    assert rows(found, "operators", "op", "ep", "nodes", "ns", "share") == [
+        ("Det", CPU_EP, 1, 310, 0.31),
+        (TO_HOST, None, 1, 100, 0.1),
+        ("Relu", GPU, 2, 60, 0.06),
+        (FROM_HOST, None, 1, 30, 0.03),
+    ]
+    assert rows(found, "eps", "ep", "nodes", "ns") == [(CPU_EP, 1, 310), (None, 2, 130), (GPU, 2, 60)]
+    det = {"name": "island", "op": "Det", "ep": CPU_EP}
+    assert found["memcpy"] == [
+        {"name": "Memcpy_1", "direction": "to host", "tensor": "a", "type": "float[4,4]", "bytes": 64, "ns": 100,
+         "forced_by": [det], "island": 0},
+        {"name": "Memcpy", "direction": "from host", "tensor": "b", "type": "float[4]", "bytes": 16, "ns": 30,
+         "forced_by": [det], "island": 0},
+    ]  # fmt: skip
+    assert found["islands"] == [
+        {"nodes": [{"name": "island", "op": "Det", "reads": ["float[4,4]"], "ns": 310}], "position": "middle",
+         "node_ns": 310, "to_host": 1, "from_host": 1, "bytes": 80, "memcpy_ns": 130, "ns": 440, "share": 0.44},
+    ]  # fmt: skip
+
+
+def test_without_a_graph_the_copies_are_there_and_who_forces_them_is_not_known() -> None:
+    found = node_summary.summary([800, 1000, 1200], TIMED, None, "it is a secret")
+    assert rows(found, "memcpy", "name", "bytes", "ns", "tensor", "forced_by", "island") == [
+        ("Memcpy_1", 64, 100, None, None, None),
+        ("Memcpy", 16, 30, None, None, None),
+    ]
+    assert (found["islands"], found["problem"]) == ([], "it is a secret")
+
+
+def test_compiled_graphs_are_one_operator() -> None:
+    parts = [timed(f"{GPU}_{GPU}_123_{n}_{n}", [5, 5], op=f"{GPU}_123_{n}") for n in range(2)]
+    assert rows(node_summary.summary([10, 10], parts, []), "operators", "op", "nodes", "ns") == [(COMPILED, 2, 10)]
+
+
+def test_islands_and_their_copies_are_ranked_by_cost_and_numbered_so() -> None:
+    graph = [*GRAPH, node("rest", "x", "z", CPU_EP)]
+    found = node_summary.summary([1000], [*(timed(it.name, [9], it.ep, it.op) for it in TIMED), timed("rest", [99], CPU_EP)],
+                              graph)  # fmt: skip
+    assert [[it["name"] for it in island["nodes"]] for island in found["islands"]] == [["rest"], ["island"]]
+    assert rows(found, "memcpy", "tensor", "island") == [("a", 1), ("b", 1)]
+    assert [island["position"] for island in found["islands"]] == ["apart", "middle"]
+
+
+def test_what_onnxruntime_made_of_an_islands_nodes_counts_where_there_is_only_one_island() -> None:
+    graph = with_copies([node("a", "x", "p"), node("b", "p", "q", CPU_EP), node("c", "q", "r", CPU_EP)], ["x"])
+    ran = [timed("new", [7], CPU_EP, op="FusedThing")]
+    assert node_summary.summary([10], ran, graph)["islands"][0]["node_ns"] == 7
+    apart = [*graph, node("d", "x", "z", CPU_EP)]
+    assert [island["node_ns"] for island in node_summary.summary([10], ran, apart)["islands"]] == [0, 0]
+
+
+def test_an_outline_has_no_times_and_the_bytes_of_a_run_if_there_was_one() -> None:
+    ran, unrun = node_summary.outline(GRAPH, TIMED), node_summary.outline(GRAPH, [])
+    for found in (ran, unrun):
+        assert rows(found, "memcpy", "tensor", "ns", "island") == [("a", None, 0), ("b", None, 0)]
+        assert rows(found, "islands", "ns", "share", "node_ns", "to_host", "from_host") == [(None, None, None, 1, 1)]
+    assert rows(ran, "memcpy", "bytes") == [(64,), (16,)]
+    assert rows(unrun, "memcpy", "bytes") == [(None,), (None,)]
+    assert (ran["islands"][0]["bytes"], unrun["islands"][0]["bytes"]) == (80, None)
+
+
+IF = [
+    node("if", "c then/b else/b", "y", CPU_EP, op="If"),
+    to_host("then/a", "Memcpy", inside=0), node("then/n", "then/a", "then/b", CPU_EP, 0, "then_branch"),
+    to_host("else/a", "Memcpy", inside=0), node("else/n", "else/a", "else/b", CPU_EP, 0, "else_branch"),
+]  # fmt: skip
+BRANCHES = [
+    Node(it.name, it.op, it.ep, it.inputs, it.outputs, it.inside, it.outputs[0].split("/")[0] + "_branch")
+    if it.inside is not None
+    else it
+    for it in IF
+]
+
+
+def test_a_name_that_two_branches_have_is_that_of_the_one_that_ran() -> None:
+    ran = [
+        timed("if", [9], op="If"),
+        timed("Memcpy", [1], op=TO_HOST, inside=0),
+        timed("else/n", [1], CPU_EP, inside=0),
+    ]
+    assert node_times.same_nodes(BRANCHES, ran) == {0: 0, 1: 3, 2: 4}
+    kept = node_times.as_run(BRANCHES, ran)
+    assert [(it.name, it.ep, it.inside) for it in kept] == [
+        ("if", GPU, None), ("Memcpy", GPU, 0), ("else/n", CPU_EP, 0),
+    ]  # fmt: skip
+    assert node_times.same_nodes(BRANCHES, ran[:2]) == {0: 0}  # nothing says which branch it was
+
+
+def test_a_node_inside_another_is_not_one_of_the_same_name_outside() -> None:
+    graph = [node("Relu_0", "x", "a"), node("if", "c", "y", op="If"), node("Relu_0", "a", "b", inside=1)]
+    ran = [timed("if", [9], op="If"), timed("Relu_0", [1], inside=0)]
+    assert node_times.same_nodes(graph, ran) == {0: 1, 1: 2}
+
+
+def test_a_fused_node_goes_by_the_name_that_it_has_of_its_first() -> None:
+    graph = [node("conv", "x", "a", CPU_EP, op="Conv"), node("gemm", "a", "y", CPU_EP, op="Gemm")]
+    ran = [timed("conv", [1], CPU_EP, op="FusedConv"), timed("fused gemm", [1], CPU_EP, op="FusedGemm")]
+    assert node_times.same_nodes(graph, ran) == {0: 0, 1: 1}
+
+
+PREDICTED = with_copies(
+    [node("0", "x", "a"), node("1", "a", "b", CPU_EP), node("2", "b", "c"), node("3", "c", "d", CPU_EP)], ["x"]
+)
+RAN = [
+    timed("Memcpy_later", [1], op=TO_HOST, number=9, reads=("float[3]",)),
+    timed("1", [1], CPU_EP, reads=("float[1]",), gives=("float[2]",)),
+    timed("Memcpy", [1], op=FROM_HOST, number=7, reads=("float[2]",)),
+    timed("Memcpy_first", [1], op=TO_HOST, number=8, reads=("float[1]",)),
+    timed("3", [1], CPU_EP, reads=("float[3]",)),
+]
+
+
+def test_predicted_copies_get_the_names_of_those_that_ran_in_the_order_in_which_they_were_made() -> None:
+    named = node_times.named_copies(PREDICTED, RAN)
+    assert named is not None
+    assert [(it.name, it.op, it.outputs) for it in named[4:]] == [
+        ("Memcpy", FROM_HOST, ("b@device",)),
+        ("Memcpy_first", TO_HOST, ("a",)),
+        ("Memcpy_later", TO_HOST, ("c",)),
+    ]
+
+
+def test_a_prediction_that_the_runs_refute_is_none() -> None:
+    assert node_times.named_copies(PREDICTED, RAN[1:]) is None  # a copy less
+    other = [*RAN[:3], timed("Memcpy_first", [1], op=TO_HOST, number=8, reads=("float[9]",)), RAN[4]]
+    assert node_times.named_copies(PREDICTED, other) is None  # it copied something else
+
+
+def test_of_a_prediction_only_the_branch_that_ran_is_kept() -> None:
+    givers = [node("then/up", "z", "then/a", inside=0), node("else/up", "z", "else/a", inside=0)]
+    wired = with_copies([*(it for it in BRANCHES if not it.is_copy), *givers], [])
+    ran = [
+        timed("if", [9], CPU_EP, op="If"),
+        timed("Memcpy", [1], op=TO_HOST, inside=0),
+        timed("else/n", [1], CPU_EP, inside=0),
+    ]
+    named = node_times.named_copies(wired, ran)
+    assert named is not None
+    assert [(it.name, it.inside) for it in named] == [("if", None), ("else/n", 0), ("Memcpy", 0)]
+    assert named[2].outputs == ("else/a",)
+
+
+def test_copies_are_counted() -> None:
+    assert node_times.copies(TIMED) == 2

@@ -1,0 +1,201 @@
+"""Bad input gets one clear line on stderr, the contract's exit code, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.conftest import MODELS, ONCE, lacking, ortbench, ortbench_here
+
+TINY = str(MODELS / "tiny.onnx")
+IDS = str(MODELS / "transformer_ids.onnx")
+
+
+def check(code: int, words: str, *arguments: object, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ran = ortbench_here("run", *arguments, "--out", out)
+    assert ran.code == code, ran.err
+    assert words in ran.error_line
+    assert ran.out == ""
+    assert not out.exists() or list(out.iterdir()) == []
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        ("no such file: nowhere.onnx", ["nowhere.onnx"]),
+        ("is not a file", [str(MODELS)]),
+        ("is not a model ONNX Runtime can load", [str(MODELS / "README.md")]),
+        ("--ep 'nonsense': no such execution provider", [TINY, "--ep", "nonsense"]),
+        ("--ep-library: no such file", [TINY, "--ep-library", "nowhere.so"]),
+        ("CPUExecutionProvider has 1 device(s)", [TINY, "--ep", "cpu", "--device", "1"]),
+        ("--device -1", [TINY, "--device", "-1"]),
+        ("CPUExecutionProvider has no options", [TINY, "--ep", "cpu", "--ep-option", "a=b"]),
+        ("write it as key=value", [TINY, "--ep-option", "a"]),
+        ("write it as key=value", [TINY, "--session-config", "a"]),
+        ("--shape x: 17 does not fit 16: the model fixes 16", [TINY, "--shape", "x:17"]),
+        ("--shape x: 4x4 does not fit 16: 1 dimension(s) are needed", [TINY, "--shape", "x:4x4"]),
+        ("--shape y: the model has no such input; it has x", [TINY, "--shape", "y:16"]),
+        ("a dimension cannot be negative", [TINY, "--shape", "x:-1"]),
+        ("a dimension cannot be negative", [IDS, "--dim", "batch=-2"]),
+        ("a dimension of 0 leaves nothing to measure", [TINY, "--shape", "x:0"]),
+        ("a dimension of 0 leaves nothing to measure", [IDS, "--dim", "batch=0"]),
+        ("'many' is not a whole number", [IDS, "--dim", "batch=many"]),
+        ("--dim width: the model has no such symbolic dimension; it has batch, sequence", [IDS, "--dim", "width=2"]),
+        ("dimension batch is 3 here and 2 elsewhere", [IDS, "--dim", "batch=2", "--shape", "input_ids:3x4"]),
+        ("write it as name:low,high", [TINY, "--range", "x:3"]),
+        ("low is above high", [TINY, "--range", "x:3,2"]),
+        ("--range y: the model has no such input", [TINY, "--range", "y:0,1"]),
+        ("does not fit int64", [IDS, "--range", "input_ids:0,1.5"]),
+        ("the model refuses to run with made-up inputs", [IDS, "--ep", "cpu", "--range", "input_ids:500,600"]),
+        ("--iterations 0: at least one iteration", [TINY, "--iterations", "0"]),
+        ("leave --duration and --precision out", [TINY, "--iterations", "5", "--duration", "1"]),
+        ("--warmup -1", [TINY, "--warmup", "-1"]),
+        ("--duration 0", [TINY, "--duration", "0"]),
+        ("--timeout 0", [TINY, "--timeout", "0"]),
+        ("--precision 'none'", [TINY, "--precision", "none"]),
+        ("--threads 0", [TINY, "--threads", "0"]),
+        ("--seed -1", [TINY, "--seed", "-1"]),
+        ("--rtol -1: cannot be negative", [TINY, "--rtol", "-1"]),
+        ("--opt-level 'fast'", [TINY, "--opt-level", "fast"]),
+        ("--mode 'gpu': there is no such mode", [TINY, "--mode", "gpu"]),
+        ("Invalid value for '--iterations'", [TINY, "--iterations", "five"]),
+        ("No such option", [TINY, "--nonsense"]),
+        ("--input: no such file or folder: nowhere.npz", [TINY, "--input", "nowhere.npz"]),
+        ("--expect: no such file or folder: nowhere.npz", [TINY, "--expect", "nowhere.npz"]),
+        ("is not an .npz file", [TINY, "--input", str(MODELS / "README.md")]),
+        ("has no input_0.pb", [TINY, "--input", str(MODELS)]),
+    ],
+)  # fmt: skip
+def test_bad_usage_and_bad_input_end_with_2(words: str, arguments: list[str], tmp_path: Path) -> None:
+    check(2, words, *arguments, tmp_path=tmp_path)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("words", "arrays"),
+    [
+        ("misses x", {"y": np.zeros(16, np.float32)}),
+        ("has z that the model has not", {"x": np.zeros(16, np.float32), "z": np.zeros(1)}),
+        ("x is float64, the model wants float32", {"x": np.zeros(16)}),
+        ("x: 17 does not fit 16", {"x": np.zeros(17, np.float32)}),
+    ],
+)
+def test_an_npz_that_does_not_fit(words: str, arrays: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "inputs.npz"
+    np.savez(path, allow_pickle=False, **arrays)
+    check(2, words, TINY, "--ep", "cpu", "--input", path, tmp_path=tmp_path)
+    check(2, "--shape cannot be combined with --input", TINY, "--input", path, "--shape", "x:16", tmp_path=tmp_path)
+
+
+@pytest.fixture
+def odd_folder(tmp_path: Path) -> Path:
+    """A folder whose name is a byte that is no UTF-8, with a model in it."""
+    folder = tmp_path / os.fsdecode(b"\xff")
+    try:
+        folder.mkdir()
+    except OSError as error:
+        lacking(f"names here are text: {error}")
+    shutil.copy(TINY, folder / "m.onnx")
+    return folder
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("what", "arguments"),
+    [
+        ("the model's path", ["run", "MODEL"]),
+        ("the model's path", ["gate", "--model", "MODEL", "--max-cpu-nodes", "0"]),
+        ("the model's path", ["gate", "--model", TINY, "--baseline-model", "MODEL"]),
+        ("the model's path", ["profile", "MODEL"]),
+        ("the model's path", ["inspect", "MODEL"]),
+        ("the model's path", ["suite", "SUITE"]),
+        ("--ep-library", ["devices", "--ep-library", "MODEL"]),
+        ("--ep-library", ["bandwidth", "--ep-library", "MODEL"]),
+        ("--ep-library", ["run", TINY, "--ep", "MODEL"]),
+        ("--engine-cache", ["run", TINY, "--engine-cache", "MODEL"]),
+        ("--ep-option", ["run", TINY, "--ep-option", "a=MODEL"]),
+    ],
+)
+def test_a_path_that_is_no_text_is_none_for_onnx_runtime(what: str, arguments: list[str], odd_folder: Path) -> None:
+    (odd_folder / "suite.toml").write_text('[suite]\nname = "a"\n[[bench]]\nmodel = "m.onnx"\n')
+    model = str(odd_folder / ("lib.so" if arguments[-2:-1] == ["--ep"] else "m.onnx"))
+    shutil.copy(TINY, odd_folder / "lib.so")
+    known = {"MODEL": model, "SUITE": str(odd_folder / "suite.toml"), "a=MODEL": f"a={model}"}
+    ran = ortbench(*(known.get(it, it) for it in arguments), cwd=odd_folder.parent)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"{what} is not UTF-8, and ONNX Runtime takes nothing else: " in ran.error_line
+    assert "\\udcff" in ran.error_line
+
+
+@pytest.mark.process
+def test_all_that_is_written_may_go_to_a_path_that_is_no_text(odd_folder: Path) -> None:
+    files = {f"--{name}": odd_folder / f"it.{name}" for name in ("json", "junit", "action-json", "trace", "html")}
+    options = [part for item in files.items() for part in item]
+    ran = ortbench(  # the model's own path is relative, and text
+        "run", "m.onnx", "--ep", "cpu", "--mode", "cpu", "--iterations", 2, "--warmup", 1, "--nodes", *options,
+        "--out", odd_folder / "out", cwd=odd_folder,
+    )  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    assert "gave nothing" not in ran.out
+    result = json.loads(files["--json"].read_text(encoding="utf-8"))
+    assert result["nodes"]["runs"]
+    assert os.fsdecode(b"\xff") in " ".join(result["command"])
+    assert all(file.stat().st_size for file in files.values())
+    assert len(list(odd_folder.glob("out/*/table.md"))) == 1
+
+
+@pytest.mark.process
+def test_an_out_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ran = ortbench_here("run", TINY, "--out", tmp_path / "file")
+    assert (ran.code, "is not a folder" in ran.error_line) == (2, True)
+    ran = ortbench_here("run", TINY, "--out", "/proc/nowhere")
+    assert (ran.code, "cannot be written" in ran.error_line) == (2, True)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("ep", "package"),
+    [("openvino", "onnxruntime-ep-openvino"), ("qnn", "onnxruntime-qnn"), ("dml", "onnxruntime-directml")],
+)
+def test_an_ep_that_is_not_installed_names_its_package(ep: str, package: str, tmp_path: Path) -> None:
+    check(1, f"is not installed; install it with: pip install '{package}'", TINY, "--ep", ep, tmp_path=tmp_path)
+
+
+@pytest.mark.process
+def test_a_library_that_is_no_ep(tmp_path: Path) -> None:
+    check(1, "does not load", TINY, "--ep-library", MODELS / "README.md", tmp_path=tmp_path)
+
+
+@pytest.mark.process
+def test_a_run_that_fails_inside_the_model_is_a_failure_not_bad_usage(tmp_path: Path) -> None:
+    model = tmp_path / "reshape.onnx"
+    graph = """<ir_version: 8, opset_import: ["" : 17]>
+               g (float[2, 3] x, int64[2] shape) => (float[a, b] y) { y = Reshape(x, shape) }"""
+    onnx.save(onnx.parser.parse_model(graph), model)
+    check(
+        1, "the first run failed with made-up inputs", model, "--ep", "cpu", "--range", "shape:5,5", tmp_path=tmp_path
+    )
+
+
+def test_a_command_or_model_that_is_missing() -> None:
+    assert ortbench_here("nonsense").code == 2
+    assert ortbench_here("run").code == 2
+    assert "Missing argument 'MODEL'" in ortbench_here("run").error_line
+
+
+@pytest.mark.process
+def test_json_to_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    place = tmp_path / "no" / "x"
+    ran = ortbench_here("run", TINY, "--ep", "cpu", *ONCE, "--out", tmp_path, "--json", place, "--quiet")
+    assert (ran.code, "--json" in ran.error_line) == (2, True)
+    assert len(list(tmp_path.glob("*/result.json"))) == 1  # what was measured is kept

@@ -1,0 +1,183 @@
+"""Every command of the README and of docs/ runs, and what CI runs is what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ortbench import cli, errors
+from ortbench.modes import MODES
+from tests.conftest import ROOT, ortbench, ortbench_here
+
+
+def blocks(language: str, text: str) -> list[str]:
+    """What stands in the fenced blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = README + "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md")))
+# Each line once, in the order of the pages, a command that goes on after a backslash as one.
+LINES = list(dict.fromkeys("".join(blocks("sh", PAGES)).replace("\\\n", " ").splitlines()))
+COMMANDS = [line for line in LINES if line.startswith("ortbench ") and "$" not in line]
+ON_SOFTWARE_GPU = [line for line in LINES if line.startswith("tests/software-gpu ")]
+# How the library of each device is built, and how it is used.
+ON_DEVICES = {
+    device: [line for line in LINES if line.startswith(f"{device}=$(python -m ") or f'"${device}"' in line]
+    for device in ("library", "cuda")
+}
+# The two lines that set everything up, and what is checked after them; CI runs them all.
+SET_UP = [line for line in LINES if " .venv/bin/activate " in line]
+CHECKS = [line for line in LINES if re.match(r"(ruff|mypy|pytest)\b", line)]
+CI = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+# EPs that a machine may lack: then the error must say what to install or what is missing.
+UNAVAILABLE = re.compile(r"is not installed; install it with|does not load: .* is missing|finds no device it can use")
+
+
+# What a gate may say of the same model on both sides, measured for a moment on a machine that does other things too.
+VERDICTS = (errors.DONE, errors.CANNOT_TELL)
+# Where a gate holds one environment against another and there is no other, it is this one.
+OTHER_PYTHON = os.environ.get("ORTBENCH_TESTS_OTHER_PYTHON", sys.executable)
+
+
+def checkout(tmp_path: Path) -> Path:
+    """A place where the pages' relative paths hold and reports do no harm, with the suite file that they show, the base
+    of a pull request and another environment.
+
+    What is tested is that the commands work, so its models are small: copy_bound, whose images of 25 MB are copied
+    hundreds of times in each command, is tiny here. The real one runs in the suite of tests/jobs/test_suite_run.py.
+    """
+    shutil.copytree(ROOT / "models", tmp_path / "models", ignore=shutil.ignore_patterns("*.py"))
+    for file in (ROOT / "models").glob("tiny.*"):
+        shutil.copyfile(file, tmp_path / "models" / file.name.replace("tiny", "copy_bound"))
+    shutil.copytree(ROOT / "reports", tmp_path / "reports")
+    shutil.copytree(tmp_path / "models", tmp_path / "base" / "models")
+    python = tmp_path / "other" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(OTHER_PYTHON)} "$@"\n')
+    python.chmod(0o755)
+    (suite,) = blocks("toml", PAGES)
+    assert "\nduration = 1\n" in suite
+    (tmp_path / "bench.toml").write_text(suite.replace("\nduration = 1\n", "\niterations = 1\nwarmup = 1\n"))
+    return tmp_path
+
+
+def quick(arguments: list[str]) -> list[str]:
+    """The same command with one iteration, where it is a run that does not say how long, or a sweep; where it is a gate
+    or a run that says how long, with a shorter time: of an option that is there twice the last one counts."""
+    if arguments[0] == "run":
+        if "--duration" in arguments:
+            return [*arguments, "--duration", "0.3", "--warmup", "1"]
+        return [*arguments, *(() if "--iterations" in arguments else ("--iterations", "1")), "--warmup", "1"]
+    if arguments[0] == "profile":
+        return [*arguments, "--iterations", "3", "--warmup", "1"]
+    if arguments[0] == "bandwidth":
+        return [*arguments, "--iterations", "1"]
+    if arguments[:2] == ["gate", "--model"]:
+        return [*arguments, "--duration", "0.3", "--warmup", "1"]
+    return arguments
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("line", COMMANDS)
+def test_the_commands_run(line: str, tmp_path: Path) -> None:
+    ran = ortbench(*quick(shlex.split(line)[1:]), cwd=checkout(tmp_path))
+    if ran.code == 1 and re.search(r"--ep (?!cpu)", line):
+        assert UNAVAILABLE.search(ran.error_line), ran.err
+    else:
+        assert ran.code in (VERDICTS if line.startswith("ortbench gate --model") else (0,)), ran.err
+        assert ran.out or "--quiet" in line
+
+
+@pytest.mark.process
+def test_the_command_for_machines_without_a_gpu(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    (line,) = ON_SOFTWARE_GPU
+    prefix, name, *arguments = shlex.split(line)
+    assert (prefix, name) == ("tests/software-gpu", "ortbench")
+    ran = ortbench(*quick(arguments), cwd=checkout(tmp_path), prefix=software_gpu)
+    assert ran.code == 0, ran.err
+    assert "device-resident" in ran.out
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("device", ["library", "cuda"])
+def test_the_two_commands_for_all_modes(device: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    made = (
+        request.getfixturevalue("library").parent
+        if device == "library"
+        else request.getfixturevalue("software_cuda")[-1]
+    )
+    build, run = ON_DEVICES[device]
+    assert "ortbench run " in run
+    # Where the library is already, which the command then finds.
+    script = f"{build.replace(' build)', f' {shlex.quote(str(made))})')}\n{run} --iterations 1 --warmup 1"
+    python = shlex.quote(sys.executable)
+    script = script.replace("python -m", f"{python} -m").replace("ortbench run", f"{python} -m ortbench run")
+    script = script.replace("tests/software-cuda", shlex.quote(str(ROOT / "tests" / "software-cuda")))
+    done = subprocess.run(
+        ["bash", "-ec", script],
+        cwd=checkout(tmp_path),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    for mode in MODES:
+        assert re.search(rf"^{mode} +", done.stdout, re.MULTILINE), done.stdout
+
+
+def test_every_line_is_one_that_is_tested() -> None:
+    tested = [*COMMANDS, *ON_SOFTWARE_GPU, *ON_DEVICES["library"], *ON_DEVICES["cuda"], *SET_UP, *CHECKS]
+    assert set(LINES) == set(tested)
+    assert len(COMMANDS) >= 20
+    assert all(f"```{language}\n" not in PAGES for language in ("bash", "shell", "console", "zsh"))
+
+
+def test_ci_runs_the_lines_of_the_readmes_start() -> None:
+    patterns = re.findall(r"readme_line '([^']+)'", CI)
+    lines = README.splitlines()
+    matched = [next(line for line in lines if re.match(pattern, line)) for pattern in patterns]
+    assert matched == [
+        "python3 -m venv .venv && . .venv/bin/activate && pip install . && ortbench run models/copy_bound.onnx",
+        ". .venv/bin/activate && pip install '.[test]' && pytest",
+        ". .venv/bin/activate && pytest -m timing",
+    ]
+    assert matched == SET_UP
+
+
+def test_ci_runs_the_checks_of_the_pages() -> None:
+    assert {"ruff check .", "ruff format --check .", "mypy", "pytest", "pytest -m timing"} == set(CHECKS)
+    commands = [command.strip() for line in (*CI.splitlines(), *SET_UP) for command in re.split(r"&&|[;()]", line)]
+    assert set(CHECKS) <= set(commands)
+
+
+@pytest.mark.parametrize(
+    ("command", "least"),
+    [("run", 21), ("report", 1), ("compare", 6), ("gate", 39), ("suite", 8), ("merge", 4), ("bandwidth", 12)],
+)
+def test_every_option_is_in_the_pages(command: str, least: int) -> None:
+    help_text = ortbench_here(command, "--help", COLUMNS="200").out
+    options = set(re.findall(r"^ +(?:-\w, )?(--[a-z][a-z-]+)", help_text, re.MULTILINE)) - {"--help"}
+    assert len(options) >= least
+    assert {option for option in options if f"`{option}" not in PAGES and f"{option} " not in PAGES} == set()
+
+
+def test_every_command_is_in_the_readme() -> None:
+    names = re.findall(r"^  (\w+)  ", ortbench_here("--help").out.partition("Commands:")[2], re.MULTILINE)
+    assert names == list(cli.COMMANDS)
+    assert sorted(re.findall(r"^\|[^|]*\| `ortbench (\w+)", README, re.MULTILINE)) == sorted(names)
+
+
+@pytest.mark.process
+def test_the_python_of_the_pages_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = checkout(tmp_path)
+    assert ortbench("run", "models/tiny.onnx", "--ep", "cpu", "--iterations", 1, "--warmup", 1, cwd=place).code == 0
+    (code,) = blocks("python", PAGES)
+    monkeypatch.chdir(place)
+    exec(compile(code, "docs/result-file.md", "exec"), {})

@@ -1,0 +1,236 @@
+"""The workflows in docs/: the form of the one in ci.md, and that their steps do what they say when they are carried out."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ortbench import errors
+from tests.conftest import ROOT, lacking, ortbench
+
+
+def workflow_of(page: str) -> str:
+    """The workflow in a page of docs/."""
+    (text,) = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.DOTALL)
+    return str(text)
+
+
+TEXT = workflow_of("ci.md")
+WORKFLOW: dict[Any, Any] = yaml.safe_load(TEXT)
+JOBS: dict[str, dict[str, Any]] = WORKFLOW["jobs"]
+STEPS: list[tuple[str, dict[str, Any]]] = [(job, step) for job in JOBS for step in JOBS[job]["steps"]]
+ON = WORKFLOW[True]  # YAML 1.1, which PyYAML reads, takes the key `on` for a boolean
+
+# What shortens a command here and not in CI.
+SHORTER = {"run": "--iterations 2 --warmup 1", "gate": "--mode cpu --duration 0.3 --warmup 1"}
+
+
+def command_of(job: str) -> tuple[str, list[str]]:
+    """The script of a job that calls ortbench, and the arguments of that call."""
+    (script,) = (step["run"] for name, step in STEPS if name == job and step.get("run", "").startswith("ortbench "))
+    call = script.replace("\\\n", " ").splitlines()[0].partition("||")[0]
+    return script, shlex.split(call)[1:]
+
+
+def value_of(arguments: list[str], option: str) -> str:
+    return arguments[arguments.index(option) + 1]
+
+
+def uses(job: str, action: str) -> dict[str, Any]:
+    """The step of a job that uses an action."""
+    (step,) = (step for name, step in STEPS if name == job and step.get("uses", "").startswith(f"{action}@"))
+    return step
+
+
+def carry_out(script: str, place: Path, ortbench: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a step as GitHub does, `bash -e FILE`, with a script of our own in place of the program."""
+    if shutil.which("bash") is None:
+        lacking("no bash")
+    programs = place / "programs"
+    programs.mkdir()
+    (programs / "ortbench").write_text(f"#!/bin/sh\n{ortbench}\n")
+    (programs / "ortbench").chmod(0o755)
+    (place / "step.sh").write_text(script)
+    path = os.pathsep.join([str(programs), os.environ["PATH"]])
+    return subprocess.run(
+        ["bash", "-e", "step.sh"],
+        cwd=place,
+        env={**os.environ, **environment, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=1800,
+    )
+
+
+# Its form
+
+
+def test_when_it_runs() -> None:
+    assert set(WORKFLOW) == {"name", True, "permissions", "jobs"}
+    assert ON == {"pull_request": None, "push": {"branches": ["main"]}}
+    assert {job: spec["if"] for job, spec in JOBS.items()} == {
+        "gate": "github.event_name == 'pull_request'",
+        "history": "github.event_name == 'push'",
+    }
+
+
+def test_only_the_job_that_pushes_may_write() -> None:
+    assert WORKFLOW["permissions"] == {"contents": "read"}
+    assert "permissions" not in JOBS["gate"]
+    assert JOBS["history"]["permissions"] == {"contents": "write", "deployments": "write"}
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_jobs(job: str) -> None:
+    assert set(JOBS[job]) <= {"if", "runs-on", "timeout-minutes", "permissions", "steps"}
+    assert JOBS[job]["runs-on"] == "ubuntu-latest"
+    assert 0 < JOBS[job]["timeout-minutes"] <= 60
+    runs = [step["run"] for step in JOBS[job]["steps"] if "run" in step]
+    assert JOBS[job]["steps"][0]["uses"].startswith("actions/checkout@")
+    assert runs.index("pip install .") < runs.index(command_of(job)[0])
+    assert uses(job, "actions/setup-python")["with"] == {"python-version": "3.11"}
+
+
+@pytest.mark.parametrize("step", [step for _, step in STEPS], ids=lambda step: step.get("uses", step.get("run"))[:40])
+def test_steps(step: dict[str, Any]) -> None:
+    assert len({"uses", "run"} & set(step)) == 1
+    assert set(step) <= {"name", "uses", "run", "with", "if"}
+    if "uses" in step:
+        assert re.fullmatch(r"[\w-]+/[\w-]+@v\d+(\.\d+){0,2}", step["uses"]), "pinned to a version"
+    assert all(isinstance(value, (str, int, bool)) for value in step.get("with", {}).values())
+
+
+def test_what_the_gate_writes_is_kept_whatever_it_says() -> None:
+    _, arguments = command_of("gate")
+    step = uses("gate", "actions/upload-artifact")
+    assert step["if"] == "always()"
+    kept = step["with"]["path"].split()
+    assert kept == [value_of(arguments, "--junit"), f"{value_of(arguments, '--out')}/"]
+    assert JOBS["gate"]["steps"][-1] is step
+
+
+def test_the_history_is_handed_on() -> None:
+    _, arguments = command_of("history")
+    step = uses("history", "benchmark-action/github-action-benchmark")
+    assert step["with"]["output-file-path"] == value_of(arguments, "--action-json")
+    assert step["with"]["tool"] == "customSmallerIsBetter"
+    assert step["with"]["auto-push"] is True
+    assert step["with"]["github-token"] == "${{ secrets.GITHUB_TOKEN }}"
+
+
+# What its steps do
+
+
+CODES = {
+    "passed": errors.DONE,
+    "benchmark failed": errors.BENCHMARK_FAILED,
+    "bad input": errors.BAD_INPUT,
+    "regression": errors.REGRESSION,
+    "cannot tell": errors.CANNOT_TELL,
+    "not comparable": errors.NOT_COMPARABLE,
+}
+
+
+def test_the_exit_codes_it_names() -> None:
+    (comment,) = re.findall(r"# (0 passed.*?): 4 is only a warning", TEXT)
+    assert comment.split(", ") == [f"{code} {meaning}" for meaning, code in CODES.items()]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("code", [*CODES.values(), errors.INTERRUPTED, 127])
+def test_only_cannot_tell_is_forgiven(code: int, tmp_path: Path) -> None:
+    done = carry_out(command_of("gate")[0], tmp_path, f"exit {code}")
+    assert done.returncode == (0 if code == errors.CANNOT_TELL else code)
+    warnings = [line for line in done.stdout.splitlines() if line.startswith("::")]
+    assert len(warnings) == (code == errors.CANNOT_TELL)
+    assert all(re.fullmatch(r"::warning title=[^:,]+::[^%]+", line) for line in warnings)
+    assert done.stderr == ""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("job", JOBS)
+def test_its_commands_run(job: str, tmp_path: Path) -> None:
+    """Candidate and baseline are the same model here: the gate passes, or cannot tell in so short a time."""
+    script, arguments = command_of(job)
+    for place in ("models", "base/models"):
+        shutil.copytree(ROOT / "models", tmp_path / place, ignore=shutil.ignore_patterns("*.py"))
+    program = f'exec {shlex.quote(sys.executable)} -m ortbench "$@" {SHORTER[arguments[0]]}'
+    done = carry_out(script, tmp_path, program, GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith("# ortbench")
+    assert list((tmp_path / value_of(arguments, "--out")).rglob("result.json"))
+    if job == "gate":
+        suite = ET.parse(tmp_path / value_of(arguments, "--junit")).getroot()[0]
+        assert {"cpu", "cpu total median"} <= {case.get("name") for case in suite}
+    else:
+        entries = json.loads((tmp_path / value_of(arguments, "--action-json")).read_text(encoding="utf-8"))
+        assert entries
+        assert {entry["unit"] for entry in entries} == {"ms"}
+
+
+@pytest.mark.process
+def test_the_base_is_what_the_pull_request_is_merged_into(tmp_path: Path) -> None:
+    """As GitHub does it: a shallow checkout of a commit that merges the branch into its base, in this order."""
+    if shutil.which("git") is None:
+        lacking("no git")
+    (line,) = (step["run"] for _, step in STEPS if step.get("run", "").startswith("git "))
+    depth = uses("gate", "actions/checkout")["with"]["fetch-depth"]
+    script = f"""
+        export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
+        export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b.c GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b.c
+        git init -q -b main origin
+        cd origin
+        echo old > model && git add model && git commit -q -m one
+        git checkout -q -b change && echo new > model && git commit -q -a -m two
+        git checkout -q main && echo more > other && git add other && git commit -q -m three
+        git merge -q --no-ff -m merged change
+        cd ..
+        git clone -q --depth {depth} "file://$PWD/origin" checkout
+        cd checkout
+        git checkout -q --detach
+        {line} > /dev/null 2>&1
+        cat model base/model base/other
+    """
+    done = subprocess.run(["bash", "-ec", script], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split()) == (0, ["new", "old", "more"]), done.stderr
+
+
+@pytest.mark.process
+def test_shards_side_by_side_and_the_last_job_joins_them(tmp_path: Path) -> None:
+    """The workflow in suites.md, with a case for each shard."""
+    jobs = yaml.safe_load(workflow_of("suites.md"))["jobs"]
+    shards = jobs["bench"]["strategy"]["matrix"]["shard"]
+    eps = [{"name": f"cpu-{shard}", "ep": "cpu"} for shard in shards]
+    cases = ", ".join(f'{{name = "{ep["name"]}", ep = "{ep["ep"]}"}}' for ep in eps)
+    model = ROOT / "models" / "tiny.onnx"
+    (tmp_path / "bench.toml").write_text(
+        f'[[bench]]\nmodel = "{model}"\nmode = "cpu"\niterations = 1\nwarmup = 1\nep = [{cases}]\n'
+    )
+    measure, upload = jobs["bench"]["steps"]
+    for shard in shards:
+        line, name, path = (
+            text.replace("${{ matrix.shard }}", str(shard)) for text in (measure["run"], *upload["with"].values())
+        )
+        ran = ortbench(*shlex.split(line)[1:], cwd=tmp_path)
+        assert ran.code == 0, ran.err
+        # What the two actions do: an artifact is a folder of its name.
+        shutil.copytree(tmp_path / path, tmp_path / jobs["verdict"]["steps"][0]["with"]["path"] / name)
+    arguments = shlex.split(jobs["verdict"]["steps"][1]["run"])[1:]
+    (pattern,) = (argument for argument in arguments if "*" in argument)
+    at = arguments.index(pattern)
+    arguments[at : at + 1] = [str(path) for path in sorted(tmp_path.glob(pattern))]
+    ran = ortbench(*arguments, cwd=tmp_path)
+    assert ran.code == 0, ran.err
+    assert len(list((tmp_path / value_of(arguments, "--out")).glob("*/result.json"))) == len(shards)
+    assert ET.parse(tmp_path / value_of(arguments, "--junit")).getroot().tag == "testsuites"

@@ -1,0 +1,348 @@
+"""`ortbench bandwidth` on real devices: the reference device's own trace, WebGPU on a software GPU, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortbench.analysis.curve import expected_ns
+from ortbench.analysis.sweep import HOST_ACCESSIBLE, ORDINARY, UPLOAD, Point, Sweep, load
+from ortbench.measure.schedule import dropped
+from tests import bare
+from tests.conftest import MODELS, ROOT, Ran, ortbench, ortbench_here
+from tests.refdevice import EP_NAME, HONESTY, MEMORIES, Config, Events, Honesty, Trace
+from tests.truth import Check, host_times, relu_model, wrong_in_all
+
+pytestmark = pytest.mark.process
+
+ATTEMPTS = 5  # noise of a busy machine is added to times and never taken away, so one good attempt shows the tool right
+SMALL = ("--min-size", "4kB", "--max-size", "64kB", "--iterations", 5)
+
+
+def with_knobs(config: Config) -> list[str]:
+    """The prefix that gives a command the device's knobs."""
+    return ["env", *(f"{name}={value}" for name, value in config.environ().items())]
+
+
+def sweep(library: Path, out: Path, *arguments: object, config: Config = Config()) -> tuple[Ran, Sweep | None]:  # noqa: B008 - it is frozen
+    """A sweep on the reference device, and what it saved."""
+    line = ("bandwidth", "--ep-library", library, "--out", out, *arguments)
+    ran = ortbench(*line, prefix=with_knobs(config))
+    found = list(out.glob("bandwidth-*/bandwidth.json"))
+    return ran, load(found[0]) if found else None
+
+
+def measured_sweep(library: Path, out: Path, *arguments: object, config: Config = Config()) -> Sweep:  # noqa: B008
+    ran, found = sweep(library, out, "--quiet", "--json", out / "copy.json", *arguments, config=config)
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    assert found is not None
+    assert load(out / "copy.json") == found
+    return found
+
+
+def failures(found: Sweep) -> dict[tuple[str, str, int], str | None]:
+    return {(it.direction, it.memory, it.bytes): it.reason for it in found.points if it.status != "ok"}
+
+
+# The figures
+
+
+def recorded(point: Point, found: Sweep, trace: Trace) -> Events:
+    """The copies of the recorded samples of a point, as the device saw them."""
+    starts = sorted(start for it in found.points for _, _, start, _ in it.blocks)
+    host = MEMORIES.index("host" if point.memory == ORDINARY else "host_accessible")
+    events = trace.of(point.direction)
+    events = events[events["source" if point.direction == UPLOAD else "destination"] == host]
+    members = []
+    for _, n, start, _ in point.blocks:
+        stop = next((at for at in starts if at > start), np.iinfo(np.int64).max)
+        block = np.sort(events[(events["queued_ns"] >= start) & (events["queued_ns"] < stop)], order="queued_ns")
+        block = block[: n + dropped(n)]  # the check of the data follows the last one
+        assert set(block["bytes"]) == {point.bytes}
+        assert len(block) == n + dropped(n)
+        members.append(block[dropped(n) :])
+    return np.concatenate(members)
+
+
+# Both ends of the scale: honesty is about runs, and copies that are asked for outside of one are the same in all four.
+BOTH_ENDS = pytest.mark.parametrize("honesty", [HONESTY[0], HONESTY[-1]])
+LINKS = {"upload_latency_us": 30, "upload_gbps": 2, "download_latency_us": 60, "download_gbps": 1}
+KNOWN = ("--min-size", "16kB", "--max-size", "4MB", "--iterations", 9)
+
+
+def sweep_checks(honesty: Honesty, library: Path, folder: Path) -> list[Check]:
+    """Every median of a sweep, against the device's trace and the host's own time; what was planned is by definition."""
+    folder.mkdir()
+    # A waiting host that sleeps comes back tens of microseconds late; that is its own time, not the device's.
+    config = Config(honesty=honesty, spin_us=1e6, trace=folder / "trace", **LINKS)  # type: ignore[arg-type]
+    line = [sys.executable, "-m", "tests.bare", bare.RIGHT, folder / "bare", "bandwidth", "--ep-library", library]
+    line += ["--out", folder / "out", "--quiet", *KNOWN]
+    environment = {**os.environ, **config.environ()}
+    done = subprocess.run(list(map(str, line)), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    (path,) = folder.glob("out/*/bandwidth.json")
+    found, trace = load(path), Trace.read(folder / "trace")
+    assert {(it.memory, it.bytes) for it in found.measured()} == {
+        (memory, size) for memory in (ORDINARY, HOST_ACCESSIBLE) for size in (16e3, 64e3, 256e3, 1e6, 4e6)
+    }
+    host_ns = host_times(folder / "bare", trace)
+    checks = []
+    for point in found.measured():
+        events = recorded(point, found, trace)
+        known = (config.upload_ns if point.direction == UPLOAD else config.download_ns)(point.bytes)
+        assert set(events["planned_end_ns"] - events["start_ns"]) == {known}
+        assert point.stats is not None
+        what, true = (point.direction, point.memory, point.bytes), median(events["end_ns"] - events["queued_ns"])
+        checks.append(Check(what, point.stats.median_ns, round(true), host_ns[what]))
+    return checks
+
+
+@BOTH_ENDS
+def test_no_median_is_shorter_than_the_devices(honesty: Honesty, library: Path, tmp_path: Path) -> None:
+    for check in sweep_checks(honesty, library, tmp_path / "sweep"):
+        assert check.reported >= check.true, check
+
+
+@pytest.mark.timing
+@BOTH_ENDS
+def test_every_median_agrees_with_the_devices_trace_and_its_definition(
+    honesty: Honesty, library: Path, tmp_path: Path
+) -> None:
+    attempts = (sweep_checks(honesty, library, tmp_path / str(attempt)) for attempt in range(ATTEMPTS))
+    assert wrong_in_all(attempts) == {}
+
+
+def test_what_a_sweep_prints_and_saves(library: Path, tmp_path: Path) -> None:
+    summary, out = tmp_path / "summary.md", tmp_path / "out"
+    line = ("bandwidth", "--ep-library", library, "--out", out, *SMALL, "--seed", 3)
+    ran = ortbench(*line, GITHUB_STEP_SUMMARY=os.fspath(summary))
+    assert (ran.code, ran.err) == (0, "")
+    assert "# ortbench bandwidth: RefDeviceExecutionProvider" in summary.read_text()
+    (folder,) = out.iterdir()
+    assert folder.name.startswith("bandwidth-librefdevice-")
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "bandwidth.json",
+        "bandwidth.svg",
+        "table.csv",
+        "table.md",
+    ]
+    found = load(folder / "bandwidth.json")
+    assert (found.target["ep"], found.setup["seed"], found.stopped) == (EP_NAME, 3, "iterations: 5 of each copy")
+    assert found.target["fence"].keys() == {ORDINARY, HOST_ACCESSIBLE}
+    assert found.environment["onnxruntime"]
+    assert {it.stats and it.stats.n for it in found.points} == {5}
+    assert ran.out.startswith("copies of 4.00 kB to 64.0 kB between host and device\n")
+    for words in (
+        "\nordinary memory\n",
+        "\nHOST_ACCESSIBLE memory\n",
+        "• The link's peak is",
+        "█",
+        f"Saved in {folder}",
+    ):
+        assert words in ran.out
+    assert "\x1b" not in ran.out
+    assert max(map(len, ran.out.split("•")[0].splitlines()[3:])) <= 80
+
+
+def test_json_goes_to_standard_output_alone(library: Path, tmp_path: Path) -> None:
+    ran = ortbench("bandwidth", "--ep", library, "--out", tmp_path, *SMALL, "--json", "-")
+    (path,) = tmp_path.glob("*/bandwidth.json")
+    assert (ran.code, ran.out) == (0, path.read_text())
+
+
+def test_a_real_device_without_host_accessible_memory(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    arguments = ("--ep", "webgpu", "--out", tmp_path, "--max-size", "4MB", "--iterations", 5)
+    ran = ortbench("bandwidth", *arguments, prefix=software_gpu)
+    assert (ran.code, ran.err) == (0, "")
+    (path,) = tmp_path.glob("bandwidth-webgpu-*/bandwidth.json")
+    found = load(path)
+    assert failures(found) == {}
+    assert {(it.memory, it.direction, it.bytes) for it in found.measured()} == {
+        (ORDINARY, way, size) for way in ("upload", "download") for size in (4e3, 16e3, 64e3, 256e3, 1e6, 4e6)
+    }
+    assert "HOST_ACCESSIBLE" not in ran.out
+
+
+# What goes wrong
+
+
+def test_an_ep_that_computes_in_host_memory_has_nothing_to_copy_over(tmp_path: Path) -> None:
+    ran = ortbench("bandwidth", "--ep", "cpu", "--out", tmp_path)
+    assert ran.code == 1
+    assert ran.error_line == (
+        "bandwidth is unsupported: CPUExecutionProvider computes in host memory, there is nothing to copy over"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        ("--min-size 'small': write a size such as 4kB", ["--min-size", "small"]),
+        ("--min-size is above --max-size", ["--max-size", "1kB"]),
+        ("--duration 0", ["--duration", "0"]),
+        ("--iterations 0", ["--iterations", "0"]),
+        ("--ep 'nonsense': no such execution provider", ["--ep", "nonsense"]),
+        *(
+            (f"--ep {policy}: ONNX Runtime chooses an EP for a model, and a sweep has none", ["--ep", policy])
+            for policy in ("prefer-gpu", "min-overall-power")
+        ),
+        ("--ep-library: no such file", ["--ep-library", "nowhere.so"]),
+        ("--device 3", ["--ep", "cpu", "--device", "3"]),
+        ("No such option", ["--ep-option", "a=b"]),
+    ],
+)
+def test_bad_input(words: str, arguments: list[str], tmp_path: Path) -> None:
+    ran = ortbench_here("bandwidth", *arguments, "--out", tmp_path / "out")
+    assert (ran.code, ran.out) == (2, "")
+    assert words in ran.error_line
+    assert not list(tmp_path.glob("out/*"))
+
+
+@pytest.mark.parametrize(
+    ("limit", "ordinary", "accessible"),
+    [("20000", [4e3, 16e3], [4e3, 16e3]), ("20000:host_accessible", [4e3, 16e3, 64e3], [4e3, 16e3])],
+)
+def test_what_memory_does_not_allow_is_left_out(
+    limit: str, ordinary: list[int], accessible: list[int], library: Path, tmp_path: Path
+) -> None:
+    found = measured_sweep(library, tmp_path, *SMALL, config=Config(fail_alloc_bytes=limit))
+    assert [it.bytes for it in found.measured(UPLOAD, ORDINARY)] == ordinary
+    assert [it.bytes for it in found.measured(UPLOAD, HOST_ACCESSIBLE)] == accessible
+    said = [warning["message"] for warning in found.warnings]
+    assert len(said) == (1 if "host" in limit else 2)
+    for message in said:
+        assert message.startswith("copies of 64.0 kB and more (")
+        assert "could not allocate 64000 bytes" in message
+
+
+def test_no_memory_at_all_is_an_error(library: Path, tmp_path: Path) -> None:
+    ran, found = sweep(library, tmp_path, *SMALL, config=Config(fail_alloc="1+:default"))
+    assert (ran.code, found) == (1, None)
+    assert ran.error_line.startswith(
+        "no copy can be measured: copies of 4.00 kB and more (ordinary memory) are left out"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_than_half_of_the_hosts_memory_is_never_taken(library: Path, tmp_path: Path) -> None:
+    ran, _ = sweep(library, tmp_path, "--min-size", "100000GB", "--max-size", "100000GB")
+    assert ran.code == 1
+    assert "would take more than half of the" in ran.error_line
+
+
+# Proving fences takes up to some thousands of copies; four times 20000 that are timed follow.
+MANY = ("--min-size", "4kB", "--max-size", "4kB", "--iterations", 20_000)
+
+
+def quick(**triggers: str) -> Config:
+    """A device whose copies take no longer than they must."""
+    return Config(upload_latency_us=0, download_latency_us=0, **triggers)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("trigger", "reason"), [("1+", "1 byte"), ("20000+", "after the timed copies: 1 byte")])
+def test_data_that_arrive_wrong_fail_the_copies(trigger: str, reason: str, library: Path, tmp_path: Path) -> None:
+    ran, found = sweep(library, tmp_path, *MANY, config=quick(wrong_copy=trigger))
+    assert ran.code == 1
+    assert ran.error_line.endswith("differ after a copy up and down, first at 0")
+    assert found is not None
+    assert len(failures(found)) == 4
+    assert all((it or "").startswith(reason) for it in failures(found).values())
+    assert "✗ upload of 4.00 kB (ordinary memory), " in ran.out
+
+
+def test_a_copy_that_fails_costs_its_own_point(library: Path, tmp_path: Path) -> None:
+    ran, found = sweep(library, tmp_path, *MANY, config=quick(fail_upload="30000"))
+    assert ran.code == 1
+    assert "failed: the reference device was told to fail this upload" in ran.error_line
+    assert found is not None
+    assert len(failures(found)) == 1
+    assert len(found.measured()) == 3
+
+
+def test_a_lost_worker_ends_the_sweep_and_what_was_measured_is_kept(library: Path, tmp_path: Path) -> None:
+    ran, found = sweep(library, tmp_path, *MANY, config=quick(abort_copy="60000"))
+    assert ran.code == 1
+    assert "upload" in ran.err or "download" in ran.err
+    assert "failed: the worker was ended by SIGABRT" in ran.err
+    assert found is not None
+    assert (found.stopped or "").startswith("an error: the worker was ended by SIGABRT")
+    assert found.measured()
+    (folder,) = tmp_path.iterdir()
+    assert (folder / "table.md").exists()
+    assert "Traceback" not in ran.err
+
+
+# What `run` makes of it
+
+
+@pytest.fixture(scope="module")
+def swept(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a sweep; tests must leave it as it is."""
+    out = tmp_path_factory.mktemp("swept")
+    measured_sweep(library, out, *SMALL)
+    return out
+
+
+def run(library: Path, model: Path, out: Path, *arguments: object) -> Ran:
+    loop = ("--mode", "cpu", "--mode", "device", "--mode", "device-resident", "--iterations", 5, "--warmup", 1)
+    line = ("run", model, "--ep-library", library, "--out", out, *loop, *arguments)
+    return ortbench(*line, prefix=with_knobs(Config(compute_us=100)))
+
+
+def result_in(out: Path) -> dict[str, Any]:
+    (path,) = out.glob("*/result.json")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def test_a_run_says_how_near_to_the_link_its_copies_are(swept: Path, library: Path, tmp_path: Path) -> None:
+    model = relu_model(tmp_path / "relu.onnx", 64_000)
+    assert run(library, model, tmp_path / "without").code == 0
+    assert result_in(tmp_path / "without")["link"] is None
+
+    out = tmp_path / "with"
+    shutil.copytree(swept, out)
+    (path,) = out.glob("*/bandwidth.json")
+    found = load(path)
+    ran = run(library, model, out)
+    assert ran.code == 0, ran.err
+    assert "• Uploads of 64.0 kB run at " in ran.out
+    result = result_in(out)
+    link = result["link"]
+    assert Path(link["from"]) == path
+    device = next(case for case in result["cases"] if case["mode"] == "device")
+    for way in ("upload", "download"):
+        curve = found.curve(way, ORDINARY)
+        assert link[way] == [list(it) for it in curve]
+        peak = found.peak(way)
+        assert peak is not None
+        took, share = device["phases"][way]["median_ns"], link["shares"]["device"][way]
+        assert share["of_sweep"] == pytest.approx(expected_ns(curve, [64_000]) / took, abs=1e-4)
+        assert share["of_peak"] == pytest.approx(64_000 / took / peak.gbps, abs=1e-4)
+
+
+def test_a_sweep_can_be_named_and_must_fit(swept: Path, library: Path, tmp_path: Path) -> None:
+    model = relu_model(tmp_path / "relu.onnx", 64_000)
+    (path,) = swept.glob("*/bandwidth.json")
+    named = run(library, model, tmp_path / "out", "--bandwidth", path.parent)
+    assert named.code == 0, named.err
+    assert result_in(tmp_path / "out")["link"]["from"] == str(path)
+
+    for arguments, words in (
+        (["--ep", "cpu"], f"--bandwidth {path} does not fit this run: EP: {EP_NAME} and CPUExecutionProvider"),
+        (["--ep-library", library, "--bandwidth", tmp_path / "nowhere"], "--bandwidth: no such file or folder"),
+    ):
+        ran = ortbench_here("run", MODELS / "tiny.onnx", "--bandwidth", path, *arguments, "--out", tmp_path / "none")
+        assert ran.code == 2
+        assert ran.error_line.startswith(words)
+        assert not list(tmp_path.glob("none/*"))

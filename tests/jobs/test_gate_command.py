@@ -1,0 +1,463 @@
+"""`ortbench gate`: stored results, and live on the reference device, whose times are what they are set to."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+from ortbench.modes import USUAL_MODES
+from ortbench.result import Result, save
+from tests.conftest import MODELS, ROOT, Ran, command, lacking, ortbench, ortbench_here
+from tests.environments import INSTALLED, plain, without_ortbench
+from tests.refdevice import EP_NAME
+from tests.results import broken, measured, result_of, steady
+from tests.truth import relu_model
+
+QUIET = [1_000_000, 1_001_000, 999_000, 1_000_500] * 6
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Any:
+    """Saves a scripted result and gives its path."""
+
+    def write(name: str, result: Result) -> Path:
+        path = tmp_path / f"{name}.json"
+        save(result, path)
+        return path
+
+    return write
+
+
+def scaled(factor: float) -> Result:
+    return result_of(measured("cpu", total=steady(round(value * factor) for value in QUIET)))
+
+
+# Stored results
+
+
+@pytest.mark.parametrize(
+    ("factor", "code", "word"), [(1.0, 0, "passed"), (0.8, 0, "passed"), (1.12, 3, "failed"), (1.05, 4, "cannot tell")]
+)
+def test_a_stored_baseline(files: Any, factor: float, code: int, word: str) -> None:
+    ran = ortbench_here("gate", files("new", scaled(factor)), "--baseline", files("old", scaled(1.0)))
+    assert (ran.code, ran.err) == (code, "")
+    assert f"gate: {word}" in ran.out
+    assert "must be at most ×1.05" in ran.out
+
+
+def test_its_json_and_junit_are_written(files: Any, tmp_path: Path) -> None:
+    new, old = files("new", scaled(1.2)), files("old", scaled(1.0))
+    ran = ortbench_here("gate", new, "--baseline", old, "--json", "-", "--junit", tmp_path / "gate.xml")
+    data = json.loads(ran.out)
+    assert (ran.code, data["exit_code"], data["verdict"]) == (3, 3, "failed")
+    (check,) = data["checks"]
+    assert check["name"] == "cpu total median"
+    assert check["ratio"] == pytest.approx(1.2)
+    suites = ET.parse(tmp_path / "gate.xml").getroot()
+    assert [case.get("name") for case in suites.iter("testcase")] == ["cpu", "cpu total median"]
+    assert len(list(suites.iter("failure"))) == 1
+
+
+def test_the_job_summary_is_written_where_ci_wants_one(files: Any, tmp_path: Path) -> None:
+    summary = tmp_path / "summary.md"
+    summary.write_text("before\n")
+    ortbench_here(
+        "gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), GITHUB_STEP_SUMMARY=str(summary)
+    )
+    text = summary.read_text()
+    assert text.startswith("before\n")
+    assert "# ortbench gate: failed" in text
+
+
+def test_quiet_prints_nothing_and_keeps_the_code(files: Any) -> None:
+    ran = ortbench_here("gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), "--quiet")
+    assert (ran.code, ran.out, ran.err) == (3, "", "")
+
+
+def test_other_machines_are_not_comparable_unless_forced(files: Any) -> None:
+    old = result_of(*scaled(1.0).cases, environment__cpu__model="Another CPU")
+    new, baseline = files("new", scaled(1.0)), files("old", old)
+    ran = ortbench_here("gate", new, "--baseline", baseline)
+    assert ran.code == 5
+    assert "CPU: Another CPU and Some CPU" in ran.error_line
+    assert "--force" in ran.error_line
+    forced = ortbench_here("gate", new, "--baseline", baseline, "--force")
+    assert forced.code == 0
+    assert "not comparable, forced" in forced.out
+
+
+def test_another_schema_is_not_comparable(files: Any) -> None:
+    path = files("new", scaled(1.0))
+    data = json.loads(path.read_text())
+    for version in (0, 2):
+        path.write_text(json.dumps({**data, "schema_version": version}))
+        ran = ortbench_here("gate", path, "--baseline", files("old", scaled(1.0)))
+        assert ran.code == 5
+        assert f"has schema {version}; this ortbench reads schema 1" in ran.error_line
+
+
+def test_results_of_the_first_release_are_read() -> None:
+    """They have no run_id; the committed reports are such files."""
+    folder = ROOT / "reports" / "copy_bound-refdevice"
+    ran = ortbench_here(
+        "gate", folder, "--baseline", folder, "--max-regression", "40%", "--min-speedup", "device-resident=1"
+    )
+    assert ran.code == 0, ran.out + ran.err
+
+
+def test_a_failed_case_outweighs_every_verdict(files: Any) -> None:
+    new = result_of(*scaled(1.0).cases, broken("device", reason="the driver died"))
+    ran = ortbench_here("gate", files("new", new), "--baseline", files("old", scaled(1.0)))
+    assert ran.code == 1
+    assert ran.error_line == "candidate: device failed: the driver died"
+
+
+def test_limits_without_a_baseline(files: Any) -> None:
+    result = result_of(
+        measured("cpu", total=steady(QUIET)),
+        measured("device-resident", total=steady(value // 2 for value in QUIET)),
+        broken("host-accessible", "unsupported", "no such memory"),
+        placement__cpu_operators={"Shape": 2},
+    )
+    path = files("new", result)
+    limits = [
+        (("--min-speedup", "device-resident=1.9"), 0),
+        (("--min-speedup", "device-resident=2.1"), 3),
+        (("--max-copy-share", "55%"), 0),
+        (("--max-copy-share", "45%"), 3),
+        (("--max-cpu-nodes", "2"), 0),
+        (("--max-cpu-nodes", "1"), 3),
+        (("--require-mode", "device-resident"), 0),
+        (("--require-mode", "host-accessible"), 3),
+        (("--require-mode", "device"), 3),
+    ]
+    assert [ortbench_here("gate", path, *limit).code for limit, _ in limits] == [code for _, code in limits]
+
+
+BAD: list[tuple[list[str], str]] = [
+    ([], "nothing to check"),
+    (["--max-regression", "5%"], "needs something to hold it against"),
+    (["--baseline", "OLD", "--max-regression", "fast"], "write a share above zero"),
+    (["--baseline", "OLD", "--metric", "device.total.p42"], "'p42' does not fit"),
+    (["--baseline", "OLD", "--metric", "device.total.median"], "not measured in both results"),
+    (["--metric", "total.p95", "--max-cpu-nodes", "0"], "give one"),
+    (["--min-speedup", "device"], "write it as key=value"),
+    (["--min-speedup", "device=fast"], "write how many times as fast"),
+    (["--min-speedup", "gpu=2"], "there is no such mode"),
+    (["--min-speedup", "device=2"], "needs mode device, which was not measured"),
+    (["--require-mode", "gpu"], "there is no such mode"),
+    (["--max-cpu-nodes", "-1"], "cannot be negative"),
+    (["--baseline", "nowhere.json"], "cannot read nowhere.json"),
+    (["--baseline-ep", "cpu"], "exclude each other"),
+    (["--baseline", "OLD", "--duration", "5"], "--duration says how to measure"),
+    (["--baseline", "OLD", "--range", "x:0,1"], "--range says how to measure"),
+    (["--baseline", "OLD", "--mode", "gpu"], "there is no such mode"),
+    (["--baseline", "OLD", "--mode", "device"], "not measured in both results"),
+    (["--model", "m.onnx", "--max-cpu-nodes", "0"], "exclude each other"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD, ids=[" ".join(options) for options, _ in BAD])
+def test_bad_input_is_one_line(files: Any, options: list[str], message: str) -> None:
+    old = str(files("old", scaled(1.0)))
+    ran = ortbench_here("gate", files("new", scaled(1.0)), *[old if option == "OLD" else option for option in options])
+    assert ran.code == 2
+    assert message in ran.error_line
+
+
+def test_only_the_modes_that_are_named_are_held_against_the_baseline(files: Any) -> None:
+    slow = result_of(measured("cpu", total=steady(QUIET)), measured("device", total=steady(2 * x for x in QUIET)))
+    old = result_of(measured("cpu", total=steady(QUIET)), measured("device", total=steady(QUIET)))
+    new, baseline = files("new", slow), files("old", old)
+    codes = [ortbench_here("gate", new, "--baseline", baseline, *mode).code for mode in ((), ("--mode", "cpu"))]
+    assert codes == [3, 0]
+
+
+# Live gates
+
+
+# By exit code; which of them it is, times decide.
+VERDICTS = {0: "passed", 3: "failed", 4: "cannot tell"}
+
+
+@pytest.fixture(scope="module")
+def relu(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return relu_model(tmp_path_factory.mktemp("model") / "relu.onnx", 1 << 16)
+
+
+def live(relu: Path, library: Path, out: Path, *options: object, compute_us: int = 3000) -> Ran:
+    return ortbench(
+        "gate", "--model", relu, "--ep", library, "--ep-option", f"compute_us={compute_us}", "--warmup", 2,
+        "--out", out, *options,
+    )  # fmt: skip
+
+
+def check_of(folder: Path) -> list[dict[str, Any]]:
+    """The checks of a gate that is the only one in a folder."""
+    (gate,) = folder.iterdir()
+    checks: list[dict[str, Any]] = json.loads((gate / "gate.json").read_text())["checks"]
+    return checks
+
+
+# One mode that is slower fails a gate and all must pass, so the gate that passes has all of them.
+@pytest.mark.timing
+@pytest.mark.parametrize(
+    ("compute_us", "code", "modes"),
+    [(3000, 0, USUAL_MODES), (2000, 0, ("cpu",)), (4500, 3, ("cpu",)), (4500, 3, ("device-resident",))],
+)
+def test_a_live_gate_tells_a_slower_device(
+    relu: Path, library: Path, tmp_path: Path, compute_us: int, code: int, modes: tuple[str, ...]
+) -> None:
+    ran = live(relu, library, tmp_path, "--baseline-ep-option", "compute_us=3000", "--max-regression", "15%",
+               *(word for mode in modes for word in ("--mode", mode)), compute_us=compute_us)  # fmt: skip
+    assert (ran.code, ran.err) == (code, ""), ran.out + ran.err
+    assert {(check["name"], check["verdict"]) for check in check_of(tmp_path)} == {
+        (f"{mode} total median", "failed" if code else "passed") for mode in modes
+    }
+    (folder,) = tmp_path.iterdir()
+    result = json.loads((folder / "candidate" / "result.json").read_text())
+    assert result["stopped"] == "verdict: every contest is decided"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("compute_us", [3000, 4500])
+def test_what_a_live_gate_leaves(relu: Path, library: Path, tmp_path: Path, compute_us: int) -> None:
+    """Whatever its verdict: passed or failed, or it cannot tell in its time."""
+    ran = live(relu, library, tmp_path, "--baseline-ep-option", "compute_us=3000", "--max-regression", "15%",
+               "--mode", "cpu", compute_us=compute_us)  # fmt: skip
+    assert (ran.code in VERDICTS, ran.err) == (True, ""), ran.out + ran.err
+    (folder,) = tmp_path.iterdir()
+    data = json.loads((folder / "gate.json").read_text())
+    assert data["exit_code"] == ran.code
+    assert [(check["name"], VERDICTS[ran.code]) for check in data["checks"]] == [
+        ("cpu total median", data["checks"][0]["verdict"])
+    ]
+    sides = [json.loads((folder / side / "result.json").read_text()) for side in ("candidate", "baseline")]
+    assert sides[0]["setup"]["run_id"] == sides[1]["setup"]["run_id"]
+    assert [side["target"]["ep_options"] for side in sides] == [
+        {"compute_us": str(compute_us)}, {"compute_us": "3000"},
+    ]  # fmt: skip
+    assert "EP options: compute_us 3000 → compute_us" in ran.out or compute_us == 3000
+    compared = ortbench_here("compare", folder / "baseline", folder / "candidate")
+    assert compared.code == 0
+    assert "blocks of the same rounds" in compared.out
+
+
+@pytest.mark.process
+def test_blocks_of_both_sides_share_rounds_and_have_one_size(relu: Path, library: Path, tmp_path: Path) -> None:
+    live(relu, library, tmp_path, "--baseline-ep-option", "compute_us=3300", "--mode", "device-resident")
+    (folder,) = tmp_path.iterdir()
+    blocks = []
+    for side in ("candidate", "baseline"):
+        (case,) = json.loads((folder / side / "result.json").read_text())["cases"]
+        blocks.append(case["blocks"]["total"])
+    assert [block[:2] for block in blocks[0]] == [block[:2] for block in blocks[1]]
+    first = [a[2] < b[2] for a, b in zip(*blocks, strict=True)]  # one clock on both sides
+    assert set(first) == {True, False}  # the order is shuffled
+
+
+@pytest.mark.process
+def test_a_budget_too_small_for_a_verdict_cannot_tell(relu: Path, library: Path, tmp_path: Path) -> None:
+    ran = live(relu, library, tmp_path, "--baseline-ep-option", "compute_us=3000", "--duration", 0.02,
+               "--mode", "device")  # fmt: skip
+    assert ran.code == 4
+    assert "gate: cannot tell" in ran.out
+    assert "too few rounds" in ran.out
+
+
+@pytest.mark.timing
+def test_limits_of_a_live_gate(relu: Path, library: Path, tmp_path: Path) -> None:
+    # A latency, and not a size, makes the copies as long as the inference: a slow host moves no more than a few bytes.
+    copies = ("--ep-option", "upload_latency_us=1000", "--ep-option", "download_latency_us=1000")
+    ran = live(relu, library, tmp_path / "a", *copies, "--max-copy-share", "70%", "--min-speedup",
+               "device-resident=1.2", "--require-mode", "host-accessible", "--max-cpu-nodes", 0, compute_us=2000)  # fmt: skip
+    assert ran.code == 0, ran.out + ran.err
+    ran = live(relu, library, tmp_path / "b", *copies, "--max-copy-share", "20%", "--min-speedup",
+               "device-resident=4", "--mode", "cpu", compute_us=2000)  # fmt: skip
+    assert ran.code == 3
+    assert ran.out.count("✗") == 2
+
+
+def gate_with_a_limit(relu: Path, library: Path, out: Path) -> Ran:
+    """A gate of `device` against the baseline, and on a ratio of another mode."""
+    return live(relu, library, out, "--mode", "device", "--min-speedup", "device-resident=0.5",
+                "--baseline-ep-option", "compute_us=3000", "--max-regression", "50%")  # fmt: skip
+
+
+@pytest.mark.process
+def test_modes_that_only_a_limit_needs_are_not_held_against_the_baseline(
+    relu: Path, library: Path, tmp_path: Path
+) -> None:
+    ran = gate_with_a_limit(relu, library, tmp_path)
+    assert ran.code in VERDICTS, ran.out + ran.err
+    assert [check["name"] for check in check_of(tmp_path)] == ["device total median", "device-resident speedup"]
+
+
+@pytest.mark.timing
+def test_a_mode_of_the_same_speed_passes_and_so_does_a_limit_on_a_ratio(
+    relu: Path, library: Path, tmp_path: Path
+) -> None:
+    assert gate_with_a_limit(relu, library, tmp_path).code == 0
+
+
+def gate_of_one_phase(relu: Path, library: Path, out: Path) -> Ran:
+    """A gate on uploads, which take ten times as long as the baseline's."""
+    slow, fast = "upload_latency_us=2000", "upload_latency_us=200"
+    return live(relu, library, out, "--ep-option", slow, "--baseline-ep-option", fast, "--baseline-ep-option",
+                "compute_us=200", "--metric", "device.upload.median", "--mode", "device", compute_us=200)  # fmt: skip
+
+
+@pytest.mark.process
+def test_a_metric_of_one_phase(relu: Path, library: Path, tmp_path: Path) -> None:
+    ran = gate_of_one_phase(relu, library, tmp_path)
+    assert ran.code in VERDICTS, ran.out + ran.err
+    assert [check["name"] for check in check_of(tmp_path)] == ["device upload median"]
+    (folder,) = tmp_path.iterdir()
+    (case,) = json.loads((folder / "candidate" / "result.json").read_text())["cases"]
+    assert set(case["samples_ns"]) == {"upload", "total"}
+
+
+@pytest.mark.timing
+def test_a_metric_of_one_phase_fails_where_it_is_slower(relu: Path, library: Path, tmp_path: Path) -> None:
+    assert gate_of_one_phase(relu, library, tmp_path).code == 3
+
+
+@pytest.mark.process
+def test_a_mode_that_is_lost_fails(relu: Path, library: Path, tmp_path: Path) -> None:
+    """The CPU EP on one side has no device; the other has."""
+    ran = ortbench("gate", "--model", relu, "--ep", "cpu", "--baseline-ep", library, "--mode", "host-accessible",
+                   "--max-regression", "5%", "--warmup", 1, "--out", tmp_path)  # fmt: skip
+    assert ran.code in VERDICTS, ran.out + ran.err  # two EPs may be compared; both have the mode
+    ran = ortbench(
+        "gate", "--model", MODELS / "tiny.onnx", "--ep", "cpu", "--baseline-ep", "nowhere", "--out", tmp_path
+    )
+    assert ran.code == 2
+
+
+@pytest.mark.process
+def test_a_wrong_output_on_one_side_is_no_verdict(relu: Path, library: Path, tmp_path: Path) -> None:
+    ran = live(relu, library, tmp_path, "--ep-option", "wrong_run=1+", "--baseline-ep-option", "compute_us=3000")
+    assert ran.code == 1
+    assert "differ" in ran.error_line
+
+
+@pytest.mark.process
+def test_a_side_that_fails_is_no_verdict(relu: Path, library: Path, tmp_path: Path) -> None:
+    ran = live(relu, library, tmp_path, "--ep-option", "abort_run=60:default", "--baseline-ep-option", "compute_us=3000",
+               "--mode", "device-resident")  # fmt: skip
+    assert ran.code == 1
+    assert "candidate: device-resident failed: the worker was ended by SIGABRT" in ran.err
+
+
+@pytest.mark.process
+def test_models_with_other_inputs_are_not_comparable(tmp_path: Path) -> None:
+    models = ["--model", MODELS / "tiny.onnx", "--baseline-model", MODELS / "multi_output.onnx", "--ep", "cpu"]
+    ran = ortbench_here("gate", *models, "--out", tmp_path)
+    assert ran.code == 5
+    assert "the inputs differ" in ran.error_line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.process
+def test_models_with_other_outputs_are_compared_with_a_warning(relu: Path, tmp_path: Path) -> None:
+    other = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[16384] x) => (float[16384] y) { y = Neg(x) }'
+    )
+    onnx.save(other, tmp_path / "neg.onnx")
+    ran = ortbench("gate", "--model", tmp_path / "neg.onnx", "--baseline-model", relu, "--ep", "cpu", "--mode", "cpu",
+                   "--max-regression", "900%", "--warmup", 1, "--out", tmp_path / "out")  # fmt: skip
+    assert ran.code == 0, ran.out + ran.err
+    assert "warning: the outputs of baseline are not those of candidate" in ran.out
+
+
+def test_a_live_gate_needs_a_model_and_something_to_check(relu: Path) -> None:
+    assert "nothing to check" in ortbench_here("gate", "--model", relu, "--ep", "cpu").error_line
+    assert "name a result file" in ortbench_here("gate", "--baseline-ep", "cpu").error_line
+    percentile = ortbench_here("gate", "--model", relu, "--baseline-model", relu, "--metric", "p99")
+    assert percentile.code == 2
+    assert "a live gate compares short blocks" in percentile.error_line
+    nowhere = ortbench_here("gate", "--model", relu, "--baseline-python", "/nowhere/python")
+    assert (nowhere.code, nowhere.error_line) == (2, "--baseline-python: no such interpreter: /nowhere/python")
+
+
+@pytest.mark.process
+def test_the_same_on_both_sides_is_said_and_passes(tmp_path: Path) -> None:
+    tiny = MODELS / "tiny.onnx"
+    shutil.copy(tiny, tmp_path / "copy.onnx")
+    ran = ortbench("gate", "--model", tiny, "--baseline-model", tmp_path / "copy.onnx", "--ep", "cpu", "--mode", "cpu",
+                   "--max-regression", "900%", "--warmup", 1, "--out", tmp_path / "out", COLUMNS="200")  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    (said,) = [line.removeprefix("• ") for line in ran.out.splitlines() if "nothing recorded differs" in line]
+    (folder,) = (tmp_path / "out").iterdir()
+    assert json.loads((folder / "gate.json").read_text())["remarks"] == [said]
+    assert f"\n- {said}\n" in (folder / "gate.md").read_text()
+
+
+@pytest.mark.process
+def test_two_environments_with_two_versions_of_onnx_runtime(tmp_path: Path) -> None:
+    """As users have them: ortbench and its ONNX Runtime lie in one folder, of which the other one must see nothing."""
+    other = os.environ.get("ORTBENCH_TESTS_OTHER_PYTHON")
+    if other is None:
+        lacking("ORTBENCH_TESTS_OTHER_PYTHON names no interpreter with another version of onnxruntime")
+    ours = without_ortbench(tmp_path / "venv")
+    shutil.copytree(INSTALLED, ours.site / "ortbench")
+    line = [ours.python, "-m", "ortbench", "gate", "--model", MODELS / "image_classifier.onnx",
+            "--baseline-python", other, "--ep", "cpu", "--mode", "cpu", "--max-regression", "300%", "--warmup", 2,
+            "--out", tmp_path / "out"]  # fmt: skip
+    ran = subprocess.run(list(map(str, line)), cwd=tmp_path, env=plain(), capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (folder,) = (tmp_path / "out").iterdir()
+    versions = []
+    for side, python in (("candidate", ours.python), ("baseline", other)):
+        result = json.loads((folder / side / "result.json").read_text())
+        assert result["cases"][0]["outputs_match"] is True
+        own = "import onnxruntime; print(onnxruntime.__version__)"
+        done = subprocess.run([python, "-c", own], env=plain(), capture_output=True, text=True, check=True)
+        assert result["environment"]["onnxruntime"] == done.stdout.strip()
+        versions.append(result["environment"]["onnxruntime"])
+    assert versions[0] != versions[1]
+    assert f"baseline → candidate: ONNX Runtime: {versions[1]} → {versions[0]}" in ran.stdout
+
+
+@pytest.mark.process
+def test_workers_that_are_paused_end_with_a_killed_gate(relu: Path, library: Path, tmp_path: Path) -> None:
+    if sys.platform != "linux":
+        lacking("Linux, whose kernel ends a worker with its parent")
+    line = command("gate", "--model", relu, "--ep", library, "--baseline-ep-option", "compute_us=3000", "--ep-option",
+                   "compute_us=3000", "--max-regression", "0.0001%", "--mode", "device-resident", "--warmup", 1,
+                   "--out", tmp_path)  # fmt: skip
+    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while not list(tmp_path.glob("*/candidate/result.json")):
+            assert process.poll() is None
+            time.sleep(0.02)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        assert len(children) == 2
+        process.kill()
+    for child in children:
+        stat = Path(f"/proc/{child}/stat")
+        for _ in range(1000):
+            if not stat.exists() or stat.read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                break
+            time.sleep(0.01)
+        else:
+            raise AssertionError(f"worker {child} is still there")
+
+
+@pytest.mark.process
+def test_an_ep_may_be_named_by_its_library(relu: Path, library: Path, tmp_path: Path) -> None:
+    ran = ortbench("run", relu, "--ep", library, "--iterations", 1, "--warmup", 1, "--mode", "cpu",
+                   "--json", "-", "--out", tmp_path)  # fmt: skip
+    assert json.loads(ran.out)["target"]["ep"] == EP_NAME
+    twice = ortbench_here("run", relu, "--ep", library, "--ep-library", library)
+    assert twice.code == 2
+    assert "leave --ep-library out" in twice.error_line

@@ -1,0 +1,379 @@
+"""Hidden copies on real EPs: `ortbench run --nodes`, `ortbench inspect --ep`, and the pass behind both."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import numpy_helper
+
+from ortbench.plan import CPU_EP
+from ortbench.worker.looks import graph as looks_graph
+from tests.conftest import MODELS, ONCE, ROOT, command, measure, ortbench
+from tests.refdevice import Config, Trace, failures_so_far
+
+ISLAND = MODELS / "cpu_island.onnx"
+WEBGPU = "WebGpuExecutionProvider"
+
+# Neither WebGPU nor the reference device has Det and Hardmax; both have Relu, Sigmoid, Add and Mul.
+GRAPHS = {
+    "two": "(float[8,4,4] x) => (float[8] y) { a = Relu(x) b = Det(a) c = Sigmoid(b) e = Mul(c, big) f = Det(e) y = Relu(f) }",
+    "start": "(float[8,4,4] x) => (float[8] y) { a = Det(x) y = Relu(a) }",
+    "end": "(float[8,4,4] x) => (float[8] y) { a = Relu(x) y = Det(a) }",
+    "shared": "(float[8,4,4] x) => (float[8] y, float[8,4,4] z) { a = Relu(x) b = Det(a) c = Hardmax(a) y = Relu(b) "
+    "z = Sigmoid(c) }",
+    "input": "(float[8,4,4] x) => (float[8] y, float[8,4,4] z) { y = Det(x) z = Relu(x) }",
+    "weight": "(float[8,4,4] x) => (float[8,4,4] z) { a = Add(x, big) b = Hardmax(a) c = Add(b, big) d = Hardmax(big) "
+    "e = Add(c, d) z = Relu(e) }",
+    "output": "(float[8,4,4] x) => (float[8,4,4] a, float[8] y) { a = Relu(x) b = Det(a) y = Relu(b) }",
+    "branch": "(float[8,4,4] x, bool c) => (float[8,4,4] y) { a = Relu(x) b = If (c) <then_branch = t () => "
+    "(float[8,4,4] p) { q = Relu(a) p = Hardmax(q) }, else_branch = e () => (float[8,4,4] r) { s = Sigmoid(a) "
+    "r = Hardmax(s) }> y = Sigmoid(b) }",
+    "chain": "(float[8,4,4] x) => (float[8,4,4] y) { a = Relu(x) b = Hardmax(a) c = Hardmax(b) y = Relu(c) }",
+    "none": "(float[8,4,4] x) => (float[8,4,4] y) { a = Relu(x) y = Sigmoid(a) }",
+}
+# Tensor, direction, who forces it, island; islands by their first node, since their order is that of their cost.
+COPIES = {
+    "two": [
+        ("a", "to host", ["Det_1"], "Det_1"),
+        ("b", "from host", ["Det_1"], "Det_1"),
+        ("e", "to host", ["Det_4"], "Det_4"),
+        ("f", "from host", ["Det_4"], "Det_4"),
+    ],
+    "start": [("a", "from host", ["Det_0"], "Det_0")],
+    "end": [("a", "to host", ["Det_1"], "Det_1")],
+    "shared": [
+        ("a", "to host", ["Det_1", "Hardmax_2"], "Det_1"),
+        ("b", "from host", ["Det_1"], "Det_1"),
+        ("c", "from host", ["Hardmax_2"], "Det_1"),
+    ],
+    "input": [("x", "from host", ["Det_0"], "Det_0")],
+    "weight": [("a", "to host", ["Hardmax_1"], "Hardmax_1"), ("b", "from host", ["Hardmax_1"], "Hardmax_1")],
+    "output": [("a", "to host", ["Det_1"], "Det_1"), ("b", "from host", ["Det_1"], "Det_1")],
+    "chain": [("a", "to host", ["Hardmax_1"], "Hardmax_1"), ("c", "from host", ["Hardmax_2"], "Hardmax_1")],
+    "none": [],
+}
+BRANCH = ("If_1/else_branch/s", "to host", ["If_1/else_branch/Hardmax_1"])
+POSITIONS = {"start": ["start"], "end": ["end"], "input": ["apart"], "two": ["middle", "middle"], "none": []}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The models, with nodes that have no names."""
+    place = tmp_path_factory.mktemp("models")
+    for name, text in GRAPHS.items():
+        model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {name} {text}')
+        big = np.ones([8] if name == "two" else [8, 4, 4], np.float32)
+        if "big" in text:
+            model.graph.initializer.append(numpy_helper.from_array(big, "big"))
+        if name == "two":  # what Det takes is made of its eight numbers by broadcasting
+            model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.ones((8, 8, 8), np.float32), "big"))
+        onnx.save(model, place / f"{name}.onnx")
+    return place
+
+
+# Runs in a process of its own; the reference device can be registered once in one.
+_PASS = """
+import json, sys
+import onnxruntime
+from ortbench.plan import Inputs, Target
+from ortbench.worker.looks import nodes
+from ortbench.worker.session import providers
+
+onnxruntime.set_default_logger_severity(3)
+ep, *paths = sys.argv[1:]
+target = Target(library=ep) if "/" in ep else Target(ep=ep)
+provider = providers.find(target)
+providers.find = lambda _: provider
+print(json.dumps({path: nodes.profile_nodes(path, target, Inputs(), 2)[0] for path in paths}))
+"""
+
+
+def passes(ep: str, paths: Sequence[Path], prefix: Sequence[str] = ()) -> dict[str, Any]:
+    """The pass of every model, by name."""
+    line = [*prefix, sys.executable, "-c", _PASS, ep, *map(str, paths)]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return {Path(path).stem: found for path, found in json.loads(done.stdout.splitlines()[-1]).items()}
+
+
+def copies(found: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """The Memcpy nodes as `COPIES` writes them."""
+    firsts = [min(node["name"] for node in island["nodes"]) for island in found["islands"]]
+    return sorted(
+        (
+            row["tensor"],
+            row["direction"],
+            sorted(node["name"] for node in row["forced_by"]),
+            None if row["island"] is None else firsts[row["island"]],
+        )
+        for row in found["memcpy"]
+    )
+
+
+def check(found: dict[str, Any]) -> None:
+    assert found.keys() == GRAPHS.keys()
+    assert {name: it["problem"] for name, it in found.items()} == dict.fromkeys(GRAPHS)
+    assert {name: copies(found[name]) for name in COPIES} == COPIES
+    for name, positions in POSITIONS.items():
+        assert [island["position"] for island in found[name]["islands"]] == positions, name
+    assert next(row for row in copies(found["branch"]) if row[1] == "to host")[:3] == BRANCH
+    for one in found.values():
+        assert one["runs"] == 2
+        for row in one["memcpy"]:
+            assert (row["bytes"], row["forced_by"][0]["ep"]) == (4 * count(row["type"]), CPU_EP)
+            assert row["ns"] is not None
+
+
+def count(kind: str) -> int:
+    """How many elements ``float[8,4,4]`` has."""
+    return int(np.prod([int(size) for size in kind.partition("[")[2].strip("]").split(",")]))
+
+
+@pytest.mark.process
+def test_copies_and_who_forces_them_where_nodes_have_kernels(software_gpu: tuple[str, ...], folder: Path) -> None:
+    found = passes("webgpu", sorted(folder.glob("*.onnx")), software_gpu)
+    check(found)
+    operators = {(row["op"], row["ep"]): row["nodes"] for row in found["two"]["operators"]}
+    assert operators == {
+        ("Relu", WEBGPU): 2, ("Sigmoid", WEBGPU): 1, ("Mul", WEBGPU): 1, ("Det", CPU_EP): 2,
+        ("MemcpyToHost", None): 2, ("MemcpyFromHost", None): 2,
+    }  # fmt: skip
+
+
+@pytest.mark.process
+def test_copies_and_who_forces_them_where_an_ep_compiles(library: Path, folder: Path, tmp_path: Path) -> None:
+    apart = tmp_path / "apart.onnx"
+    onnx.save(onnx.load(ISLAND), apart, save_as_external_data=True, location="weights", size_threshold=0)
+    in_ort_format = written_in_ort_format(tmp_path)
+    found = passes(str(library), [*sorted(folder.glob("*.onnx")), apart, in_ort_format])
+    assert "ORT format" in found.pop("island")["problem"]
+    assert copies(found.pop("apart")) == [
+        ("determinants", "from host", ["Det_4"], "Det_4"), ("matrices", "to host", ["Det_4"], "Det_4"),
+    ]  # fmt: skip
+    check(found)
+    assert {row["op"] for row in found["two"]["operators"]} == {
+        "compiled graph", "Det", "MemcpyToHost", "MemcpyFromHost",
+    }  # fmt: skip
+
+
+def written_in_ort_format(folder: Path) -> Path:
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(folder / "island.ort")
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    onnxruntime.InferenceSession(ISLAND, options, providers=["CPUExecutionProvider"])
+    return folder / "island.ort"
+
+
+@pytest.mark.process
+def test_a_run_with_nodes_on_a_device(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    result = measure(
+        ISLAND, "--ep", "webgpu", "--nodes", "--mode", "cpu", "--iterations", 1, "--warmup", 1, out=tmp_path,
+        prefix=software_gpu,
+    )  # fmt: skip
+    nodes = result["nodes"]
+    assert 3 <= nodes["runs"] <= 20
+    det = {"name": "Det_4", "op": "Det", "ep": CPU_EP}
+    described = [
+        (row["direction"], row["tensor"], row["type"], row["bytes"], row["forced_by"], row["island"])
+        for row in nodes["memcpy"]
+    ]
+    assert sorted(described) == [
+        ("from host", "determinants", "float[256,16]", 16384, [det], 0),
+        ("to host", "matrices", "float[256,16,2,2]", 65536, [det], 0),
+    ]
+    (island,) = nodes["islands"]
+    assert (island["to_host"], island["from_host"], island["bytes"]) == (1, 1, 81920)
+    assert nodes["run_ns"] > 0
+    assert len(result["cases"][0]["samples_ns"]["total"]) == 1
+    text = next(tmp_path.glob("*/table.md")).read_text()
+    assert "| matrices | to host | 65.5 kB |" in text
+    assert "Det on the CPU forces 2 Memcpy nodes that move 81.9 kB a run" in text
+
+
+@pytest.mark.process
+def test_the_pass_comes_last_in_a_process_of_its_own(library: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    line = command(
+        "run", ISLAND, "--ep-library", library, "--nodes", "--mode", "cpu", "--mode", "device-resident",
+        "--iterations", 3, "--warmup", 1, "--out", tmp_path,
+    )  # fmt: skip
+    environment = {**os.environ, **Config(compute_us=100, trace=trace).environ()}
+    done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "\noperator" in done.stdout
+    events = Trace.read(trace).of("inference")
+    last = int(max(events["pid"], key=lambda pid: int(events["end_ns"][events["pid"] == pid].max())))
+    measured, profiled = events[events["pid"] != last], events[events["pid"] == last]
+    assert len(np.unique(measured["pid"])) == 1
+    assert measured["end_ns"].max() < profiled["start_ns"].min()
+    result = json.loads(next(tmp_path.glob("*/result.json")).read_text())
+    assert len(profiled) == 2 * (2 + result["nodes"]["runs"])  # two compiled graphs; two runs to warm up
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("knob", "words"),
+    [
+        (Config(compute_us=100, abort_run="4:host"), "--nodes gave nothing: the worker was ended by SIGABRT"),
+        (
+            Config(compute_us=100, fail_download="4:host"),
+            "--nodes gave nothing: profiling failed: the reference device",
+        ),
+    ],
+    ids=["lost", "failed"],
+)
+def test_a_pass_that_fails_is_a_warning_and_the_result_stays(
+    knob: Config, words: str, library: Path, tmp_path: Path
+) -> None:
+    # Only the first run of the measured worker has tensors in host memory.
+    arguments = ["--mode", "device-resident", "--iterations", "3", "--warmup", "1", "--nodes", "--quiet"]
+    line = command("run", MODELS / "tiny.onnx", "--ep-library", library, *arguments, "--out", tmp_path)
+    done = subprocess.run(line, cwd=ROOT, env={**os.environ, **knob.environ()}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    result = json.loads(next(tmp_path.glob("*/result.json")).read_text())
+    assert result["nodes"] is None
+    (warning,) = result["warnings"]
+    assert (warning["code"], warning["message"][: len(words)]) == ("nodes-failed", words)
+    assert result["cases"][0]["phases"]["total"]["n"] == 3
+
+
+@pytest.mark.process
+def test_ctrl_c_gives_the_pass_up_and_keeps_the_result(library: Path, tmp_path: Path) -> None:
+    arguments = ["--mode", "device-resident", "--iterations", "3", "--warmup", "1", "--nodes"]
+    line = command("run", MODELS / "tiny.onnx", "--ep-library", library, *arguments, "--out", tmp_path)
+    trace = tmp_path / "trace"
+    environment = {**os.environ, **Config(compute_us=100, hang_run="4:host", trace=trace).environ()}
+    with subprocess.Popen(line, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 600
+        while "hang_run" not in failures_so_far(trace):  # the pass has begun, and never ends
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        try:
+            out, _ = process.communicate(timeout=600)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert "\ndevice-resident" in out
+    result = json.loads(next(tmp_path.glob("*/result.json")).read_text())
+    assert (result["stopped"], result["nodes"]) == ("iterations: 3 per mode", None)
+    assert len(list(tmp_path.glob("*/table.md"))) == 1
+
+
+@pytest.mark.process
+def test_the_cpu_ep_has_times_and_no_copies(tmp_path: Path) -> None:
+    result = measure(MODELS / "image_classifier.onnx", "--ep", "cpu", "--nodes", "--mode", "cpu", *ONCE, out=tmp_path)
+    nodes = result["nodes"]
+    assert (nodes["memcpy"], nodes["islands"], nodes["problem"]) == ([], [], None)
+    assert [(row["ep"], row["nodes"]) for row in nodes["eps"]] == [
+        (CPU_EP, sum(it["nodes"] for it in nodes["operators"]))
+    ]
+    assert nodes["runs"] == 20 or nodes["run_ns"] > 0
+
+
+@pytest.mark.process
+def test_without_the_option_there_is_no_pass(tmp_path: Path) -> None:
+    result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", *ONCE, out=tmp_path)
+    assert result["nodes"] is None
+
+
+# Before a run
+
+
+@pytest.mark.process
+def test_inspect_names_node_sentences(library: Path) -> None:
+    ran = ortbench("inspect", ISLAND, "--ep-library", library, COLUMNS="80")
+    assert ran.code == 0, ran.err
+    assert "2 Memcpy node(s) between them" in ran.out
+    lines = [line.split() for line in ran.out.splitlines()]
+    assert ["matrices", "to", "host", "65.5", "kB", "Det_4", "1"] in lines
+    assert ["1", "Det", "1", "2", "81.9", "kB"] in lines
+    found = json.loads(ortbench("inspect", ISLAND, "--ep-library", library, "--json", "-").out)
+    assert {row["ns"] for row in found["copies"]["memcpy"]} == {None}
+    assert found["not_run"] is None
+
+
+@pytest.fixture
+def picky(tmp_path: Path) -> Path:
+    """A model with a node for the CPU that does not run with made-up inputs."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[8,4,4] x, int64[1] shape) => (float[8] y, float[n] z) {
+        a = Relu(x) b = Det(a) y = Relu(b) r = Reshape(x, shape) z = Relu(r)
+    }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "picky.onnx")
+    return tmp_path / "picky.onnx"
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("ep", ["webgpu", "library"])
+def test_inspect_lists_what_is_known_without_a_run(ep: str, picky: Path, request: pytest.FixtureRequest) -> None:
+    target, prefix = (["--ep", "webgpu"], request.getfixturevalue("software_gpu")) if ep == "webgpu" else (
+        ["--ep-library", request.getfixturevalue("library")], ()
+    )  # fmt: skip
+    ran = ortbench("inspect", picky, *target, "--json", "-", prefix=prefix)
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    assert "the first run failed with made-up inputs" in found["not_run"]
+    assert found["outputs"][0]["shape"] == [8]
+    assert found["outputs"][1]["shape"] is None
+    assert found["copies"]["problem"] is None
+    rows = copies(found["copies"])
+    assert ("a", "to host", ["Det_1"], "Det_1") in rows
+    assert ("b", "from host", ["Det_1"], "Det_1") in rows
+    assert found["placement"]["memcpy_nodes"] == len(rows) >= 2
+    assert {row["bytes"] for row in found["copies"]["memcpy"]} == {None}
+    if ep == "library":
+        text = " ".join(ortbench("inspect", picky, *target).out.split())
+        assert (
+            "run not possible, so what only a run tells is not known: the first run failed with made-up inputs" in text
+        )
+        assert "(--shape and --dim change their shapes; ortbench run --nodes takes real ones)" in text
+
+
+@pytest.mark.process
+def test_of_a_model_in_ort_format_the_placement_is_not_known(tmp_path: Path) -> None:
+    ran = ortbench("inspect", written_in_ort_format(tmp_path), "--ep", "cpu")
+    assert ran.code == 0, ran.err
+    assert "placement is not known" in ran.out
+
+
+# Names
+
+
+def test_nodes_without_a_name_get_the_one_that_a_profile_has_for_them(folder: Path) -> None:
+    content = looks_graph.with_names(str(folder / "branch.onnx"))
+    assert content is not None
+    graph = onnx.load_from_string(content).graph
+    assert [node.name for node in graph.node] == ["Relu_0", "If_1", "Sigmoid_2"]
+    inner = [[node.name for node in attribute.g.node] for attribute in graph.node[1].attribute]
+    assert sorted(inner) == [
+        ["If_1/else_branch/Sigmoid_0", "If_1/else_branch/Hardmax_1"],
+        ["If_1/then_branch/Relu_0", "If_1/then_branch/Hardmax_1"],
+    ]
+
+
+def test_names_that_several_nodes_have_are_told_apart_and_others_are_left_alone(tmp_path: Path) -> None:
+    model = onnx.load(MODELS / "cpu_island.onnx")
+    for index, node in enumerate(model.graph.node):
+        node.name = ("same", "same", "Relu_1", "c", "", "e", "f", "g", "h")[index]
+    onnx.save(model, tmp_path / "m.onnx")
+    content = looks_graph.with_names(str(tmp_path / "m.onnx"))
+    assert content is not None
+    assert [node.name for node in onnx.load_from_string(content).graph.node] == [
+        "same", "Add_1", "Relu_1", "c", "Reshape_3", "e", "f", "g", "h",
+    ]  # fmt: skip
+    (tmp_path / "named.onnx").write_bytes(content)
+    assert looks_graph.with_names(str(tmp_path / "named.onnx")) is None
+    assert looks_graph.with_names(str(MODELS / "README.md")) is None

@@ -1,0 +1,208 @@
+"""`ortbench profile`, with a stand-in for Nsight Systems whose GPU is the reference device."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortbench.measure import nsys as measure_nsys
+from tests import nvtx
+from tests.conftest import ROOT, Ran, ortbench
+from tests.refdevice import Config
+from tests.truth import relu_model
+
+pytestmark = pytest.mark.process
+
+BYTES = 1 << 20
+SHORT = ("--warmup", 1, "--iterations", 3)
+
+
+class Nsys:
+    """The stand-in on a PATH of its own."""
+
+    def __init__(self, folder: Path, recorder: Path | None) -> None:
+        bin_ = folder / "bin"
+        bin_.mkdir()
+        script = bin_ / "nsys"
+        script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m tests.nsys "$@"\n')
+        script.chmod(0o755)
+        self.log = folder / "nsys.jsonl"
+        self.environ = {
+            "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}",
+            "NSYS_LOG": str(self.log),
+            **({} if recorder is None else {"NSYS_RECORDER": str(recorder)}),
+        }
+
+    def lines(self) -> list[list[str]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+
+def run(*arguments: object, **environ: str) -> Ran:
+    return ortbench("profile", *arguments, prefix=(), cwd=ROOT, **environ)
+
+
+def profile(*arguments: object, out: Path, **environ: str) -> tuple[Ran, dict[str, Any], Path]:
+    """Run `ortbench profile`, and give what it printed, its profile.json and its folder."""
+    ran = run(*arguments, "--out", out, **environ)
+    assert ran.code == 0, ran.err
+    (folder,) = out.iterdir()
+    return ran, json.loads((folder / "profile.json").read_text()), folder
+
+
+def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_ours(
+    recorder: Path, library: Path, tmp_path: Path
+) -> None:
+    nsys = Nsys(tmp_path, recorder)
+    knobs = Config(trace=tmp_path / "trace", compute_us=500, upload_gbps=1, download_gbps=1).environ()
+    ran, found, folder = profile(
+        relu_model(tmp_path / "relu.onnx", BYTES),
+        "--ep-library",
+        library,
+        *SHORT,
+        out=tmp_path / "out",
+        **knobs,
+        **nsys.environ,
+    )
+    assert "profiling under Nsight Systems 2099.1.1.7 …" in ran.err
+
+    version, started, stats = nsys.lines()
+    assert version == ["--version"]
+    assert started[: 1 + len(measure_nsys.RECORD)] == ["profile", *measure_nsys.RECORD]
+    assert started[1 + len(measure_nsys.RECORD)] == f"--output={folder / 'report'}"
+    command = started[2 + len(measure_nsys.RECORD) :]
+    assert command[:4] == [sys.executable, "-m", "ortbench", "profile"]
+    assert "--attach-only" in command
+    assert stats[0] == "stats"
+    assert stats[-1] == str(folder / "report.nsys-rep")
+
+    # The capture holds the blocks, without the warm-up before them: every sample has its range, in order of the modes.
+    ranges = found["nsight"]["ranges"]
+    samples = {
+        f"{case['mode']}/{phase}": values
+        for case in found["session"]["cases"]
+        for phase, values in case["samples_ns"].items()
+    }
+    assert list(ranges) == list(samples) == [
+        "cpu/total", "device/upload", "device/inference", "device/download", "device/total", "device-resident/total",
+        "host-accessible/total",
+    ]  # fmt: skip
+    assert {name: len(it["durations_ns"]) for name, it in ranges.items()} == dict.fromkeys(samples, 3)
+
+    # What the device did, by its own trace, is with the phase in which it was asked for. Each block begins with one run
+    # that is not recorded, and so has no range.
+    for name, copies, kernels in (
+        ("cpu/total", {"Host-to-Device", "Device-to-Host"}, 3),
+        ("device/upload", {"Host-to-Device"}, 0),
+        ("device/inference", set(), 3),
+        ("device/download", {"Device-to-Host"}, 0),
+        ("device/total", {"Host-to-Device", "Device-to-Host"}, 3),
+        ("device-resident/total", set(), 3),
+        ("host-accessible/total", set(), 3),
+    ):
+        it = ranges[name]
+        # A fence may be reading back a word of four bytes.
+        moved = {(copy["kind"], copy["count"], copy["size"]) for copy in it["copies"] if copy["size"] != 3 * 4}
+        assert moved == {(kind, 3, 3 * BYTES) for kind in copies}, name
+        assert it["kernels"] == kernels
+    assert found["nsight"]["gpu"] == "A GPU"
+    assert "of a run is copies by the GPU's clock: Host-to-Device" in ran.out
+    assert "1.05 MB in 1 copy, pageable memory" in ran.out
+    assert (folder / "table.md").exists()
+    assert sorted(path.name for path in folder.iterdir() if path.suffix == ".csv") == ["report_nvtx_sum.csv"]
+    assert not (folder / "session").exists()
+
+
+@pytest.mark.timing
+def test_nsights_ranges_and_our_samples_agree(recorder: Path, library: Path, tmp_path: Path) -> None:
+    """A thread that loses its core between the clock and the range makes that range longer, so one attempt is enough."""
+    nsys = Nsys(tmp_path, recorder)
+    model = relu_model(tmp_path / "relu.onnx", BYTES)
+    for attempt in range(5):
+        line = (model, "--ep-library", library, *SHORT)
+        ran, _, _ = profile(*line, out=tmp_path / str(attempt), **Config(compute_us=500).environ(), **nsys.environ)
+        if "Nsight's ranges and ortbench's samples agree" in ran.out:
+            return
+    raise AssertionError(ran.out)
+
+
+def test_without_nsys_the_session_runs_and_says_where_to_get_it(tmp_path: Path) -> None:
+    ran, found, _ = profile("models/tiny.onnx", "--ep", "cpu", *SHORT, out=tmp_path / "out", PATH="/nowhere")
+    assert found["nsight"] is None
+    assert (
+        "nsys is not on the PATH, so nothing was recorded: Nsight Systems is at https://developer.nvidia.com" in ran.out
+    )
+    assert "device-resident/total" in ran.out
+    assert [case["mode"] for case in found["session"]["cases"] if case["samples_ns"]] == [
+        "cpu", "device", "device-resident", "host-accessible",
+    ]  # fmt: skip
+
+
+def test_attach_only_starts_nothing_and_says_how_to(tmp_path: Path) -> None:
+    nsys = Nsys(tmp_path, None)
+    ran, _, _ = profile(
+        "models/tiny.onnx", "--ep", "cpu", *SHORT, "--attach-only", out=tmp_path / "out", **nsys.environ
+    )
+    assert not nsys.log.exists()
+    assert "no profiler is attached; start it as: nsys profile --trace=cuda,nvtx" in ran.out
+
+
+def test_attach_only_under_a_listener_needs_no_advice(recorder: Path, tmp_path: Path) -> None:
+    listener = nvtx.environ(recorder, tmp_path / "record")
+    ran, _, _ = profile("models/tiny.onnx", "--ep", "cpu", *SHORT, "--attach-only", out=tmp_path / "out", **listener)
+    assert "profiler" not in ran.out
+    record = nvtx.Record.read(tmp_path / "record", "ortbench")
+    assert [(it["event"], it.get("message")) for it in record.others] == [("start", "capture"), ("end", None)]
+    assert [it.name for it in record.ranges] == ["cpu", *["device"] * 4, "device-resident", "host-accessible"]
+
+
+def test_a_profiler_that_takes_no_ranges_is_named(tmp_path: Path) -> None:
+    nsys = Nsys(tmp_path, None)
+    ran, found, _ = profile("models/tiny.onnx", "--ep", "cpu", *SHORT, out=tmp_path / "out", **nsys.environ)
+    assert found["nsight"] is None
+    assert "takes no ranges from the nvtx package, so nothing was recorded" in ran.out
+    assert "cpu/total" in ran.out
+
+
+def test_a_session_outlives_a_recording_that_cannot_be_read(recorder: Path, tmp_path: Path) -> None:
+    nsys = Nsys(tmp_path, recorder)
+    ran, found, _ = profile(
+        "models/tiny.onnx", "--ep", "cpu", *SHORT, out=tmp_path / "out", NSYS_BREAK="stats", **nsys.environ
+    )
+    assert found["nsight"] is None
+    assert "could not be read" in ran.out
+    assert "cpu/total" in ran.out
+
+
+def test_what_went_wrong_under_nsys_is_said_in_one_line(recorder: Path, tmp_path: Path) -> None:
+    nsys = Nsys(tmp_path, recorder)
+    ran = run("models/tiny.onnx", "--ep", "cpu", "--out", tmp_path / "a", NSYS_BREAK="profile", **nsys.environ)
+    assert ran.code == 1
+    assert ran.err.splitlines()[-1].startswith("ortbench: nsys ended with exit code 1: the stand-in was told to break")
+    ran = run("models/tiny.onnx", "--ep", "cpu", "--dim", "nothing=3", "--out", tmp_path / "b", **nsys.environ)
+    assert ran.code == 2, ran.err
+    assert ran.err.splitlines()[-1] == (
+        "ortbench: --dim nothing: the model has no such symbolic dimension; it has none"
+    )
+
+
+def test_profiles_cannot_be_compared(tmp_path: Path) -> None:
+    _, _, folder = profile("models/tiny.onnx", "--ep", "cpu", *SHORT, out=tmp_path / "out", PATH="/nowhere")
+    file = folder / "profile.json"
+    ran = ortbench("compare", file, file)
+    assert ran.code == 2
+    assert "is a profiled session: its times are for a timeline, not for comparisons" in ran.error_line
+    assert shutil.which("nsys", path="/nowhere") is None
+
+
+def test_json_goes_to_standard_output_alone(tmp_path: Path) -> None:
+    ran, found, _ = profile(
+        "models/tiny.onnx", "--ep", "cpu", *SHORT, "--json", "-", out=tmp_path / "out", PATH="/nowhere"
+    )
+    assert json.loads(ran.out) == found

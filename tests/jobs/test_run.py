@@ -1,0 +1,261 @@
+"""`ortbench run` on the CPU EP, on real models: what it measures, prints and saves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import onnx.backend.test
+import pandas
+import pytest
+from onnx import numpy_helper
+from onnx.backend.test.runner import Runner
+
+from tests.conftest import MODELS, ONCE, Ran, cases, measure, ortbench
+
+LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light"
+LIGHT_NAMES = sorted(path.stem for path in LIGHT.glob("*.onnx"))
+# Half a gigabyte of weights and seconds of arithmetic, of inputs and outputs that are those of the other six.
+HEAVY = {"light_vgg19", "light_zfnet512", "light_bvlc_alexnet"}
+MODES = ["cpu", "device", "device-resident", "host-accessible"]
+
+
+@pytest.mark.process
+def test_a_model_gives_its_expected_outputs_in_every_mode(tmp_path: Path) -> None:
+    """All of models/ do so in the suite of tests/jobs/test_suite_run.py, on every EP."""
+    model = MODELS / "transformer_ids"
+    result = measure(
+        f"{model}.onnx", "--ep", "cpu", "--input", f"{model}.inputs.npz", "--expect", f"{model}.expected.npz",
+        "--iterations", 2, "--warmup", 1, out=tmp_path,
+    )  # fmt: skip
+    assert result["setup"]["expected_outputs"] is True
+    assert [case["mode"] for case in result["cases"]] == MODES
+    for case in result["cases"]:
+        assert (case["status"], case["outputs_match"]) == ("ok", True), case
+        assert case["phases"]["total"]["n"] == 2
+
+
+def light_test_set(name: str, folder: Path) -> Path:
+    """The test set that onnx's own runner makes of a light model: made-up inputs, expected outputs as shipped."""
+    model = onnx.load(LIGHT / f"{name}.onnx")
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    for index, value in enumerate(inputs):
+        array = Runner.generate_dummy_data(value, seed=0, name=name, random=False)
+        (folder / f"input_{index}.pb").write_bytes(numpy_helper.from_array(array).SerializeToString())
+    for index in range(len(model.graph.output)):
+        (folder / f"output_{index}.pb").write_bytes((LIGHT / f"{name}_output_{index}.pb").read_bytes())
+    return folder
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", LIGHT_NAMES)
+def test_the_light_models_of_onnx_give_their_expected_outputs(name: str, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    modes = ("--mode", "cpu") if name in HEAVY else ()
+    result = measure(
+        LIGHT / f"{name}.onnx", "--ep", "cpu", "--input", light_test_set(name, data),
+        "--iterations", 1, "--warmup", 0, *modes, out=tmp_path / "out",
+    )  # fmt: skip
+    assert result["setup"]["expected_outputs"] is True
+    for case in result["cases"]:
+        assert (case["status"], case["outputs_match"]) == ("ok", True), case
+
+
+def test_there_are_nine_light_models() -> None:
+    assert len(LIGHT_NAMES) == 9
+
+
+@pytest.mark.process
+def test_the_result_has_the_contracts_keys(tmp_path: Path) -> None:
+    result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--iterations", 30, "--warmup", 1, "--seed", 7, out=tmp_path)
+    assert result["schema_version"] == 1
+    assert result["target"]["ep"] == "CPUExecutionProvider"
+    assert result["target"]["fence"]["kind"] == "run"
+    assert result["target"]["memory"] == {"kind": "host", "default": "host memory", "host_accessible": None}
+    assert result["placement"]["nodes"] == {"CPUExecutionProvider": 1}
+    assert result["placement"]["memcpy_nodes"] == 0
+    assert result["setup"]["seed"] == 7
+    assert result["stopped"] == "iterations: 30 per mode"
+    assert len(result["model"]["sha256"]) == 64
+    environment = result["environment"]
+    assert environment["cpu"]["model"]
+    assert environment["load_average"]["start"]
+    assert environment["load_average"]["end"]
+    assert {"onnxruntime", "onnxruntime_build", "python", "os", "git_commit", "gpus"} <= environment.keys()
+    by_mode = cases(result)
+    assert by_mode["device"]["bytes_in"] == by_mode["device"]["bytes_out"] == 64
+    for mode in ("cpu", "device-resident", "host-accessible"):
+        assert by_mode[mode]["bytes_in"] == by_mode[mode]["bytes_out"] == 0
+    assert by_mode["device"]["phases"].keys() == {"upload", "inference", "download", "total"}
+    assert [by_mode["device"]["phases"][phase]["n"] for phase in by_mode["device"]["phases"]] == [30] * 4
+    for mode in ("device-resident", "host-accessible"):
+        assert by_mode[mode]["phases"]["inference"] == by_mode[mode]["phases"]["total"]
+    assert by_mode["device-resident"]["once"].keys() == {"upload_ns", "download_ns"}
+    assert by_mode["host-accessible"]["zero_copy"]["proved"] is True
+    for case in result["cases"]:
+        assert sum(size for _, size, _ in case["blocks"]["total"]) == 30
+        assert len(case["samples_ns"]["total"]) == 30
+        assert case["vs_cpu"].keys() == {"ratio", "ci95"}
+
+
+@pytest.mark.process
+def test_blocks_alternate_in_an_order_that_the_seed_fixes(tmp_path: Path) -> None:
+    def order(seed: int, name: str) -> list[str]:
+        arguments = ("--ep", "cpu", "--seed", seed, "--iterations", 2500, "--warmup", 200)
+        result = measure(MODELS / "tiny.onnx", *arguments, out=tmp_path / name)
+        blocks = [
+            (number, start, case["mode"])
+            for case in result["cases"]
+            for number, _, start in case["blocks"]["total"]
+            if number < 2  # a block has 1000 at most, so each mode has three or more; how many, its speed decides
+        ]
+        assert sorted(blocks) == sorted(blocks, key=lambda block: block[1])  # round after round
+        return [mode for _, _, mode in sorted(blocks)]
+
+    first = order(3, "a")
+    assert order(3, "b") == first
+    assert sorted(first[:4]) == sorted(first[4:]) == MODES
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, Path]:
+    """What a run printed, and its folder; tests must leave that as it is."""
+    out = tmp_path_factory.mktemp("out")
+    ran = ortbench("run", MODELS / "multi_output.onnx", "--ep", "cpu", *ONCE, "--out", out)
+    (folder,) = out.iterdir()
+    return ran, folder
+
+
+@pytest.mark.process
+def test_the_folder_holds_result_table_and_csv(printed: tuple[Ran, Path]) -> None:
+    ran, folder = printed
+    assert ran.code == 0, ran.err
+    assert sorted(path.name for path in folder.iterdir()) == ["result.json", "table.csv", "table.md"]
+    assert str(folder) in ran.out
+    frame = pandas.read_csv(folder / "table.csv")
+    assert list(frame["mode"]) == MODES
+    markdown = (folder / "table.md").read_text()
+    assert markdown.count("\n| ") == 5 + 1  # heading, rule, four modes
+    result = json.loads((folder / "result.json").read_text())
+    assert [warning["code"] for warning in result["warnings"]] == ["dims-set-to-1"]
+    assert "symbolic dimensions set to 1: batch" in ran.out
+    assert "symbolic dimensions set to 1: batch" in markdown
+
+
+@pytest.mark.process
+def test_the_report_says_what_the_cpu_ep_means(printed: tuple[Ran, Path]) -> None:
+    ran, _ = printed
+    assert "computes in host memory: nothing is copied to a device" in ran.out
+    assert ran.err == ""
+
+
+@pytest.mark.process
+def test_quiet_prints_nothing_and_writes_the_files(tmp_path: Path) -> None:
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", *ONCE, "--out", tmp_path, "--quiet")
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    assert len(list(tmp_path.glob("*/table.md"))) == 1
+
+
+@pytest.mark.process
+def test_shapes_dims_and_ranges_reach_the_model(tmp_path: Path) -> None:
+    result = measure(
+        MODELS / "transformer_ids.onnx", "--ep", "cpu", "--dim", "batch=3", "--shape", "input_ids:3x5",
+        "--range", "input_ids:7,9", *ONCE, out=tmp_path,
+    )  # fmt: skip
+    inputs = {tensor["name"]: tensor for tensor in result["model"]["inputs"]}
+    assert [tensor["shape"] for tensor in inputs.values()] == [[3, 5]] * 3
+    assert inputs["input_ids"]["range"] == [7, 9]
+    assert inputs["token_type_ids"]["range"] == [0, 1]  # a table of two
+    assert result["warnings"] == []
+
+
+@pytest.mark.process
+def test_random_ids_stay_inside_the_embedding_table(tmp_path: Path) -> None:
+    result = measure(
+        MODELS / "transformer_ids.onnx", "--ep", "cpu", "--dim", "batch=8", "--dim", "sequence=64",
+        "--mode", "cpu", *ONCE, out=tmp_path,
+    )  # fmt: skip
+    assert result["model"]["inputs"][0]["range"] == [0, 499]
+
+
+@pytest.mark.process
+def test_strings_run_in_mode_cpu_and_say_why_not_elsewhere(tmp_path: Path) -> None:
+    model = tmp_path / "strings.onnx"
+    graph = "<ir_version: 8, opset_import: ['' : 17]> g (string[N] s) => (string[N] t) { t = Identity(s) }"
+    onnx.save(onnx.parser.parse_model(graph.replace("'", '"')), model)
+    result = measure(model, "--ep", "cpu", "--dim", "N=4", "--iterations", 2, "--warmup", 1, out=tmp_path / "out")
+    by_mode = cases(result)
+    assert by_mode["cpu"]["status"] == "ok"
+    for mode in MODES[1:]:
+        assert by_mode[mode]["status"] == "unsupported"
+        assert "strings" in by_mode[mode]["reason"]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("kind", ["seq(float[2]) s) => (int64 t) { t = SequenceLength(s)",
+                                  "optional(float[2]) s) => (bool t) { t = OptionalHasElement(s)"])  # fmt: skip
+def test_what_is_not_a_tensor_is_unsupported_with_the_reason(kind: str, tmp_path: Path) -> None:
+    model = tmp_path / "model.onnx"
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g ({kind} }}'), model)
+    result = measure(model, "--ep", "cpu", "--iterations", 2, "--warmup", 1, out=tmp_path / "out", code=1)
+    assert [case["status"] for case in result["cases"]] == ["unsupported"] * 4
+    assert all("only tensors can be bound" in case["reason"] for case in result["cases"])
+
+
+@pytest.mark.process
+def test_every_dtype_goes_through_every_mode(tmp_path: Path) -> None:
+    dtypes = ("bfloat16", "float8e4m3fn", "double", "uint8", "int16", "bool")
+    takes, gives = (", ".join(f"{dtype}[4, 8] {name}_{dtype}" for dtype in dtypes) for name in "xy")
+    nodes = " ".join(f"y_{dtype} = Identity(x_{dtype})" for dtype in dtypes)
+    model = tmp_path / "model.onnx"
+    graph = f'<ir_version: 9, opset_import: ["" : 19]> g ({takes}) => ({gives}) {{ {nodes} }}'
+    onnx.save(onnx.parser.parse_model(graph), model)
+    result = measure(model, "--ep", "cpu", "--iterations", 2, "--warmup", 1, out=tmp_path / "out")
+    assert [(case["status"], case["outputs_match"]) for case in result["cases"]] == [("ok", True)] * 4, result["cases"]
+    assert [tensor["type"] for tensor in result["model"]["outputs"]] == [f"tensor({dtype})" for dtype in dtypes]
+
+
+@pytest.mark.process
+def test_outputs_whose_shape_depends_on_the_data(tmp_path: Path) -> None:
+    model = tmp_path / "nonzero.onnx"
+    graph = '<ir_version: 8, opset_import: ["" : 17]> g (float[6, 4] x) => (int64[2, found] y) { y = NonZero(x) }'
+    onnx.save(onnx.parser.parse_model(graph), model)
+    result = measure(model, "--ep", "cpu", "--iterations", 2, "--warmup", 1, out=tmp_path / "out")
+    assert result["model"]["outputs"][0]["shape"] == [2, 24]
+    assert [case["status"] for case in result["cases"]] == ["ok"] * 4
+
+
+@pytest.mark.process
+def test_wrong_expected_outputs_fail_before_a_figure_is_shown(tmp_path: Path) -> None:
+    tiny = MODELS / "tiny"
+    ran = ortbench(
+        "run", f"{tiny}.onnx", "--ep", "cpu", "--expect", MODELS / "tiny.expected.npz", "--seed", 1, "--out", tmp_path
+    )
+    assert ran.code == 1
+    assert "the outputs are not the expected ones: output y" in ran.error_line
+    assert ran.out == ""
+
+
+@pytest.mark.process
+def test_precision_stops_a_steady_case_and_says_so(tmp_path: Path) -> None:
+    result = measure(
+        MODELS / "tiny.onnx", "--ep", "cpu", "--precision", "500%", "--duration", 60, "--warmup", 5, out=tmp_path
+    )
+    assert result["stopped"] == "precision: ±500 %"
+    for case in result["cases"]:
+        low, high = case["phases"]["total"]["ci95_ns"]
+        assert high - low <= 5 * (high + low)
+        assert case["vs_cpu"]["ci95"] is not None
+
+
+@pytest.mark.process
+def test_duration_is_the_budget_of_each_mode(tmp_path: Path) -> None:
+    result = measure(
+        MODELS / "compute_bound.onnx", "--ep", "cpu", "--precision", "0.0001%", "--duration", "0.2", "--warmup", 1,
+        "--mode", "cpu", "--mode", "device", out=tmp_path,
+    )  # fmt: skip
+    assert result["stopped"] == "duration: 0.2 s per mode"
+    assert [case["mode"] for case in result["cases"]] == ["cpu", "device"]

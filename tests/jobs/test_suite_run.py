@@ -1,0 +1,395 @@
+"""`ortbench suite` and `ortbench merge` on real models: what they run, keep, say and end with."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+from tests.conftest import MODEL_NAMES, MODELS, ROOT, Ran, command, ortbench, ortbench_here
+
+QUICK = "iterations = 3\nwarmup = 1\nep = 'cpu'\n"
+ALL_MODES = ["cpu", "device", "device-resident", "host-accessible"]
+
+
+def written(text: str, folder: Path) -> Path:
+    """A folder that has a suite's file and the models, and will have its results."""
+    if not (folder / "models").exists():
+        (folder / "models").symlink_to(MODELS)
+    (folder / "bench.toml").write_text(text)
+    return folder
+
+
+def suite(text: str, folder: Path, *arguments: object, **environment: str) -> Ran:
+    """Run a suite whose file and results lie in a folder that has the models too."""
+    return ortbench_here("suite", "bench.toml", *arguments, cwd=written(text, folder), **environment)
+
+
+def records(place: Path) -> dict[str, dict[str, Any]]:
+    """The case files of a suite's folder, by id."""
+    found = [json.loads(path.read_text()) for path in place.glob("*/case.json")]
+    return {record["id"]: record for record in found}
+
+
+def outcomes(place: Path) -> dict[str, tuple[str, int]]:
+    return {name: (record["outcome"], record["exit_code"]) for name, record in records(place).items()}
+
+
+def created(place: Path) -> dict[str, tuple[str, int]]:
+    """When each result was made; two of the same second still differ in their samples."""
+    found = {}
+    for path in place.glob("*/result.json"):
+        result = json.loads(path.read_text())
+        found[path.parent.name] = (result["created"], result["setup"]["run_id"])
+    return found
+
+
+def strings(path: Path) -> Path:
+    """A model that only mode cpu can do."""
+    graph = '<ir_version: 8, opset_import: ["" : 17]> g (string[2] s) => (string[2] t) { t = Identity(s) }'
+    onnx.save(onnx.parser.parse_model(graph), path)
+    return path
+
+
+MIXED = f"""
+[suite]
+name = "mixed"
+[defaults]
+{QUICK}
+[[bench]]
+model = "models/tiny.onnx"
+input = "models/{{model}}.inputs.npz"
+expect = "models/{{model}}.expected.npz"
+[[bench]]
+model = "models/transformer_ids.onnx"
+mode = ["cpu", "device"]
+shapes = [{{dim = {{batch = 1}}}}, {{dim = {{batch = 2, sequence = 4}}, name = "big"}}]
+[[bench]]
+model = "bench.toml"
+[[bench]]
+model = "strings.onnx"
+mode = "cpu"
+gate = {{require-mode = "device"}}
+[[bench]]
+model = "models/fp16.onnx"
+[[override]]
+where = {{model = "fp*"}}
+skip = "no half precision here"
+"""
+MIXED_OUTCOMES = {
+    "tiny--cpu": ("passed", 0),
+    "transformer_ids--cpu--batch-1": ("passed", 0),
+    "transformer_ids--cpu--big": ("passed", 0),
+    "bench--cpu": ("benchmark failed", 1),
+    "strings--cpu": ("failed", 3),
+    "fp16--cpu": ("skipped", 0),
+}
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
+    """A suite with a case of nearly every outcome, run once; tests must leave its folder as it is."""
+    folder = tmp_path_factory.mktemp("mixed")
+    strings(folder / "strings.onnx")
+    exports = ("--junit", "junit.xml", "--action-json", "action.json", "--json", "suite.json")
+    summary = str(folder / "step.md")
+    return folder, ortbench("suite", "bench.toml", *exports, cwd=written(MIXED, folder), GITHUB_STEP_SUMMARY=summary)
+
+
+@pytest.mark.process
+def test_one_bad_case_never_stops_the_rest(mixed: tuple[Path, Ran]) -> None:
+    folder, ran = mixed
+    assert ran.code == 1
+    place = folder / "reports" / "mixed"
+    assert outcomes(place) == MIXED_OUTCOMES
+    found = records(place)
+    assert "is not a model ONNX Runtime can load" in found["bench--cpu"]["reason"]
+    assert found["strings--cpu"]["reason"].startswith("device is unsupported: ")
+    assert found["strings--cpu"]["checks"][0]["name"] == "mode device"
+    assert found["fp16--cpu"]["reason"] == "no half precision here"
+
+
+@pytest.mark.process
+def test_every_case_has_a_folder_and_the_suite_a_summary(mixed: tuple[Path, Ran]) -> None:
+    place = mixed[0] / "reports" / "mixed"
+    whole = ["case.json", "result.json", "table.csv", "table.md"]
+    for name, (outcome, _) in MIXED_OUTCOMES.items():
+        files = sorted(path.name for path in (place / name).iterdir())
+        assert files == (whole if outcome in ("passed", "failed") else ["case.json"])
+    assert json.loads((place / "suite.json").read_text())["cases"] == list(MIXED_OUTCOMES)
+    assert sorted(path.name for path in place.iterdir() if path.is_file()) == [
+        "suite.json",
+        "summary.csv",
+        "summary.md",
+    ]
+    result = json.loads((place / "tiny--cpu" / "result.json").read_text())
+    assert [case["mode"] for case in result["cases"]] == ALL_MODES
+    assert [case["phases"]["total"]["n"] for case in result["cases"]] == [3] * 4
+    assert result["setup"]["expected_outputs"] is True
+    assert result["command"][:3] == ["ortbench", "suite", "bench.toml"]
+    big = json.loads((place / "transformer_ids--cpu--big" / "result.json").read_text())
+    assert [case["mode"] for case in big["cases"]] == ["cpu", "device"]
+    assert big["model"]["inputs"][0]["shape"] == [2, 4]
+
+
+@pytest.mark.process
+def test_progress_is_a_line_a_case_and_the_summary_a_table(mixed: tuple[Path, Ran]) -> None:
+    folder, ran = mixed
+    lines = ran.err.splitlines()
+    assert len(lines) == 6
+    assert re.fullmatch(r"\[1/6\] tiny--cpu: passed, [a-z-]+( \d+\.\d\d× cpu)?, [\d.]+ m?s", lines[0])
+    assert lines[3].startswith("[4/6] bench--cpu: benchmark failed, ")
+    assert lines[5] == "[6/6] fp16--cpu: skipped: no half precision here"
+    text = (folder / "reports" / "mixed" / "summary.md").read_text()
+    for name, (outcome, _) in MIXED_OUTCOMES.items():
+        assert re.search(rf"^{name} .* {outcome}$", ran.out, re.MULTILINE), ran.out
+        assert re.search(rf"^\| {name} \| .* \| {outcome} \|$", text, re.MULTILINE), text
+    assert "✗ strings--cpu: failed: device is unsupported" in ran.out
+    assert "suite mixed: 6 cases: 3 passed, 1 failed, 1 benchmark failed, 1 skipped" in ran.out
+    assert "Saved in reports/mixed" in ran.out
+    assert (folder / "step.md").read_text() == text
+    rows = (folder / "reports" / "mixed" / "summary.csv").read_text().splitlines()
+    assert [row.partition(",")[0] for row in rows] == ["id", *MIXED_OUTCOMES]
+
+
+@pytest.mark.process
+def test_the_exports_have_every_case(mixed: tuple[Path, Ran]) -> None:
+    folder, _ = mixed
+    data = json.loads((folder / "suite.json").read_text())
+    assert (data["suite"], data["exit_code"]) == ("mixed", 1)
+    assert {case["id"]: (case["outcome"], case["exit_code"]) for case in data["cases"]} == MIXED_OUTCOMES
+    junit = (folder / "junit.xml").read_text()
+    for name in MIXED_OUTCOMES:
+        assert f'classname="mixed.{name}"' in junit
+    assert junit.count("<failure ") == 1
+    assert junit.count("<error ") == 1
+    names = [entry["name"] for entry in json.loads((folder / "action.json").read_text())]
+    assert len(names) == len(set(names))
+    assert {name.partition(" ")[0] for name in names} == {"tiny.onnx", "transformer_ids.onnx", "strings.onnx"}
+
+
+@pytest.mark.process
+def test_what_is_done_is_not_run_again(mixed: tuple[Path, Ran], tmp_path: Path) -> None:
+    shutil.copytree(mixed[0], tmp_path, dirs_exist_ok=True, symlinks=True)
+    place = tmp_path / "reports" / "mixed"
+    before = created(place)
+    assert len(before) == 4
+    ran = suite(MIXED, tmp_path)
+    assert ran.code == 1
+    assert created(place) == before
+    assert outcomes(place) == MIXED_OUTCOMES
+    assert ran.err.count("done before") == 4  # all but the one that failed and the one that is skipped
+    # Another option, another measurement; the others stay.
+    ran = suite(MIXED.replace('name = "big"', 'name = "big", seed = 1'), tmp_path, "--quiet")
+    assert ran.out == ""
+    assert [line.partition(":")[0] for line in ran.err.splitlines()] == ["[4/6] bench--cpu", "[5/6] strings--cpu"]
+    after = created(place)
+    assert {name for name in before if after[name] != before[name]} == {"transformer_ids--cpu--big"}
+    ran = suite(MIXED, tmp_path, "--only", "tiny*", "--only", "*--batch-1", "--fresh")
+    assert ran.code == 0
+    assert len(ran.err.splitlines()) == 2
+    changed = {name for name in before if created(place)[name] != after[name]}
+    assert changed == {"tiny--cpu", "transformer_ids--cpu--batch-1"}
+
+
+@pytest.mark.process
+def test_shards_merge_to_the_whole(mixed: tuple[Path, Ran], tmp_path: Path) -> None:
+    strings(tmp_path / "strings.onnx")
+    for part in ("1", "2"):
+        ran = suite(MIXED, tmp_path, "--shard", f"{part}/2", "--out", f"shards/{part}", "-q")
+        assert ran.code in (0, 1, 3)
+    parts = [outcomes(tmp_path / "shards" / part) for part in ("1", "2")]
+    assert sorted([*parts[0], *parts[1]]) == sorted(MIXED_OUTCOMES)
+    ran = ortbench_here("merge", "shards/1", "shards/2", "--out", "whole", "--json", "-", cwd=tmp_path)
+    assert ran.code == 1
+    assert {case["id"]: (case["outcome"], case["exit_code"]) for case in json.loads(ran.out)["cases"]} == MIXED_OUTCOMES
+    assert outcomes(tmp_path / "whole") == MIXED_OUTCOMES
+
+    def tree(place: Path) -> set[str]:
+        return {str(path.relative_to(place)) for path in place.rglob("*")}
+
+    assert tree(tmp_path / "whole") == tree(mixed[0] / "reports" / "mixed")
+    # The whole is a suite's folder like any other: the next run goes on from it.
+    assert suite(MIXED, tmp_path, "--out", "whole").err.count("done before") == 4
+
+    ran = ortbench_here("merge", "shards/2", "--out", "half", "--junit", "half.xml", cwd=tmp_path)
+    assert ran.code == 1
+    assert ran.error_line == f"{len(parts[0])} of 6 cases are missing: " + ", ".join(
+        name for name in MIXED_OUTCOMES if name in parts[0]
+    )
+    assert "missing: no folder has it" in ran.out
+    assert (tmp_path / "half.xml").read_text().count("no folder has it") >= len(parts[0])
+
+
+@pytest.mark.process
+def test_what_does_not_belong_together_is_not_merged(mixed: tuple[Path, Ran], tmp_path: Path) -> None:
+    one = tmp_path / "one"
+    shutil.copytree(mixed[0] / "reports" / "mixed", one)
+    shutil.copytree(one, tmp_path / "two")
+
+    def merge(*folders: str, out: str = "whole") -> Ran:
+        return ortbench_here("merge", *folders, "--out", out, cwd=tmp_path)
+
+    ran = merge("one", "two")
+    assert ran.code == 1
+    assert ran.err.count("is in several folders") == 6
+    assert "tiny--cpu is in several folders: one/tiny--cpu counts, two/tiny--cpu does not" in ran.err
+
+    path = tmp_path / "two" / "tiny--cpu" / "case.json"
+    path.write_text(path.read_text().replace('"fingerprint": "', '"fingerprint": "0'))
+    assert merge("one", "two", out="other").error_line == (
+        "one/tiny--cpu and two/tiny--cpu were not measured on the same thing; merge one of them"
+    )
+    path = tmp_path / "two" / "suite.json"
+    path.write_text(path.read_text().replace('"file_sha256": "', '"file_sha256": "0'))
+    assert "one and two do not belong together" in merge("one", "two", out="other").error_line
+    path.write_text(path.read_text().replace("tiny--cpu", "../../elsewhere"))
+    assert merge("two", out="other").error_line == "two is not the folder of a suite: it has no suite.json"
+    (tmp_path / "empty").mkdir()
+    assert merge("empty", out="other").code == 2
+    assert "is one of the folders that are merged" in merge("one", out="one").error_line
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    precious = tmp_path / "precious" / "tiny--cpu"
+    precious.mkdir(parents=True)
+    (precious / "thesis.txt").write_text("")
+    text = f"[defaults]\n{QUICK}\n[[bench]]\nmodel = 'models/tiny.onnx'"
+    ran = suite(text, tmp_path, "--out", "precious")
+    assert (ran.code, ran.error_line) == (2, "precious is not the folder of a suite: it has no suite.json")
+    assert (precious / "thesis.txt").exists()
+    (tmp_path / "file").write_text("")
+    assert suite(text, tmp_path, "--out", "file").error_line == "--out file: is not a folder"
+    assert suite(text, tmp_path, "--only", "x*").error_line == "--only 'x*': matches no case; --list shows them"
+    assert "write it as i/n" in suite(text, tmp_path, "--shard", "3/2").error_line
+    assert suite("[[bench]]", tmp_path).error_line.startswith("bench.toml:1: bench[0].model: is missing")
+
+
+def test_list_shows_the_cases_and_runs_none(tmp_path: Path) -> None:
+    strings(tmp_path / "strings.onnx")
+    ran = suite(MIXED, tmp_path, "--list")
+    assert (ran.code, ran.err) == (0, "")
+    expected = [*list(MIXED_OUTCOMES)[:-1], "fp16--cpu (skipped: no half precision here)"]
+    assert ran.out.splitlines() == expected
+    assert not (tmp_path / "reports").exists()
+    parts = [suite(MIXED, tmp_path, "--list", "--shard", f"{part}/3").out.splitlines() for part in (1, 2, 3)]
+    assert sorted(line for part in parts for line in part) == sorted(expected)
+    assert suite(MIXED, tmp_path, "--list", "--only", "*--big").out == "transformer_ids--cpu--big\n"
+
+
+@pytest.mark.process
+def test_ctrl_c_keeps_what_is_done_and_the_next_call_goes_on(tmp_path: Path) -> None:
+    text = """
+        [defaults]
+        ep = "cpu"
+        mode = "cpu"
+        warmup = 1
+        [[bench]]
+        model = "models/tiny.onnx"
+        iterations = 3
+        [[bench]]
+        model = "models/compute_bound.onnx"
+        precision = "0.0001%"
+        duration = 5
+    """
+    process = subprocess.Popen(
+        command("suite", "bench.toml"), cwd=written(text, tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    place = tmp_path / "reports" / "bench"
+    deadline = time.monotonic() + 600
+    while not (place / "compute_bound--cpu" / "result.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 130, err
+    assert "interrupted after 1 of 2 cases; the same command goes on" in err
+    assert "suite bench: 1 case: 1 passed" in out
+    assert outcomes(place) == {"tiny--cpu": ("passed", 0)}
+    before = created(place)
+    ran = suite(text, tmp_path)
+    assert ran.code == 0
+    assert ran.err.splitlines()[0].endswith("done before")
+    assert outcomes(place) == {"tiny--cpu": ("passed", 0), "compute_bound--cpu": ("passed", 0)}
+    assert created(place)["tiny--cpu"] == before["tiny--cpu"]
+
+
+@pytest.mark.process
+def test_gates_with_a_baseline(tmp_path: Path) -> None:
+    """Stored: matched by case, and what the earlier suite lacks cannot be told. Live: both sides in the case's folder."""
+    old = f"[defaults]\n{QUICK}\n[[bench]]\nmodel = 'models/tiny.onnx'\nmode = 'cpu'"
+    assert suite(old, tmp_path, "--out", "old", "-q").code == 0
+    text = f"""
+        [defaults]
+        {QUICK}
+        mode = "cpu"
+        [[bench]]
+        model = ["models/tiny.onnx", "models/multi_output.onnx"]
+        gate = {{baseline = "old"}}
+        [[bench]]
+        model = "models/compute_bound.onnx"
+        iterations = false
+        duration = 20
+        gate = {{baseline-session-config = {{"session.intra_op.allow_spinning" = "1"}}, max-regression = "900%"}}
+        [[bench]]
+        model = "models/image_classifier.onnx"
+        iterations = false
+        gate = {{baseline-model = "models/tiny.onnx"}}
+    """
+    ran = suite(text, tmp_path)
+    assert ran.code == 5, ran.err
+    place = tmp_path / "reports" / "bench"
+    assert outcomes(place) == {
+        "tiny--cpu": ("cannot tell", 4),  # three iterations are one block
+        "multi_output--cpu": ("cannot tell", 4),
+        "compute_bound--cpu": ("passed", 0),
+        "image_classifier--cpu": ("not comparable", 5),
+    }
+    found = records(place)
+    assert "too few blocks to know the noise" in found["tiny--cpu"]["reason"]
+    assert "the baseline has no result of this case: old/multi_output--cpu" in found["multi_output--cpu"]["reason"]
+    assert found["image_classifier--cpu"]["reason"].startswith("the inputs differ: ")
+    assert sorted(path.name for path in (place / "compute_bound--cpu").iterdir()) == [
+        "baseline", "candidate", "case.json", "gate.json", "gate.md",
+    ]  # fmt: skip
+    assert found["compute_bound--cpu"]["checks"][0]["verdict"] == "passed"
+    assert found["compute_bound--cpu"]["cpu_ns"] > 0
+    ran = suite(text, tmp_path)
+    assert (ran.code, ran.err.count("done before")) == (5, 4)
+    assert "--out old: is the baseline too" in suite(text, tmp_path, "--out", "old").error_line
+
+
+SLOW = ("image_classifier", "webgpu")  # in mode cpu alone
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("ep", ["cpu", "webgpu", "refdevice"])
+def test_every_model_on_every_ep_of_this_machine(ep: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """The suite over all of `models/`: real device memory and the reference device, outputs against the expected ones."""
+    prefix = request.getfixturevalue("software_gpu") if ep == "webgpu" else ()
+    library = str(request.getfixturevalue("library")) if ep == "refdevice" else "none"
+    file = ROOT / "tests" / "suites" / "all.toml"
+    ran = ortbench(
+        "suite", file, "--only", f"*--{ep}", "--out", tmp_path, prefix=prefix, REFDEVICE=library,
+        REFDEVICE_COMPUTE_US="100",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    skipped = {"fp16"} if ep == "webgpu" else set()
+    assert outcomes(tmp_path) == {
+        f"{name}--{ep}": ("skipped" if name in skipped else "passed", 0) for name in MODEL_NAMES
+    }
+    for name in set(MODEL_NAMES) - skipped:
+        result = json.loads((tmp_path / f"{name}--{ep}" / "result.json").read_text())
+        assert result["setup"]["expected_outputs"] is True
+        statuses = dict.fromkeys(ALL_MODES, "ok") | ({"host-accessible": "unsupported"} if ep == "webgpu" else {})
+        expected = {"cpu": "ok"} if (name, ep) == SLOW else statuses
+        assert {case["mode"]: case["status"] for case in result["cases"]} == expected
+        assert all(case["outputs_match"] for case in result["cases"] if case["status"] == "ok")

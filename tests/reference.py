@@ -1,0 +1,91 @@
+"""Writes docs/options.md, every option of every command: python -m tests.reference > docs/options.md"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import typer
+
+from ortbench.cli import COMMANDS
+from ortbench.cli.options import OTHERS
+from ortbench.options import PANELS, Option
+from ortbench.suite.layers import GATE, OPTIONS
+
+HEAD = """\
+# Options
+
+Every option of every command, in the groups in which `ortbench COMMAND --help` shows them. Where commands differ, an option
+has a line for each. A suite takes an option by the key in the third column, `gate.` for one in the table `gate`; see
+[suites.md](suites.md). This page is made from where options are declared: `python -m tests.reference > docs/options.md`.
+"""
+
+
+class Line(NamedTuple):
+    """An option as some commands have it."""
+
+    panel: str
+    name: str
+    default: str
+    help: str
+    flag: str
+
+
+def lines() -> dict[Line, list[str]]:
+    """Every option, and the commands that have it so."""
+    found: dict[Line, list[str]] = {}
+    for name, module in COMMANDS.items():
+        function = getattr(import_module(module), name)
+        app = typer.Typer(rich_markup_mode=None, add_completion=False)
+        app.command()(function)
+        for line in _lines(typer.main.get_command(app), function.options):
+            found.setdefault(line, []).append(name)
+    return found
+
+
+def _lines(command: Any, declared: dict[str, Option]) -> Iterator[Line]:
+    for param in command.params:
+        if param.param_type_name != "option":
+            continue
+        option = declared.get(param.name)
+        names = " or ".join(f"`{name}`" for name in reversed(param.opts))
+        if option is None:
+            metavar = f" {param.metavar}" if param.metavar else ""
+            default = str(param.default) if isinstance(param.default, str) else ""
+            yield Line(param.rich_help_panel or OTHERS, f"{names[:-1]}{metavar}`", default, param.help, "")
+            continue
+        metavar = f" {option.metavar}" if option.metavar else ""
+        text = f"{names[:-1]}{metavar}`"
+        yield Line(option.panel, text, option.default_text or "", option.sentence, option.flag)
+
+
+def suite_key(line: Line, commands: list[str]) -> str:
+    """How a suite writes an option; nothing where it has none."""
+    option = OPTIONS.get(line.flag) or GATE.get(line.flag)
+    if not {"run", "gate"} & {*commands} or (option is None and line.flag != "ep"):
+        return ""
+    if option is None:
+        return "`ep`"
+    example = option.kind.example or f'"{option.metavar}"'
+    return f"`{'' if line.flag in OPTIONS else 'gate.'}{option.flag} = {example}`"
+
+
+def document() -> str:
+    """The page."""
+    found = lines()
+    parts = [HEAD]
+    for panel in (*PANELS, OTHERS):
+        names = [line.name for line in found]
+        rows = sorted((line for line in found if line.panel == panel), key=lambda line: names.index(line.name))
+        parts.append(f"## {panel if panel != OTHERS else 'Of one command'}\n")
+        parts.append("| option | commands | in a suite | default | |\n|---|---|---|---|---|")
+        for line in rows:
+            cells = (line.name, ", ".join(found[line]), suite_key(line, found[line]), line.default, line.help)
+            parts.append(f"| {' | '.join(cells)} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    print(document(), end="")

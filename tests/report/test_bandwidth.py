@@ -1,0 +1,734 @@
+"""Bandwidth sweeps as data: sizes, the maths on curves, the file, how they read, and what a run makes of them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from ortbench.analysis.advice import sentences
+from ortbench.analysis.curve import expected_ns, half_rate_bytes
+from ortbench.analysis.link import add_shares, attach, misfits
+from ortbench.analysis.sweep import (
+    DIRECTIONS,
+    DOWNLOAD,
+    HOST_ACCESSIBLE,
+    KEPT_SAMPLES,
+    ORDINARY,
+    UPLOAD,
+    Point,
+    Sweep,
+    advantage,
+    load,
+    save,
+    sweep_json,
+)
+from ortbench.answers import CopyEp
+from ortbench.errors import BadInput, BenchmarkFailed
+from ortbench.measure.process import Client, WorkerLost
+from ortbench.measure.sweep import SweepBench
+from ortbench.plan import Target
+from ortbench.report import sweep as report_sweep
+from ortbench.report.markdown import markdown
+from ortbench.report.page.charts import sheet
+from ortbench.report.page.charts import sweep as charts_sweep
+from ortbench.result import FAILED, Result
+from ortbench.schema import Direction, Link
+from ortbench.sweep_plan import CopyPlan, check, parse_size, sizes
+from tests.results import measured, point, result_of, steady, sweep_of, tensor
+
+kB, MB = 1_000, 1_000_000
+
+
+def line(direction: Direction, memory: str, latency: int, gbps: float, *of: int) -> list[Point]:
+    """Points of a link with a latency in ns and a rate."""
+    return [point(direction, memory, size, round(latency + size / gbps)) for size in of]
+
+
+USUAL = (4 * kB, 64 * kB, MB, 16 * MB)
+
+
+def usual() -> Sweep:
+    """Ordinary memory at 10 µs + 4 GB/s up and 20 µs + 2 GB/s down; HOST_ACCESSIBLE memory twice as fast up."""
+    return sweep_of(
+        *line(UPLOAD, ORDINARY, 10_000, 4, *USUAL),
+        *line(DOWNLOAD, ORDINARY, 20_000, 2, *USUAL),
+        *line(UPLOAD, HOST_ACCESSIBLE, 5_000, 8, *USUAL),
+        *line(DOWNLOAD, HOST_ACCESSIBLE, 20_000, 2, *USUAL),
+    )
+
+
+# What is asked for
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (4 * kB, 256 * MB, (4e3, 16e3, 64e3, 256e3, 1e6, 4e6, 16e6, 64e6, 256e6)),
+        (5, 300, (5, 16, 64, 256, 300)),
+        (1, 1, (1,)),
+        (64 * 1024, 2**20, (65536, 256_000, 1e6, 1048576)),
+        (2e9, 300e9, (2e9, 4e9, 16e9, 64e9, 256e9, 300e9)),
+    ],
+)
+def test_sizes_are_both_ends_and_steps_of_four_between(low: int, high: int, expected: tuple[float, ...]) -> None:
+    assert sizes(low, high) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("4096", 4096),
+        ("4kB", 4000),
+        ("4 KB", 4000),
+        ("1.5MB", 1_500_000),
+        ("64KiB", 65536),
+        ("2g", 2e9),
+        ("1GiB", 2**30),
+    ],
+)
+def test_sizes_as_people_write_them(text: str, size: int) -> None:
+    assert parse_size(text, "--min-size") == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "-4kB", "4 bananas", "0.5", "1.0001kB", "kB", "1e3", "9999999GB", "4kk"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(BadInput, match=r"^--max-size '.*': write a size such as 4kB"):
+        parse_size(text, "--max-size")
+
+
+@pytest.mark.parametrize(
+    ("words", "changed"),
+    [
+        ("--min-size is above --max-size", {"min_bytes": 2, "max_bytes": 1}),
+        ("--duration 0: must be above zero", {"duration_s": 0.0}),
+        ("--duration nan", {"duration_s": math.nan}),
+        ("--iterations 0: at least one copy", {"iterations": 0}),
+        ("--seed -1", {"seed": -1}),
+        ("--timeout 0", {"timeout_s": 0.0}),
+        ("--device -1", {"target": Target(device=-1)}),
+        ("--ep-library: no such file", {"target": Target(library="nowhere.so")}),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out(words: str, changed: dict[str, Any]) -> None:
+    check(CopyPlan())
+    with pytest.raises(BadInput, match=words):
+        check(CopyPlan(**changed))
+
+
+# The maths
+
+
+CURVE = [(1000, 2000), (4000, 5000), (16000, 9000)]  # bytes, ns
+
+
+@pytest.mark.parametrize(
+    ("of", "ns"),
+    [
+        ([1000], 2000), ([4000], 5000), ([16000], 9000),
+        ([2500], 3500), ([10000], 7000),  # on the line between its neighbours
+        ([1], 2000),  # all latency
+        ([28000], 13000),  # the last line goes on
+        ([1, 2500, 28000], 18500),  # one after the other
+        ([], 0),
+    ],
+)  # fmt: skip
+def test_the_time_of_copies_lies_on_lines_between_the_points(of: list[int], ns: float) -> None:
+    assert expected_ns(CURVE, of) == ns
+
+
+def test_a_single_point_gives_its_rate_to_larger_copies() -> None:
+    assert expected_ns([(1000, 2000)], [500, 3000]) == 2000 + 6000
+
+
+def test_lines_are_exact_for_a_link_with_latency_and_rate() -> None:
+    curve = usual().curve(UPLOAD, ORDINARY)
+    for size in (4 * kB, 10 * kB, 300 * kB, 5 * MB, 100 * MB):
+        assert expected_ns(curve, [size]) == pytest.approx(10_000 + size / 4, rel=1e-9)
+
+
+def test_half_the_peak_rate_is_reached_where_the_line_says() -> None:
+    # Half of 1 byte/ns, between the first two points: 2500 bytes take 5000 ns.
+    assert half_rate_bytes([(1000, 4000), (4000, 6000), (8000, 8000)]) == 2500
+    # With a latency and a rate it is their product, here for a peak that is the rate itself within a tenth of a percent.
+    assert half_rate_bytes(usual().curve(UPLOAD, ORDINARY)) == pytest.approx(10_000 * 4, rel=0.01)
+
+
+def test_half_the_peak_rate_is_reached_by_the_smallest_or_the_largest_alone() -> None:
+    assert half_rate_bytes([(1000, 1000), (4000, 3000)]) == 1000
+    assert half_rate_bytes([(1000, 1000)]) == 1000
+    assert half_rate_bytes([(1000, 10_000), (4000, 4_000), (8000, 40_000)]) == 3000
+
+
+def test_the_peak_is_the_highest_rate_of_any_memory() -> None:
+    sweep = usual()
+    up, down = sweep.peak(UPLOAD), sweep.peak(DOWNLOAD)
+    assert up is not None
+    assert down is not None
+    assert (up.memory, up.bytes, round(up.gbps, 2)) == (HOST_ACCESSIBLE, 16 * MB, 7.98)
+    assert (down.memory, down.bytes) == (ORDINARY, 16 * MB)
+    up.status = FAILED
+    again = sweep.peak(UPLOAD)
+    assert again is not None
+    assert (again.memory, again.bytes) == (HOST_ACCESSIBLE, MB)
+    assert sweep_of().peak(UPLOAD) is None
+
+
+def test_the_advantage_of_host_accessible_memory_is_taken_pair_by_pair_at_the_largest_size_of_both() -> None:
+    sweep = usual()
+    sweep.measured(UPLOAD, HOST_ACCESSIBLE)[-1].status = FAILED
+    slow = sweep.measured(UPLOAD, ORDINARY)[-2]
+    fast = sweep.measured(UPLOAD, HOST_ACCESSIBLE)[-1]
+    slow.blocks = [[number, 3, 0, ns] for number, ns in enumerate([100, 200, 300, 400, 500, 600, 700])]
+    fast.blocks = [[number, 3, 0, ns] for number, ns in enumerate([50, 100, 150, 200, 250, 300])]
+    found = advantage(sweep, UPLOAD)
+    assert found is not None
+    assert found[0] == MB
+    assert found[1].ratio == pytest.approx(2)
+    assert found[1].ci95 == pytest.approx((2, 2))
+    assert advantage(sweep_of(*line(UPLOAD, ORDINARY, 1, 1, MB)), UPLOAD) is None
+
+
+# The file
+
+
+def test_a_sweep_survives_the_way_to_disk_and_back(tmp_path: Path) -> None:
+    sweep = usual()
+    sweep.points.append(Point(UPLOAD, ORDINARY, 64 * MB, FAILED, "it broke"))
+    sweep.warn("code", "message")
+    save(sweep, tmp_path)
+    assert load(tmp_path / "bandwidth.json") == sweep
+
+
+def test_the_keys_of_the_file(tmp_path: Path) -> None:
+    data = json.loads(sweep_json(usual()))
+    assert data.keys() == {
+        "schema_version", "tool", "created", "command", "environment", "target", "setup", "stopped", "warnings", "points",
+        "peak",
+    }  # fmt: skip
+    assert data["schema_version"] == 1
+    assert data["peak"]["upload"] == {"gbps": 7.980050, "bytes": 16 * MB, "memory": "host-accessible"}
+    first = data["points"][0]
+    assert first.keys() == {
+        "direction", "memory", "bytes", "status", "reason", "n", "min_ns", "mean_ns", "median_ns", "p90_ns", "p95_ns", "p99_ns",
+        "max_ns", "stdev_ns", "mad_ns", "ci95_ns", "blocks", "samples_ns",
+    }  # fmt: skip
+    assert (first["direction"], first["memory"], first["bytes"]) == ("upload", "ordinary", 4000)
+    assert (first["n"], first["median_ns"], first["ci95_ns"]) == (18, 11_000, [11_000, 11_000])
+    unmeasured = json.loads(sweep_json(sweep_of(Point(UPLOAD, ORDINARY, 1, FAILED, "it broke"))))
+    assert unmeasured["peak"] == {"upload": None, "download": None}
+    assert unmeasured["points"][0]["median_ns"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("is not JSON", "{"),
+        ("it has no points", "[]"),
+        ("it has no points", '{"schema_version": 1, "cases": []}'),
+        ("has schema 2; this ortbench reads schema 1", '{"schema_version": 2, "points": []}'),
+        ("is not a whole bandwidth sweep: KeyError", '{"schema_version": 1, "points": []}'),
+    ],
+)
+def test_files_that_are_no_sweep(words: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / "bandwidth.json"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=words):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "value"),
+    [("target", "device", "GPU"), ("target", "memory", {}), ("target", "fence", None), ("environment", "cpu", {}),
+     ("environment", "gpus", None), ("environment", "onnxruntime", ...)],
+)  # fmt: skip
+def test_a_sweep_without_what_readers_rely_on(part: str, key: str, value: Any, tmp_path: Path) -> None:
+    data = json.loads(sweep_json(usual()))
+    data[part][key] = value
+    if value is ...:
+        del data[part][key]
+    (tmp_path / "x").write_text(json.dumps(data))
+    with pytest.raises(BadInput, match="is not a whole bandwidth sweep"):
+        load(tmp_path / "x")
+
+
+def test_a_file_that_is_not_there_or_cut_short(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot read"):
+        load(tmp_path / "nowhere")
+    data = json.loads(sweep_json(usual()))
+    del data["points"][0]["median_ns"]
+    (tmp_path / "x").write_text(json.dumps(data))
+    with pytest.raises(BadInput, match="is not a whole bandwidth sweep"):
+        load(tmp_path / "x")
+
+
+# How it reads
+
+
+def test_the_tables_have_a_row_a_size_for_each_memory() -> None:
+    found = {table.title: table for table in report_sweep.tables(usual())}
+    assert list(found) == ["ordinary memory", "HOST_ACCESSIBLE memory"]
+    assert [row[0] for row in found["ordinary memory"].rows] == ["4.00 kB", "64.0 kB", "1.00 MB", "16.0 MB"]
+    assert found["ordinary memory"].rows[1] == (
+        "64.0 kB", "26.0 µs", "2.46", "████", "52.0 µs", "1.23", "██",
+    )  # fmt: skip
+    assert found["HOST_ACCESSIBLE memory"].rows[3][1:4] == ("2.00 ms", "7.98", "█" * 14)
+
+
+def test_points_that_failed_or_are_missing_show() -> None:
+    sweep = sweep_of(*line(UPLOAD, ORDINARY, 10, 1, kB, 4 * kB), Point(DOWNLOAD, ORDINARY, kB, FAILED, "it broke"))
+    sweep.points[0].status, sweep.points[0].reason = FAILED, "it broke later"
+    (table,) = report_sweep.tables(sweep)
+    assert [row[1] for row in table.rows] == ["1.01 µs (failed)", "4.01 µs"]
+    assert [row[4] for row in table.rows] == ["failed", "–"]
+    sweep.points += [Point(UPLOAD, HOST_ACCESSIBLE, size, FAILED, "it broke") for size in (kB, 16 * kB)]
+    assert report_sweep.failures(sweep) == [
+        "upload of 1.00 kB (ordinary memory) failed: it broke later",
+        "download of 1.00 kB (ordinary memory), 2 uploads of 1.00 kB to 16.0 kB (HOST_ACCESSIBLE memory) failed: it broke",
+    ]
+
+
+def test_the_sentences() -> None:
+    assert report_sweep.conclusions(usual()) == [
+        "The smallest copy, 4.00 kB, takes 11.0 µs up and 22.0 µs down.",
+        "The link's peak is 7.98 GB/s up, with 16.0 MB from HOST_ACCESSIBLE memory; "
+        "2.00 GB/s down, with 16.0 MB from ordinary memory.",
+        "Ordinary memory reaches half of its peak rate at 39.8 kB up and 39.8 kB down; smaller copies are mostly latency.",
+        "HOST_ACCESSIBLE memory against ordinary memory: up 2.00 times as fast (95 %: 2.00 to 2.00), with 16.0 MB; "
+        "down not measurably faster, with 16.0 MB.",
+    ]
+
+
+def test_the_sentences_of_one_memory_one_size_and_nothing() -> None:
+    one = sweep_of(*line(UPLOAD, ORDINARY, 0, 1, MB), *line(DOWNLOAD, ORDINARY, 0, 2, MB))
+    assert report_sweep.conclusions(one) == [
+        "The smallest copy, 1.00 MB, takes 1.00 ms up and 500 µs down.",
+        "The link's peak is 1.00 GB/s up and 2.00 GB/s down, with 1.00 MB.",
+    ]
+    assert report_sweep.conclusions(sweep_of(Point(UPLOAD, ORDINARY, 1, FAILED, "it broke"))) == []
+
+
+def test_large_copies_that_are_slower_are_said_to_be() -> None:
+    up = [point(UPLOAD, ORDINARY, size, ns) for size, ns in ((kB, 1000), (MB, 100_000), (16 * MB, 16 * MB))]
+    down = line(DOWNLOAD, ORDINARY, 0, 2, kB, MB, 16 * MB)
+    assert report_sweep.conclusions(sweep_of(*up, *down))[2] == (
+        "The largest copies of ordinary memory are slower: 1.00 GB/s up, with 16.0 MB."
+    )
+
+
+def test_few_blocks_give_no_interval() -> None:
+    points = [point(UPLOAD, memory, MB, ns, rounds=2) for memory, ns in ((ORDINARY, 300), (HOST_ACCESSIBLE, 200))]
+    assert report_sweep.conclusions(sweep_of(*points))[-1] == (
+        "HOST_ACCESSIBLE memory against ordinary memory: up 1.50 times as fast (too few blocks for an interval), "
+        "with 1.00 MB."
+    )
+
+
+def test_the_heading_names_fences_once_where_they_are_the_same() -> None:
+    sweep = usual()
+    assert report_sweep.heading(sweep) == [
+        "copies of 4.00 kB to 16.0 MB between host and device",
+        "SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0",
+        "fence: the copy itself waits; memory: EP device Mem (DEFAULT); stopped by duration: 20 s",
+    ]
+    sweep.target["fence"][HOST_ACCESSIBLE] = {"upload": {"kind": "readback", "cost_ns": 12_300, "how": ""}}
+    assert report_sweep.heading(sweep)[2].startswith(
+        "fence: ordinary memory: the copy itself waits; "
+        "HOST_ACCESSIBLE memory: reading a value back, 12.3 µs of every upload; memory:"
+    )
+
+
+def test_markdown_and_csv_hold_every_point() -> None:
+    sweep = usual()
+    sweep.points.append(Point(UPLOAD, ORDINARY, 64 * MB, FAILED, "it broke"))
+    sweep.warn("sizes-left-out", "no more memory")
+    text = markdown(report_sweep.build(sweep))
+    assert text.count("\n| ") == 2 * 2 + 5 + 4
+    assert "- upload of 64.0 MB (ordinary memory) failed: it broke\n" in text
+    assert "- warning: no more memory\n" in text
+    assert text.endswith("`ortbench bandwidth`\n")
+    lines = list(csv.DictReader(report_sweep.csv(sweep).splitlines()))
+    assert len(lines) == 17
+    assert (lines[0]["median_ns"], lines[0]["ci95_low_ns"], lines[0]["gbps"]) == ("11000", "11000", "0.363636")
+    assert (lines[-1]["status"], lines[-1]["reason"], lines[-1]["median_ns"]) == ("failed", "it broke", "")
+
+
+def test_the_plot_is_an_svg_with_text_a_line_for_each_memory_and_direction_and_colours_for_both_modes() -> None:
+    text = charts_sweep.sweep_svg(usual())
+    root = ElementTree.fromstring(text)
+    words = {"".join(it.itertext()).strip() for it in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert "Copies of SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0" in words
+    for memory in ("ordinary memory", "HOST_ACCESSIBLE memory"):
+        assert {f"upload, {memory}", f"download, {memory}"} <= words
+    assert {"4 kB", "16 MB", "500 MB/s", "1 GB/s", "2 GB/s"} <= words
+    for light, dark in sheet.PALETTE.values():
+        assert f'[style*="fill: {light}"]{{fill:{dark}!important}}' in text
+    assert "prefers-color-scheme: dark" in text
+    assert charts_sweep.sweep_svg(usual()) == text  # nothing of the time or of chance in it
+
+
+# What a run makes of it
+
+
+def run_of(*, tensors: tuple[int, ...] = (8 * MB,), upload: int = 2_500_000, download: int = 5_000_000) -> Result:
+    """A run whose device mode copies tensors in, and one of the same bytes in all out, in these times (ns)."""
+    device = measured("device", total=steady([10**7] * 8), upload=steady([upload] * 8), download=steady([download] * 8))
+    device.bytes_in = device.bytes_out = sum(tensors)
+    cpu = measured("cpu", total=steady([2 * 10**7] * 8))
+    cpu.bytes_in = cpu.bytes_out = sum(tensors)
+    cpu.derived = {"copies_ns": 10**7, "inference_ns": 10**7}
+    result = result_of(cpu, device)
+    result.model["inputs"] = [tensor(str(number), [1], size) for number, size in enumerate(tensors)]
+    result.model["outputs"] = [tensor("y", [1], sum(tensors))]
+    return result
+
+
+def put(folder: Path, sweep: Sweep) -> Path:
+    folder.mkdir(parents=True)
+    save(sweep, folder)
+    return folder
+
+
+def linked(result: Result, sweep: Sweep, tmp_path: Path) -> Link:
+    put(tmp_path / "sweep", sweep)
+    attach([result], tmp_path, None)
+    add_shares(result)
+    assert result.link is not None
+    return result.link
+
+
+def test_a_run_gets_the_curves_and_the_shares(tmp_path: Path) -> None:
+    result = run_of()
+    link = linked(result, usual(), tmp_path)
+    assert (link["from"], link["created"], link["memory"]) == (
+        str(tmp_path / "sweep" / "bandwidth.json"), "2026-01-02T00:00:00+00:00", "ordinary",
+    )  # fmt: skip
+    assert link["upload"] == [[4000, 11_000], [64_000, 26_000], [MB, 260_000], [16 * MB, 4_010_000]]
+    assert link["peak"]["upload"] == {"gbps": 7.980050, "bytes": 16 * MB, "memory": "host-accessible"}
+    up = 10_000 + 8 * MB / 4  # ns, exactly
+    assert link["shares"]["device"]["upload"] == {
+        "bytes": 8 * MB, "copies": 1, "took_ns": 2_500_000, "sweep_ns": up, "of_sweep": 0.804,
+        "of_peak": round(8 * MB / 7.98005 / 2_500_000, 4),
+    }  # fmt: skip
+    down = 20_000 + 8 * MB / 2
+    assert link["shares"]["device"]["download"]["sweep_ns"] == down
+    both = link["shares"]["cpu"]["both"]
+    assert (both["bytes"], both["copies"], both["took_ns"], both["sweep_ns"]) == (16 * MB, 2, 10**7, up + down)
+    assert sentences(result)[-1] == (
+        "Uploads of 8.00 MB run at 3.20 GB/s, 80% of what single copies of that size reach here and 40% of the link's peak; "
+        "downloads of 8.00 MB run at 1.60 GB/s, 80% and 80%; "
+        "copies inside a run with CPU tensors run at ≈1.60 GB/s, ≈60% and ≈50% (bandwidth sweep of 2026-01-02)."
+    )
+
+
+def test_several_tensors_are_held_against_a_copy_each(tmp_path: Path) -> None:
+    result = run_of(tensors=(4 * MB, 4 * MB, 1 * kB))
+    upload = linked(result, usual(), tmp_path)["shares"]["device"]["upload"]
+    assert (upload["copies"], upload["bytes"]) == (3, 8_001_000)
+    assert upload["sweep_ns"] == 2 * (10_000 + 4 * MB / 4) + 11_000  # a small one takes as long as the smallest
+    assert sentences(result)[-1].startswith("Uploads of 3 tensors, 8.00 MB in all, run at 3.20 GB/s, ")
+
+
+def test_tensors_that_stay_in_host_memory_are_not_counted(tmp_path: Path) -> None:
+    result = run_of()
+    result.model["inputs"].append(tensor("shape", [4], 32))
+    upload = linked(result, usual(), tmp_path)["shares"]["device"]["upload"]
+    assert (upload["copies"], upload["bytes"]) == (1, 8 * MB)
+
+
+def test_what_failed_was_not_copied_or_is_not_known_has_no_share(tmp_path: Path) -> None:
+    result = run_of()
+    result.cases[1].status = FAILED
+    result.cases[0].derived = None
+    assert linked(result, usual(), tmp_path)["shares"] == {}
+    assert not any("sweep" in sentence for sentence in sentences(result))
+    other = run_of()
+    other.cases[0].derived = {"copies_ns": -5, "inference_ns": 1}
+    other.cases[1].bytes_in = 0
+    shares = linked(other, usual(), tmp_path / "b")["shares"]
+    assert (list(shares["device"]), shares["cpu"]) == (["download"], {})
+
+
+def test_copies_much_faster_than_the_sweep_say_that_it_no_longer_holds(tmp_path: Path) -> None:
+    result = run_of(upload=1_000_000)
+    linked(result, usual(), tmp_path)
+    assert "201% of what single copies" in sentences(result)[-1]
+    assert sentences(result)[-1].endswith(
+        "(bandwidth sweep of 2026-01-02, which no longer holds: measure it again with 'ortbench bandwidth')."
+    )
+
+
+def test_the_newest_sweep_that_fits_is_taken(tmp_path: Path) -> None:
+    for name, day in (("a", 5), ("b", 7), ("c", 6)):
+        sweep = usual()
+        sweep.created = f"2026-01-0{day}T00:00:00+00:00"
+        put(tmp_path / name, sweep)
+    other = usual()
+    other.created, other.target["ep"] = "2026-01-09T00:00:00+00:00", "OtherExecutionProvider"
+    put(tmp_path / "d", other)
+    (tmp_path / "e").mkdir()
+    (tmp_path / "e" / "bandwidth.json").write_text("{}")
+    result, theirs = run_of(), run_of()
+    theirs.target["ep"] = "OtherExecutionProvider"
+    attach([result, theirs], tmp_path, None)
+    assert result.link is not None
+    assert theirs.link is not None
+    assert (result.link["from"], theirs.link["from"]) == tuple(str(tmp_path / it / "bandwidth.json") for it in "bd")
+    attach([fresh := run_of()], tmp_path / "nowhere", None)
+    assert fresh.link is None
+
+
+def change(where: str, key: str, value: Any) -> Callable[[Sweep], None]:
+    return lambda sweep: getattr(sweep, where).update({key: value})
+
+
+def only(keep: Callable[[Point], bool]) -> Callable[[Sweep], None]:
+    def drop(sweep: Sweep) -> None:
+        sweep.points = [it for it in sweep.points if keep(it)]
+
+    return drop
+
+
+@pytest.mark.parametrize(
+    ("words", "alter"),
+    [
+        ("EP: Other and SomeExecutionProvider", change("target", "ep", "Other")),
+        ("device: type GPU, vendor_id 1, device_id 9 and", change("target", "device", {"type": "GPU", "vendor_id": 1, "device_id": 9})),
+        ("CPU: Other CPU and Some CPU", change("environment", "cpu", {"model": "Other CPU", "usable_cores": 4})),
+        ("GPUs: none and Some GPU", change("environment", "gpus", [])),
+        ("memory: named-device and ep-device", change("target", "memory", {"kind": "named-device"})),
+        ("it has no download of ordinary memory", only(lambda it: it.direction == UPLOAD)),
+        ("its uploads are of 4.00 kB to 64.0 kB, the largest here is of 8.00 MB", only(lambda it: it.bytes < MB)),
+    ],
+)  # fmt: skip
+def test_a_sweep_of_something_else_does_not_fit(words: str, alter: Callable[[Sweep], None], tmp_path: Path) -> None:
+    sweep, result = usual(), run_of()
+    assert misfits(sweep, result) == []
+    alter(sweep)
+    assert misfits(sweep, result)[0].startswith(words)
+    folder = put(tmp_path / "sweep", sweep)
+    attach([result], tmp_path, None)
+    assert result.link is None
+    with pytest.raises(BadInput, match=f"^--bandwidth {folder} does not fit this run: "):
+        attach([result], tmp_path, folder)
+
+
+def test_a_sweep_of_large_copies_says_nothing_about_small_ones_unless_they_are_all_latency() -> None:
+    result = run_of(tensors=(400,))
+    assert misfits(usual(), result) == []
+    large = sweep_of(*(it for it in usual().points if it.bytes >= MB))
+    assert misfits(large, result)[0] == "its uploads are of 1.00 MB to 16.0 MB, the largest here is of 400 B"
+
+
+def test_a_named_sweep_is_a_file_or_its_folder_and_must_fit_one_of_the_runs(tmp_path: Path) -> None:
+    folder = put(tmp_path / "sweep", usual())
+    for path in (folder, folder / "bandwidth.json"):
+        mine, theirs = run_of(), run_of()
+        theirs.target["ep"] = "OtherExecutionProvider"
+        attach([theirs, mine], tmp_path / "elsewhere", path)
+        assert mine.link is not None
+        assert theirs.link is None
+    with pytest.raises(BadInput, match=r"--bandwidth: no such file: .*bandwidth\.json"):
+        attach([run_of()], tmp_path, tmp_path)
+
+
+# The measurement
+
+
+class ScriptedWorker(Client):
+    """A worker with copies of known times: 1 µs + 1 ns a byte up, twice that down.
+
+    Args:
+        loses: it is lost by the first ``bandwidth_add`` of this size.
+        lost_after: it is lost by the block after so many.
+    """
+
+    blocks = 0
+
+    def __init__(
+        self, loses: int | None = None, lost_after: float = math.inf, error: BaseException | None = None
+    ) -> None:
+        self._loses, self._lost_after, self._error = loses, lost_after, error
+        self.added: list[tuple[str, int]] = []
+        self.asked: list[tuple[str, str, int]] = []
+        self.closed = False
+
+    def receive(self) -> Any:
+        like = result_of().target
+        opened: CopyEp = {
+            "ep": like["ep"],
+            "library": None,
+            "version": "1.0",
+            "notes": [],
+            "device": like["device"],
+            "memory": like["memory"],
+            "kinds": [ORDINARY, HOST_ACCESSIBLE],
+            "runtime": {"onnxruntime": "1.28.0"},
+        }
+        return opened
+
+    def ask(self, do: str, **arguments: Any) -> Any:
+        return getattr(self, do.removeprefix("bandwidth_"))(**arguments)
+
+    def add(self, memory: str, size: int) -> dict[str, Any]:
+        if size == self._loses:
+            raise WorkerLost("the worker was ended by SIGABRT")
+        if memory == HOST_ACCESSIBLE and size > 64 * kB:
+            raise BenchmarkFailed("no memory left")
+        self.added.append((memory, size))
+        return {"differs": "1 byte(s) differ" if (memory, size) == (ORDINARY, 16 * kB) else None}
+
+    def prove(self, memory: str) -> dict[str, Any]:
+        fence = {"kind": "run", "cost_ns": 0, "how": "proved"}
+        usable = [size for kind, size in self.added if kind == memory and (kind, size) != (ORDINARY, 16 * kB)]
+        estimates = [
+            {"direction": way, "bytes": size, "ns": self._ns(way, size)} for size in usable for way in DIRECTIONS
+        ]
+        return {"upload": fence, "download": fence, "estimates": estimates}
+
+    @staticmethod
+    def _ns(direction: str, size: int) -> int:
+        return (1000 + size) * (1 if direction == UPLOAD else 2)
+
+    def block(self, direction: str, memory: str, size: int, n: int, drop: int) -> dict[str, Any]:
+        if len(self.asked) >= self._lost_after:
+            raise self._error or WorkerLost("the worker was ended by SIGABRT")
+        self.asked.append((direction, memory, size))
+        if (direction, memory, size) == (DOWNLOAD, HOST_ACCESSIBLE, 4 * kB):
+            raise BenchmarkFailed("a copy failed")
+        ns = self._ns(direction, size)
+        return {"samples": [ns] * n, "start_ns": len(self.asked), "spent_ns": ns * (n + drop)}
+
+    def finish(self, memory: str, size: int) -> dict[str, Any]:
+        return {"differs": "2 byte(s) differ" if (memory, size) == (HOST_ACCESSIBLE, 64 * kB) else None}
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def bench(worker: ScriptedWorker, kept: list[str] | None = None, **changed: Any) -> SweepBench:
+    plan = CopyPlan(**{"max_bytes": 256 * kB, "iterations": 30, **changed})
+    return SweepBench(plan, worker, lambda sweep: (kept if kept is not None else []).append(sweep_json(sweep)))
+
+
+def statuses(sweep: Sweep) -> dict[tuple[str, str, int], str | None]:
+    return {(it.direction, it.memory, it.bytes): it.reason for it in sweep.points if it.status != "ok"}
+
+
+EXPECTED_FAILURES = {
+    **{(way, ORDINARY, 16 * kB): "1 byte(s) differ" for way in DIRECTIONS},
+    **{(way, HOST_ACCESSIBLE, 64 * kB): "after the timed copies: 2 byte(s) differ" for way in DIRECTIONS},
+    (DOWNLOAD, HOST_ACCESSIBLE, 4 * kB): "a copy failed",
+}
+
+
+@pytest.mark.process
+def test_a_sweep_keeps_what_failed_apart_and_leaves_out_what_has_no_memory() -> None:
+    kept: list[str] = []
+    worker = ScriptedWorker()
+    sweep = bench(worker, kept).run()
+    assert statuses(sweep) == EXPECTED_FAILURES
+    assert [(it.bytes, it.stats and it.stats.n) for it in sweep.points if it.direction == UPLOAD] == [
+        (4 * kB, 30), (16 * kB, None), (64 * kB, 30), (256 * kB, 30), (4 * kB, 30), (16 * kB, 30), (64 * kB, 30),
+    ]  # fmt: skip
+    assert sweep.curve(DOWNLOAD, ORDINARY) == [(4 * kB, 10_000), (64 * kB, 130_000), (256 * kB, 514_000)]
+    assert sweep.warnings == [
+        {"code": "sizes-left-out",
+         "message": "copies of 256 kB and more (HOST_ACCESSIBLE memory) are left out: no memory left"},
+    ]  # fmt: skip
+    assert sweep.stopped == "iterations: 30 of each copy"
+    assert sweep.target["fence"][ORDINARY]["upload"]["kind"] == "run"
+    assert worker.closed
+    assert kept[-1] == sweep_json(sweep)
+
+
+@pytest.mark.process
+def test_raw_samples_are_kept_of_points_with_few() -> None:
+    sweep = bench(ScriptedWorker(), iterations=KEPT_SAMPLES).run()
+    assert {it.samples_ns and len(it.samples_ns) for it in sweep.measured()} == {KEPT_SAMPLES}
+    sweep = bench(ScriptedWorker(), iterations=KEPT_SAMPLES + 1).run()
+    assert {it.samples_ns for it in sweep.points if it.status == "ok"} == {None}
+    assert all(sum(block[1] for block in it.blocks) == KEPT_SAMPLES + 1 for it in sweep.measured())
+
+
+@pytest.mark.process
+def test_blocks_of_all_copies_alternate_in_an_order_that_the_seed_fixes() -> None:
+    orders = []
+    for seed in (1, 1, 2):
+        worker = ScriptedWorker()
+        bench(worker, seed=seed, iterations=2000).run()
+        assert len(set(worker.asked[:12])) == 12  # 14 less the two that differ, one block each
+        orders.append(worker.asked)
+    assert orders[0] == orders[1] != orders[2]
+
+
+@pytest.mark.process
+def test_it_stops_when_every_median_is_known_or_the_time_of_all_is_spent() -> None:
+    assert bench(ScriptedWorker(), iterations=None).run().stopped == "precision: ±1 %"
+    assert bench(ScriptedWorker(), iterations=None, duration_s=0.01).run().stopped == "duration: 0.01 s"
+
+
+@pytest.mark.process
+def test_a_worker_lost_in_the_measurement_ends_it_and_what_was_measured_is_kept() -> None:
+    worker = ScriptedWorker(lost_after=5)
+    sweep = bench(worker).run()
+    assert sweep.stopped == "an error: the worker was ended by SIGABRT"
+    assert len(sweep.measured()) == len([it for it in worker.asked if it != (DOWNLOAD, HOST_ACCESSIBLE, 4 * kB)])
+    reasons = set(statuses(sweep).values()) - {"a copy failed", "1 byte(s) differ"}
+    assert reasons == {"the worker was ended by SIGABRT", "the sweep ended before it was measured"}
+
+
+@pytest.mark.process
+def test_ctrl_c_keeps_what_was_measured() -> None:
+    made = bench(ScriptedWorker(lost_after=5, error=KeyboardInterrupt()))
+    sweep = made.run()
+    assert (made.interrupted, sweep.stopped) == (True, "interrupted")
+    assert sweep.measured()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), None])
+def test_a_sweep_that_ends_before_the_first_block_is_none(error: BaseException | None) -> None:
+    expected = KeyboardInterrupt if error else BenchmarkFailed
+    with pytest.raises(
+        expected, match=None if error else "^before any copy was measured the worker was ended by SIGABRT$"
+    ):
+        bench(ScriptedWorker(lost_after=0, error=error)).run()
+
+
+@pytest.mark.process
+def test_a_size_that_kills_the_worker_is_left_out_and_a_fresh_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = ScriptedWorker(loses=256 * kB), ScriptedWorker(loses=256 * kB)
+    monkeypatch.setattr("ortbench.measure.sweep.open_copies", lambda plan: second)
+    sweep = bench(first).run()
+    assert first.closed
+    assert sweep.warnings[0]["message"] == (
+        "copies of 256 kB and more (ordinary memory) are left out: the worker was ended by SIGABRT"
+    )
+    assert {it.bytes for it in sweep.measured(UPLOAD, ORDINARY)} == {4 * kB, 64 * kB}
+    assert {it.bytes for it in sweep.measured(UPLOAD, HOST_ACCESSIBLE)} == {4 * kB, 16 * kB}
+
+
+@pytest.mark.process
+def test_where_not_even_the_smallest_size_can_be_had_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        ScriptedWorker, "add", lambda self, memory, size: (_ for _ in ()).throw(BenchmarkFailed("none"))
+    )
+    words = r"^no copy can be measured: copies of 4.00 kB and more \(ordinary memory\) are left out: none$"
+    with pytest.raises(BenchmarkFailed, match=words):
+        bench(ScriptedWorker()).run()
+
+
+@pytest.mark.process
+def test_the_environment_is_that_of_this_machine() -> None:
+    environment = bench(ScriptedWorker()).run().environment
+    assert environment["cpu"]["cores"] == os.cpu_count()
+    assert environment["onnxruntime"] == "1.28.0"
+    assert environment["load_average"]["end"]

@@ -1,0 +1,127 @@
+"""`ortbench devices` and `ortbench inspect`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import onnx
+import onnxruntime
+import pytest
+
+from tests.conftest import MODELS, ortbench, ortbench_here
+
+pytestmark = pytest.mark.process
+
+
+def test_devices_lists_the_cpu_ep_with_its_modes() -> None:
+    found = json.loads(ortbench("devices", "--json", "-").out)
+    cpu = found["eps"][0]
+    assert cpu["name"] == "CPUExecutionProvider"
+    assert cpu["devices"][0]["hardware"]["type"] == "CPU"
+    assert cpu["devices"][0]["memory"] == {"kind": "host", "default": "host memory", "host_accessible": None}
+    usual = dict.fromkeys(["cpu", "device", "device-resident", "host-accessible"])
+    assert cpu["devices"][0]["modes"] == {
+        **usual,
+        **dict.fromkeys(["cpu-pinned", "device-pinned"], "no HOST_ACCESSIBLE (pinned) memory"),
+        "pipelined": "no copies that could be hidden",
+        "device-resident-async": "no runs that return before they are done",
+    }
+    assert cpu["devices"][0]["streams"]["offered"] is False
+
+
+@pytest.mark.skipif(
+    "CUDAExecutionProvider" not in onnxruntime.get_available_providers(), reason="this onnxruntime has no CUDA EP"
+)
+def test_devices_names_the_library_that_an_ep_misses() -> None:
+    ran = ortbench("devices")
+    assert ran.code == 0
+    eps = {ep["name"]: ep for ep in json.loads(ortbench("devices", "--json", "-").out)["eps"]}
+    problem = eps["CUDAExecutionProvider"]["problem"]
+    if problem is None:
+        pytest.skip("the CUDA EP loads on this machine")
+    assert "the shared library lib" in problem
+    assert "is missing" in problem
+    assert "does not load: the shared library" in ran.out
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the software GPU is for Linux")
+def test_devices_shows_a_plugin_ep_on_a_software_gpu(software_gpu: tuple[str, ...]) -> None:
+    ran = ortbench("devices", "--json", "-", prefix=software_gpu)
+    webgpu = next(ep for ep in json.loads(ran.out)["eps"] if ep["name"] == "WebGpuExecutionProvider")
+    assert webgpu["package"] == "onnxruntime-ep-webgpu"
+    assert webgpu["version"]
+    (device,) = webgpu["devices"]
+    assert (device["hardware"]["type"], device["hardware"]["vendor_id"]) == ("GPU", 0x1002)
+    assert device["memory"]["default"] == "WebGPU_Buf (DEFAULT)"
+    assert device["memory"]["host_accessible"] is None
+    assert device["modes"]["device-resident"] is None
+    assert device["modes"]["host-accessible"] == "no HOST_ACCESSIBLE memory"
+    assert device["modes"]["pipelined"] == "no streams"
+    text = ortbench("devices", prefix=software_gpu).out
+    assert "WebGPU_Buf (DEFAULT); no HOST_ACCESSIBLE" in text
+
+
+def test_inspect_says_what_a_model_takes_gives_and_consists_of() -> None:
+    found = json.loads(ortbench("inspect", MODELS / "transformer_ids.onnx", "--dim", "batch=2", "--json", "-").out)
+    assert [(tensor["name"], tensor["type"], tensor["shape"]) for tensor in found["inputs"]] == [
+        ("input_ids", "tensor(int64)", [2, 1]),
+        ("token_type_ids", "tensor(int64)", [2, 1]),
+        ("attention_mask", "tensor(int64)", [2, 1]),
+    ]
+    assert found["inputs"][0]["model_shape"] == ["batch", "sequence"]
+    assert found["outputs"][0]["shape"] == [2, 1, 32]
+    assert (found["bytes_in"], found["bytes_out"]) == (3 * 2 * 8, 2 * 32 * 4)
+    assert found["guessed_dims"] == ["sequence"]
+    assert found["operators"]["Gather"] == 2
+    assert found["opsets"] == {"ai.onnx": 17}
+    text = ortbench("inspect", MODELS / "transformer_ids.onnx").out
+    assert "  input   input_ids       tensor(int64)  [batch, sequence] as 1x1, 8 B\n" in text
+    assert "batch, sequence set to 1" in text
+
+
+def test_inspect_counts_nodes_in_branches_and_weights(tmp_path: Path) -> None:
+    model = tmp_path / "branch.onnx"
+    graph = """<ir_version: 8, opset_import: ["" : 17]> g (bool c, float[2] x) => (float[2] y) <float[2] w = {1.0, 2.0}> {
+        y = If (c) <then_branch = t () => (float[2] a) { a = Relu(x) }, else_branch = e () => (float[2] b) { b = Add(x, w) }>
+    }"""
+    onnx.save(onnx.parser.parse_model(graph), model)
+    found = json.loads(ortbench_here("inspect", model, "--json", "-").out)
+    assert found["operators"] == {"If": 1, "Relu": 1, "Add": 1}
+    assert found["parameters_bytes"] == 8
+    assert found["inputs"][0]["shape"] == []
+
+
+def test_inspect_places_on_an_ep(software_gpu: tuple[str, ...]) -> None:
+    ran = ortbench("inspect", MODELS / "cpu_island.onnx", "--ep", "webgpu", "--json", "-", prefix=software_gpu)
+    placement = json.loads(ran.out)["placement"]
+    assert placement["nodes"].keys() == {"WebGpuExecutionProvider", "CPUExecutionProvider"}
+    assert placement["cpu_operators"] == {"Det": 1}
+    assert placement["memcpy_nodes"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        ("no such file", ["nowhere.onnx"]),
+        ("is not a model", [str(MODELS / "README.md")]),
+        ("no such execution provider", [str(MODELS / "tiny.onnx"), "--ep", "nonsense"]),
+        ("give --ep too", [str(MODELS / "tiny.onnx"), "--ep-option", "a=b"]),
+        ("no such input", [str(MODELS / "tiny.onnx"), "--shape", "q:2"]),
+    ],
+)
+def test_inspect_refuses_bad_input(words: str, arguments: list[str]) -> None:
+    ran = ortbench_here("inspect", *arguments)
+    assert ran.code == 2
+    assert words in ran.error_line
+
+
+def test_a_sequence_input_is_listed_without_bytes(tmp_path: Path) -> None:
+    model = tmp_path / "sequence.onnx"
+    graph = '<ir_version: 8, opset_import: ["" : 17]> g (seq(float[2]) s) => (int64 t) { t = SequenceLength(s) }'
+    onnx.save(onnx.parser.parse_model(graph), model)
+    found = json.loads(ortbench_here("inspect", model, "--json", "-").out)
+    assert found["inputs"][0]["type"] == "seq(tensor(float))"
+    assert found["inputs"][0]["bytes"] is None
+    assert found["bytes_in"] is None

@@ -1,0 +1,55 @@
+"""A note is kept in the result, and every report shows it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ortbench.report.words import heading
+from tests.conftest import MODELS, ONCE, measure, ortbench_here
+from tests.results import measured, result_of, steady
+
+TINY = str(MODELS / "tiny.onnx")
+NOTE = "fans at full speed | <b>second</b> try"
+
+
+@pytest.mark.process
+def test_it_is_kept_and_shown(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    found = measure(TINY, "--ep", "cpu", *ONCE, "--note", NOTE, "--html", page, out=tmp_path / "out")
+    plain = measure(TINY, "--ep", "cpu", *ONCE, out=tmp_path / "plain")
+    assert (found["note"], plain["note"]) == (NOTE, None)
+    (folder,), (other,) = (tmp_path / "out").iterdir(), (tmp_path / "plain").iterdir()
+    line = f"tiny.onnx (x 16): {NOTE}"
+    assert line in (folder / "table.md").read_text()
+    assert "tiny.onnx (x 16)  \n" in (other / "table.md").read_text()
+    assert "fans at full speed | &lt;b&gt;second&lt;/b&gt; try" in page.read_text().replace("\xa0", " ")
+    ran = ortbench_here("compare", folder, other, "--markdown", "-")
+    assert (ran.code, line in ran.out) == (0, True)
+
+
+@pytest.mark.process
+def test_a_live_gate_and_a_suite_keep_it_for_both_sides(tmp_path: Path) -> None:
+    short = ["--ep", "cpu", "--mode", "cpu", "--warmup", 1, "--duration", 0.2, "--note", NOTE]
+    ran = ortbench_here("gate", "--model", TINY, "--baseline-model", TINY, *short, "--out", tmp_path, COLUMNS="200")
+    assert ran.code in (0, 4), ran.err
+    assert [json.loads(path.read_text())["note"] for path in tmp_path.glob("*/*/result.json")] == [NOTE] * 2
+    assert ran.out.count(NOTE) == 2
+    (tmp_path / "s.toml").write_text(
+        f'[[bench]]\nmodel = "{TINY}"\nep = "cpu"\nmode = "cpu"\niterations = 1\nwarmup = 1\nnote = "{NOTE}"\n'
+    )
+    ran = ortbench_here("suite", tmp_path / "s.toml", "--out", tmp_path / "suite")
+    assert ran.code == 0, ran.err
+    (saved,) = (tmp_path / "suite").glob("*/result.json")
+    assert json.loads(saved.read_text())["note"] == NOTE
+
+
+def test_it_takes_one_line() -> None:
+    result = result_of(measured("cpu", total=steady([1000] * 20)))
+    plain = heading(result)
+    result.note = " one\n two\t"
+    assert heading(result) == [f"{plain[0]}: one two", *plain[1:]]
+    result.note = ""
+    assert heading(result) == plain

@@ -1,0 +1,448 @@
+"""The page of one or many results: what it says, that it needs nothing else, that nothing from outside gets into its markup."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from ortbench.report.page.charts.sheet import NARROW, PALETTE, WIDE
+from ortbench.report.page.page import build_page
+from ortbench.result import Result, load, save
+from tests.conftest import MODELS, ONCE, ROOT, ortbench, ortbench_here
+from tests.odd import EVIL, ODD, PAGES, SEVERAL, page_of, usual
+from tests.results import measured, profiled, result_of, steady
+
+VOID = {"meta", "br"}
+REPORTS = [
+    ROOT / "reports" / name for name in ("copy_bound-cpu", "copy_bound-webgpu-swiftshader", "copy_bound-refdevice")
+]
+
+
+class Page(HTMLParser):
+    """A page taken apart; tags must be balanced.
+
+    Attributes:
+        tags: every tag with its attributes, in order.
+        texts: what is between them, outside of drawings, by the tag it is directly in.
+        paths: for every tag the names of those it is in, outermost first.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.paths: list[list[str]] = []
+        self.texts: list[tuple[str, str]] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+        self.paths.append(list(self._open))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert "svg" in self._open, f"<{tag}/> means <{tag}> in HTML"
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+        self.paths.append(list(self._open))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open[-1:] == [tag], f"</{tag}> in {self._open}"
+        self._open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if data.strip() and "svg" not in self._open:  # drawings depend on Matplotlib's version too
+            self.texts.append((self._open[-1], data))
+
+    def text(self, tag: str) -> list[str]:
+        """What is directly in tags of a name."""
+        return [" ".join(text.split()) for inside, text in self.texts if inside == tag]
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        """The attributes of all tags of a name."""
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def page(*results: Result, names: list[str] | None = None, errors: tuple[str, ...] = ()) -> Page:
+    return Page(build_page(results, names or [f"r{number}" for number in range(len(results))], errors))
+
+
+@pytest.fixture(params=PAGES)
+def odd(request: pytest.FixtureRequest) -> str:
+    """The page of each odd result, and of several."""
+    return page_of(request.param)
+
+
+# What every page is
+
+
+def test_it_is_well_formed_and_loads_nothing(odd: str) -> None:
+    found = Page(odd)
+    assert {tag for tag, _ in found.tags} & {
+        "script",
+        "link",
+        "img",
+        "iframe",
+        "object",
+        "embed",
+        "image",
+        "base",
+    } == set()
+    for _, attributes in found.tags:
+        assert not any(name.startswith("on") or name in ("src", "srcset", "style") for name in attributes)
+        assert attributes.get("href", "#").startswith("#")
+    assert all(inner.startswith("#") for inner in re.findall(r"url\(([^)]*)\)", odd))
+    assert "@import" not in odd
+    assert "://" not in odd
+    (policy,) = [attributes["content"] for attributes in found.all("meta") if "http-equiv" in attributes]
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def test_ids_are_unique_and_what_is_referred_to_is_there(odd: str) -> None:
+    ids = Counter(attributes["id"] for _, attributes in Page(odd).tags if "id" in attributes)
+    assert set(ids.values()) <= {1}
+    referred = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', odd))
+    assert referred <= ids.keys()
+
+
+def test_every_picture_has_its_text_and_its_figures(odd: str) -> None:
+    found = Page(odd)
+    pictures = [attributes["aria-label"] for attributes in found.all("div") if attributes.get("role") == "img"]
+    captions = found.text("figcaption")
+    assert len(pictures) == len(captions) == len(found.all("figure")) == len(found.all("details"))
+    assert len(found.all("svg")) == 2 * len(pictures)
+    for picture, caption in zip(pictures, captions, strict=True):
+        assert caption in " ".join(picture.split())
+    inside = [path for (tag, _), path in zip(found.tags, found.paths, strict=True) if tag == "table"]
+    assert sum("details" in path for path in inside) == len(pictures)
+
+
+def test_drawings_fit_the_widths_they_are_for_and_are_legible(odd: str) -> None:
+    drawings = re.findall(r"<svg.*?</svg>", odd, re.DOTALL)
+    widths = re.findall(r'<svg viewBox="0 0 ([\d.]+) ', odd)
+    assert widths == [str(WIDE), str(NARROW)] * (len(drawings) // 2)
+    sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)px"', odd)]
+    assert all(size >= 11 for size in sizes)
+    for drawing in drawings:
+        used = set(re.findall(r'(?:fill|stroke)="(#[0-9a-f]{6})"', drawing))
+        assert used <= {light for light, _ in PALETTE.values()} | {"#ffffff"}, "a colour that has no dark form"
+        assert re.findall(r'(?:fill|stroke)="#[0-9a-f]{6}"(?![^>]* class=")', drawing) == []
+
+
+def test_headings_go_down_one_by_one(odd: str) -> None:
+    levels = [int(tag[1]) for tag, _ in Page(odd).tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert levels.count(1) == 1
+
+
+def test_it_stays_small(odd: str) -> None:
+    assert len(odd.encode()) < 400_000
+
+
+# What it says
+
+
+def test_the_verdict_comes_first() -> None:
+    found = Page(page_of("usual"))
+    assert found.text("h1") == ["≈60% of a run with CPU tensors is copies"]
+    assert found.text("h2") == [
+        "Where the time goes", "How long inferences take", "Over the run", "Copies: bandwidth against size", "Table",
+        "Placement", "Environment", "Reproduce it", "Words",
+    ]  # fmt: skip
+    assert found.text("dt") == ["Copies", "Fastest mode", "One inference", "Copied per run"]
+    assert found.text("dd") == [
+        "≈60%", "of a run with CPU tensors: ≈12.0 ms of 20.0 ms",
+        "2.50×", "device-resident against cpu (95 %: 2.40 to 2.60)",
+        "8.00 ms", "device-resident, 125 runs a second",
+        "49.8 MB", "24.9 MB in and 24.9 MB out, with cpu",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nothing", "Nothing was measured"),
+        ("failed", "One inference takes 20.0 ms with cpu"),
+        ("on-host", "SomeExecutionProvider computes in host memory: no copies to a device"),
+        ("three-samples", "One inference takes 5.05 ms with device"),
+    ],
+)
+def test_headlines(name: str, said: str) -> None:
+    assert Page(page_of(name)).text("h1") == [said]
+
+
+def test_what_went_wrong_is_said_in_a_word_not_by_colour_alone() -> None:
+    result = ODD["failed"]()
+    result.stopped = "interrupted"
+    result.warn("x", "mind this")
+    found = page(result)
+    assert found.text("b")[1:] == ["interrupted:", "failed:", "failed:", "warning:"]
+    said = " ".join(found.text("li"))
+    assert "device: output y differs: 3 of 10 values" in said
+    assert "mind this" in said
+    assert "device (failed)" in found.text("th")
+
+
+def test_no_ratio_is_called_fastest_that_is_not() -> None:
+    result = usual()
+    for case in result.cases[1:3]:
+        case.vs_cpu = {"ratio": 1.01, "ci95": [0.9, 1.1]}
+    found = page(result)
+    assert found.text("h1") == ["Copies are not a measurable part of a run with CPU tensors"]
+    assert "device against cpu (95 %: 0.90 to 1.10), not measurably faster" in found.text("dd")
+    assert any(text.startswith("cpu, ") for text in found.text("dd"))
+
+
+def test_the_command_can_be_copied() -> None:
+    result = ODD["nothing"]()
+    result.command = ["ortbench", "run", "'a b.onnx'", "--ep", "cuda"]
+    assert page(result).text("code") == ["ortbench run 'a b.onnx' --ep cuda"]
+
+
+def test_several_results_have_an_overview_with_links() -> None:
+    found = page(usual(), ODD["nothing"](), ODD["failed"](), names=["a", "b", "c"], errors=("cuda: does not load",))
+    assert found.text("h1") == ["Up to ≈60% of a run with CPU tensors is copies"]
+    links = {text: attributes["href"] for text, attributes in zip(found.text("a"), found.all("a"), strict=True)}
+    assert links == {"a": "#result-1", "b": "#result-2", "c": "#result-3"}
+    assert [it["id"] for it in found.all("section") if "id" in it] == ["result-1", "result-2", "result-3"]
+    assert "cuda: does not load" in " ".join(found.text("li"))
+    assert found.text("h2")[0] == "One inference, result by result"
+    assert found.text("td")[:7] == ["≈60%", "device-resident", "2.50×", "20.0 ms", "19.0 ms", "8.00 ms", "unsupported"]
+    assert {"failed", "unsupported"} <= set(found.text("td"))
+
+
+def test_results_that_may_be_compared_are() -> None:
+    old, new = ODD["without-samples"](), ODD["without-samples"]()
+    new.environment["onnxruntime"] = "1.29.0"
+    found = page(old, new, names=["old", "new"])
+    assert found.text("h1") == ["≈60% of a run with CPU tensors is copies"]
+    assert "Side by side" in found.text("h2")
+    assert [it for it in found.all("th") if it.get("class") == "left"] == [{"scope": "col", "class": "left"}] * 2
+    assert "old → new: ONNX Runtime: 1.28.0 → 1.29.0" in found.text("li")
+
+
+def test_results_that_may_not_be_compared_are_not() -> None:
+    found = page(
+        ODD["nothing"](), result_of(measured("cpu", total=steady([1])), model__sha256="b" * 64, environment__gpus=[])
+    )
+    assert "Side by side" not in found.text("h2")
+    assert "they differ in model, GPUs, so a ratio of their figures says little" in found.text("li")
+
+
+def test_nothing_from_outside_becomes_markup() -> None:
+    text = page_of(SEVERAL)
+    found = Page(text)
+    assert not {"script", "img"} & {tag for tag, _ in found.tags}
+    assert "<script" not in text
+    lost = "\N{REPLACEMENT CHARACTER}"
+    printable = f"<script>alert(1)</script> \"'&$x$ 模型 🦄 \u202e{lost}{lost}{lost}"
+    assert EVIL[:-3] == printable[:-3]
+    assert printable in found.text("a")
+    assert any(printable in command for command in found.text("code"))
+    text.encode("utf-8")
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of WCAG 2."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        red, green, blue = (x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    brighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (brighter + 0.05) / (darker + 0.05)
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_colours_have_enough_contrast(theme: int) -> None:
+    sheet = (ROOT / "ortbench" / "report" / "page" / "page.css.j2").read_text()
+    own = [dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", line)) for line in sheet.splitlines() if "--wash:" in line]
+    colours = {name: pair[theme] for name, pair in PALETTE.items()} | own[theme]
+    for background in ("paper", "wash"):
+        for name in ("ink", "muted", "link", "bad", "warn", "accent"):
+            assert contrast(colours[name], colours[background]) >= 4.5, name
+    for name in ("upload", "inference", "download", "copies"):
+        assert contrast(colours[name], colours["paper"]) >= 3, name
+
+
+# The commands
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Callable[[str, Result], Path]:
+    """Saves a result in a folder of a name, as a run does, and gives the folder."""
+
+    def write(name: str, result: Result) -> Path:
+        folder = tmp_path / name
+        folder.mkdir()
+        save(result, folder / "result.json")
+        return folder
+
+    return write
+
+
+@pytest.mark.process
+def test_a_report_lies_beside_its_result_and_is_the_same_each_time(saved: Callable[[str, Result], Path]) -> None:
+    folder = saved("one", usual())
+    ran = ortbench("report", folder, PYTHONHASHSEED="1", HOME="/nowhere")  # where nothing can be cached
+    assert (ran.code, ran.out, ran.err) == (0, f"Saved in {folder / 'report.html'}\n", "")
+    text = (folder / "report.html").read_text()
+    assert Page(text).text("h1") == ["≈60% of a run with CPU tensors is copies"]
+    assert ortbench("report", folder / "result.json", "--html", "-", PYTHONHASHSEED="2").out == text
+
+
+def test_a_report_of_several_is_made_right_here(saved: Callable[[str, Result], Path], tmp_path: Path) -> None:
+    folders = saved("one", ODD["nothing"]()), saved("two", ODD["nothing"]())
+    ran = ortbench_here("report", *folders, cwd=tmp_path)
+    assert (ran.code, ran.out, ran.err) == (0, "Saved in report.html\n", "")
+    assert Page((tmp_path / "report.html").read_text()).text("a") == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere.json"], "cannot read nowhere.json: No such file or directory"),
+        ([ROOT / "pyproject.toml"], "pyproject.toml is not a result file: it is not JSON"),
+        ([REPORTS[0], "--html", "nowhere/page.html"], "--html nowhere/page.html: there is no folder nowhere"),
+        ([REPORTS[0], "--html", ROOT], ": name a file"),
+        ([], "Missing argument"),
+    ],
+)
+def test_bad_input(arguments: list[object], said: str) -> None:
+    ran = ortbench_here("report", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.error_line
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["report", "--html", "-"], 0),
+        (["compare", REPORTS[0], "--force"], 0),
+        (["compare", REPORTS[0], "--force", "--markdown", "-"], 0),
+        (["gate", "--max-cpu-nodes", "0"], 0),
+        (["gate", "--max-cpu-nodes", "0", "--junit", "-"], 0),
+        (["gate", "--baseline", REPORTS[0]], 5),
+    ],
+    ids=lambda it: " ".join(map(str, it)) if isinstance(it, list) else None,
+)
+def test_a_file_with_controls_in_its_texts_is_shown_without_them(
+    command: list[object], code: int, tmp_path: Path
+) -> None:
+    data = json.loads((REPORTS[0] / "result.json").read_text())
+    evil = "cpu\x00\x07\x1b[31m\ud800\ufffe\n"
+    data["model"] |= {"path": evil, "sha256": evil}
+    data["target"] |= {"ep": evil, "memory": {"kind": evil, "default": evil, "host_accessible": evil}}
+    data["cases"][0]["mode"] = data["stopped"] = data["environment"]["os"] = evil
+    file = tmp_path / "result.json"
+    file.write_text(json.dumps(data))
+    name, *rest = command
+    ran = ortbench(name, file, *rest, text_encoding="utf-8")
+    assert ran.code == code, ran.err
+    shown = ran.out + ran.err
+    assert "cpu\ufffd\ufffd\ufffd[31m\ufffd\ufffd" in shown
+    assert "Traceback" not in shown
+    assert not re.search("[\x00-\x09\x0b-\x1f]", shown)
+
+
+@pytest.mark.process
+def test_a_run_leaves_a_page(tmp_path: Path) -> None:
+    place = tmp_path / "page.html"
+    loop = ("--iterations", 30, "--warmup", 1)
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", *loop, "--out", tmp_path / "out", "--html", place)
+    assert (ran.code, ran.err) == (0, "")
+    assert "device-resident" in ran.out
+    found = Page(place.read_text())
+    assert found.text("h1") == ["CPUExecutionProvider computes in host memory: no copies to a device"]
+    assert f"--html {place}" in found.text("code")[0]
+
+
+@pytest.mark.process
+def test_a_run_of_several_eps_leaves_one_page_also_of_what_failed(tmp_path: Path) -> None:
+    arguments = ["--ep", "cpu", "--ep", "qnn", *ONCE, "--mode", "cpu", "--out", tmp_path / "out", "--html", "-"]
+    ran = ortbench("run", MODELS / "tiny.onnx", *arguments)
+    assert ran.code == 1
+    found = Page(ran.out)
+    assert found.text("b")[0] == "failed:"
+    assert any(text.startswith("qnn: ") for text in found.text("li"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--html", "nowhere/page.html"], "--html nowhere/page.html: there is no folder nowhere"),
+        (["--html", "-", "--json", "-"], "--json and --html cannot both go to standard output"),
+    ],
+)
+def test_a_run_says_before_it_measures_that_a_page_cannot_be_written(arguments: list[str], said: str) -> None:
+    ran = ortbench_here("run", MODELS / "tiny.onnx", *arguments)
+    assert (ran.code, ran.out, ran.error_line) == (2, "", said)
+
+
+@pytest.mark.process
+def test_a_run_without_a_page_loads_nothing_for_it(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom ortbench.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print(sorted({'matplotlib', 'jinja2'} & sys.modules.keys()), file=sys.stderr)"
+    )
+    arguments = ["run", MODELS / "tiny.onnx", "--ep", "cpu", *ONCE, "--mode", "cpu", "--out", tmp_path]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "[]\n"
+
+
+@pytest.mark.process
+def test_a_pipe_gets_the_page_and_stays_a_pipe(saved: Callable[[str, Result], Path], tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
+    assert ortbench_here("report", saved("one", ODD["nothing"]()), "--html", pipe).code == 0
+    assert reader.communicate(timeout=600)[0].startswith("<!DOCTYPE html>")
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("folder", REPORTS, ids=lambda folder: folder.name)
+def test_the_pages_in_reports_say_what_the_present_code_does(folder: Path) -> None:
+    there, now = Page((folder / "report.html").read_text()), page(load(folder / "result.json"))
+    assert there.texts == now.texts
+
+
+def test_what_nodes_take_and_copy_has_tables_of_its_own() -> None:
+    made = result_of(measured("cpu", total=steady([900_000])))
+    made.nodes = profiled(
+        operators=[{"op": f"Op{n}", "ep": None, "nodes": 1, "ns": 9, "share": 0.1} for n in range(12)]
+    )
+    texts = [text for _, text in Page(build_page([made], ["a"])).texts]
+    for expected in (
+        "Nodes by operator",
+        "Nodes by execution provider",
+        "Copies inside the graph",
+        "Islands on the CPU",
+        "matrices",
+        "and 2 more: 20.0 % of a run",
+    ):
+        assert expected in texts
+    assert sum(text.startswith("Nodes: 20 runs in ONNX Runtime's profiler") for text in texts) == 1
+
+
+def test_a_placement_that_is_not_known_is_said() -> None:
+    made = result_of(measured("cpu", total=steady([900_000])))
+    made.placement = {"nodes": None, "memcpy_nodes": None, "cpu_operators": {}}
+    texts = [text for _, text in Page(build_page([made], ["a"])).texts]
+    assert "This ONNX Runtime or model format does not report where nodes are placed." in texts

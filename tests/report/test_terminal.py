@@ -1,0 +1,627 @@
+"""What people see: exact screens, and that everything fits any width, with colour only where colour belongs."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import struct
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from ortbench.analysis.nsight import Profile
+from ortbench.errors import DONE, REGRESSION
+from ortbench.gate.limits import FAILED as CHECK_FAILED
+from ortbench.gate.limits import PASSED, UNCLEAR, Check
+from ortbench.gate.verdict import Verdict
+from ortbench.report import comparison, gate, profile, run, suite
+from ortbench.report.model import Report
+from ortbench.report.terminal.console import shortened, wrapped
+from ortbench.report.terminal.listing import print_devices, print_model
+from ortbench.report.terminal.print import print_report
+from ortbench.result import FAILED, Case, Result, load
+from ortbench.suite import record
+from tests.conftest import ROOT, command, lacking
+from tests.report.test_profile import CPU_TOTAL, recording, session
+from tests.results import (
+    case,
+    island,
+    measured,
+    memcpy_node,
+    nvidia_result,
+    profiled,
+    published,
+    result_of,
+    steady,
+    tensor,
+    with_failures,
+)
+
+MS = 1_000_000
+REPORT = ROOT / "reports" / "copy_bound-refdevice"
+WIDTHS = (40, 60, 80, 100, 120, 160)
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def screen(show: Callable[..., None], *arguments: Any, width: int | None = None, encoding: str = "utf-8") -> list[str]:
+    """The lines that a function prints, in so many columns or, without, as into a pipe."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):
+            patch.delenv(name, raising=False)
+        if width is not None:
+            patch.setenv("COLUMNS", str(width))
+        out = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+        with redirect_stdout(out):
+            show(*arguments)
+        out.seek(0)
+        return out.read().splitlines()
+
+
+def shown(
+    build: Callable[..., Report], *arguments: Any, width: int | None = None, encoding: str = "utf-8"
+) -> list[str]:
+    """The lines of a report."""
+    return screen(print_report, build(*arguments), width=width, encoding=encoding)
+
+
+# Exact
+
+
+def test_a_run_at_80_columns() -> None:
+    made = published()
+    made.warn("cpu-nodes", "1 node(s) stay on the CPU: Det")
+    assert shown(run.build, made, "reports/some", width=80) == [
+        "m.onnx (x 1x3, s scalar)",
+        "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0",
+        "fence: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and",
+        "SomeShared; stopped by precision: ±1 %",
+        "",
+        "mode             split                      total  vs cpu       95 %   p95   p99",
+        "                                               ms                       ms    ms",
+        "cpu              ≈≈≈≈≈≈≈≈≈≈≈≈≈█████████      7.20   1.00×          –  7.92  8.64",
+        "device           ░░░░░░░███████████▒▒▒▒▒▒▒   8.00   0.90×  0.88–0.92  8.80  9.60",
+        "device-resident  █████████                   3.00   2.40×  2.30–2.50  3.30  3.60",
+        "host-accessible  ████████████                4.00   1.80×  1.75–1.85  4.40  4.80",
+        "",
+        "mode             upload  inference  download  runs/s  copied/run   copy rate",
+        "                     ms         ms        ms",
+        "cpu               ≈4.20      ≈3.00    (both)     139    ≈50.0 MB  ≈11.9 GB/s",
+        "device             2.10       3.10      2.10     125     50.0 MB   11.9 GB/s",
+        "device-resident       –       3.00         –     333           0           –",
+        "host-accessible       –       4.00         –     250           0           –",
+        "",
+        "split: ░ upload █ inference ▒ download ≈ copies both ways, scaled to total",
+        "Times are medians, in ms; ≈ derived, not measured.",
+        "",
+        "• With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its total less",
+        "  that of device-resident).",
+        "• device-resident is fastest: 2.40 times as fast as cpu (95 %: 2.30 to 2.50).",
+        "• Keeping tensors on the device pays from run 2 on: over 100 runs ≈420 ms of",
+        "  copies with CPU tensors against 4.20 ms when copied in and out once.",
+        "• host-accessible: zero-copy is proved (bound addresses are used).",
+        "! warning: 1 node(s) stay on the CPU: Det",
+        "Saved in reports/some",
+    ]
+
+
+def test_a_run_in_a_pipe_is_one_table_without_an_edge() -> None:
+    lines = shown(run.build, published(), "reports/some")
+    assert lines[4:10] == [
+        "mode             split                     total  vs cpu       95 %   p95   p99"
+        "  upload  inference  download  runs/s  copied/run   copy rate",
+        "                                              ms                       ms    ms      ms         ms        ms",
+        "cpu              ≈≈≈≈≈≈≈≈≈≈≈≈≈█████████     7.20   1.00×          –  7.92  8.64"
+        "   ≈4.20      ≈3.00    (both)     139    ≈50.0 MB  ≈11.9 GB/s",
+        "device           ░░░░░░░██████████▒▒▒▒▒▒▒   8.00   0.90×  0.88–0.92  8.80  9.60"
+        "    2.10       3.10      2.10     125     50.0 MB   11.9 GB/s",
+        "device-resident  █████████                  3.00   2.40×  2.30–2.50  3.30  3.60"
+        "       –       3.00         –     333           0           –",
+        "host-accessible  ████████████               4.00   1.80×  1.75–1.85  4.40  4.80"
+        "       –       4.00         –     250           0           –",
+    ]
+    assert len(lines) == 19
+
+
+def test_a_run_at_60_columns_with_failures() -> None:
+    assert shown(run.build, with_failures(), "reports/some", width=60)[6:] == [
+        "mode             split                   total  vs cpu  95 %",
+        "                                            ms",
+        "cpu              ━━━━━━━━━━━━━━━━━━━━━━   3.00   1.00×     –",
+        "device (failed)  ░░░░░█████▒▒▒▒▒          2.00       –     –",
+        "",
+        "mode              p95   p99  upload  inference  download",
+        "                   ms    ms      ms         ms        ms",
+        "cpu              3.30  3.60       –          –         –",
+        "device (failed)  2.20  2.40    1.00       1.00      1.00",
+        "",
+        "mode             runs/s  copied/run  copy rate",
+        "cpu                 333           0          –",
+        "device (failed)     500           0          –",
+        "",
+        "split: ░ upload █ inference ▒ download ━ not split, scaled",
+        "to total",
+        "Times are medians, in ms.",
+        "",
+        "✗ device: failed: after the timed runs: output y: 1 of 2",
+        "  values differ",
+        "✗ device-resident: failed: the worker was ended by SIGABRT",
+        "✗ host-accessible: unsupported: no HOST_ACCESSIBLE memory",
+        "Saved in reports/some",
+    ]
+
+
+def test_the_first_example_of_the_readme_is_what_is_printed() -> None:
+    folder = "reports/copy_bound-webgpu-swiftshader"
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = readme.partition("```text\n$ ortbench run")[2].partition("\n```")[0].splitlines()[1:]
+    assert shown(run.build, load(ROOT / folder / "result.json"), folder, width=80) == example
+
+
+def test_nothing_measured_is_no_table() -> None:
+    made = nvidia_result(Case("cpu", FAILED, "no"), fence=None)
+    made.stopped = None
+    assert shown(run.build, made, "reports/some")[2:] == [
+        "",
+        "✗ cpu: failed: no",
+        "Saved in reports/some",
+    ]
+
+
+def two(slower: float = 1.2) -> list[Result]:
+    """Results of one run, one slower than the other."""
+    times = [1_000_000] * 32
+    return [
+        result_of(measured("cpu", total=steady(round(time * factor) for time in times)), run_id="one")
+        for factor in (1, slower)
+    ]
+
+
+def test_a_comparison_at_80_columns() -> None:
+    assert shown(comparison.build, two(), ["before", "after"], 0.02, True, width=80) == [
+        "before  m.onnx (x 1x3, y scalar)",
+        "        SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0;",
+        "        memory: EP device Mem (DEFAULT); 2026-01-01T00:00:00Z",
+        "after   m.onnx (x 1x3, y scalar)",
+        "        SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0;",
+        "        memory: EP device Mem (DEFAULT); 2026-01-01T00:00:00Z",
+        "",
+        "mode  phase  before  after   ratio         95 %  verdict",
+        "                 ms     ms",
+        "cpu   total    1.00   1.20  ×1.200  1.200–1.200  slower",
+        "",
+        "ratio: of median times, above 1 is slower, from blocks of the same rounds; same:",
+        "within ±2 % for certain.",
+    ]
+
+
+LONG = [f"copy_bound-webgpu-2026112{day}-150558-the-name-of-a-run-that-somebody-gave-it" for day in range(3)]
+
+
+def test_results_with_long_names_are_numbered_where_there_is_no_room() -> None:
+    lines = shown(comparison.build, two(), LONG[:2], 0.02, True, width=80)
+    assert [line for line in lines if line.startswith("#")] == [f"#1  {LONG[0]}", f"#2  {LONG[1]}"]
+    assert lines[1].startswith("    m.onnx")
+    assert lines[9:12] == [
+        "mode  phase    #1    #2   ratio         95 %  verdict",
+        "               ms    ms",
+        "cpu   total  1.00  1.20  ×1.200  1.200–1.200  slower",
+    ]
+    in_a_pipe = shown(comparison.build, two(), LONG[:2], 0.02, True)
+    assert in_a_pipe[0] == f"{LONG[0]}  m.onnx (x 1x3, y scalar)"
+    assert in_a_pipe[5].split()[:4] == ["mode", "phase", *LONG[:2]]
+
+
+def test_a_trend_of_results_with_long_names_is_numbered() -> None:
+    lines = shown(comparison.build, [*two(), two()[0]], LONG, 0.02, True, width=80)
+    assert lines[13:18] == [
+        "mode  result  median  vs first         95 %  verdict  vs previous  step",
+        "                  ms",
+        "cpu   #1        1.00         –            –  –                  –  –",
+        "      #2        1.20    ×1.200  1.200–1.200  slower        ×1.200  slower",
+        "      #3        1.00    ×1.000  1.000–1.000  same          ×0.833  faster",
+    ]
+
+
+@pytest.mark.parametrize("name", ["ratio", "mode", "95 %"])
+def test_a_result_that_is_called_like_a_column_is_numbered(name: str) -> None:
+    lines = shown(comparison.build, two(), [name, "other"], 0.02, True)
+    assert lines[0] == f"#1  {name}"
+    assert lines[7].split() == ["mode", "phase", "#1", "#2", "ratio", "95", "%", "verdict"]
+
+
+def test_a_gate_at_80_columns() -> None:
+    checks = [Check("a", PASSED, "fine"), Check("b", UNCLEAR, "who knows"), Check("c", CHECK_FAILED, "too slow")]
+    after, before = two()[::-1]
+    after.warn("w", "beware")
+    assert shown(gate.build, Verdict([after, before], checks, ["a remark"]), width=80)[6:] == [
+        "",
+        "mode  phase  baseline  candidate   ratio         95 %",
+        "                   ms         ms",
+        "cpu   total      1.00       1.20  ×1.200  1.200–1.200",
+        "",
+        "✓ fine",
+        "? who knows",
+        "✗ too slow",
+        "• a remark",
+        "! warning: beware",
+        "gate: failed",
+    ]
+
+
+RECORD = record.Record("tiny--cpu", "tiny", "cpu", "", "f", PASSED, cpu_ns=4_120, fastest="device-resident")
+RECORD = replace(RECORD, fastest_ns=987, vs_cpu=4.1743)
+LONG_ID = "a_model_with_a_rather_long_name--CUDAExecutionProvider--batch-128-sequence-4096"
+
+
+def test_a_summary_folds_long_names() -> None:
+    records = [
+        RECORD,
+        replace(RECORD, id=LONG_ID, outcome="benchmark failed", exit_code=1, reason="it broke", vs_cpu=None),
+    ]
+    assert shown(suite.build, "nightly", records, "reports/nightly", width=80) == [
+        "case                       cpu  fastest mode      total  × cpu  verdict",
+        "tiny--cpu              4.12 µs  device-resident  987 ns   4.17  passed",
+        "a_model_with_a_        4.12 µs  device-resident  987 ns      –  benchmark failed",
+        "rather_long_name--",
+        "CUDAExecutionProvider",
+        "--batch-128-sequence-",
+        "4096",
+        "",
+        "✗ a_model_with_a_rather_long_name--CUDAExecutionProvider--batch-128-sequence-",
+        "  4096: benchmark failed: it broke",
+        "suite nightly: 2 cases: 1 passed, 1 benchmark failed",
+        "Saved in reports/nightly",
+    ]
+
+
+# Everything, in any width
+
+
+def extreme() -> Result:
+    """Long and wide names, figures far apart, and every kind of remark."""
+    cpu = case("cpu", ratio=(1.0, 1.0, 1.0), total=123_456 * MS)
+    cpu.bytes_in = cpu.bytes_out = 123_456_789_012
+    cpu.derived = {"copies_ns": 1, "inference_ns": 123_456 * MS}
+    device = case("device", ratio=(0.00123, 0.00122, 0.00124), upload=1, inference=99_999_999, download=7, total=10**14)
+    device.bytes_in, device.bytes_out = 1, 123_456_789_012
+    resident = case("device-resident", ratio=(98765.4, 98765.3, 98765.5), inference=4_120, total=4_120)
+    resident.once = {"upload_ns": 1, "download_ns": 1}
+    shared = case("host-accessible", inference=5 * MS, total=5 * MS)
+    shared.status, shared.reason = FAILED, "it was not as it should have been, " * 5
+    made = nvidia_result(cpu, device, resident, shared, ep="A" * 70 + "ExecutionProvider")
+    made.model["path"] = "/home/模型/" + "ein_sehr_langer_ordner/" * 8 + "模" * 50 + ".onnx"
+    made.model["inputs"] = [tensor(f"入力{number}", [1, 3, 1080, 1920]) for number in range(12)]
+    made.warn("long", "nodes stay on the CPU: " + ", ".join(f"Operator{number}" for number in range(30)))
+    return made
+
+
+def listed() -> dict[str, Any]:
+    """What `ortbench devices` shows, with long texts."""
+    device = {
+        "hardware": {"type": "GPU", "vendor": "", "vendor_id": 1, "device_id": 2, "metadata": {"driver": "d" * 90}},
+        "memory": {"kind": "ep-device", "default": "Default (DEFAULT)", "host_accessible": None},
+        "streams": {"offered": False, "why": "because of this and that, which takes a while to tell"},
+        "modes": {"cpu": None, "device": None, "device-resident": None, "host-accessible": "no such memory 模型"},
+    }
+    ep = {"name": "LongExecutionProvider", "version": "1.2.3", "package": "a-package", "problem": None}
+    lost: dict[str, Any] = {
+        **ep,
+        "library": None,
+        "problem": "the shared library libsomething.so.13 is missing " * 3,
+        "devices": [],
+    }
+    return {
+        "runtime": {"onnxruntime": "1.31.1", "python": "3.11.7"},
+        "eps": [
+            {**ep, "library": "/opt/" + "folder/" * 20 + "lib.so", "devices": [device]},
+            lost,
+            {**lost, "problem": None},
+        ],
+    }
+
+
+def inspected() -> dict[str, Any]:
+    """What `ortbench inspect` shows, with long texts."""
+    tensor = {"name": "模型_" + "x" * 40, "type": "tensor(float)", "model_shape": ["batch", None, 3], "bytes": 99}
+    return {
+        "path": "models/" + "long_" * 30 + ".onnx",
+        "inputs": [{**tensor, "shape": [1, 1, 3]}, {**tensor, "name": "s", "model_shape": [], "shape": []}],
+        "outputs": [{**tensor, "shape": None, "bytes": None}],
+        "bytes_in": 4_120, "bytes_out": None, "guessed_dims": ["batch", "sequence"],
+        "operators": {f"Operator{number}": number for number in range(1, 40)}, "opsets": {"ai.onnx": 17},
+        "parameters_bytes": 97_800, "ep": "SomeExecutionProvider",
+        "placement": {"nodes": {"SomeExecutionProvider": 12345}, "cpu_operators": {"Det": 3}, "memcpy_nodes": None},
+        "not_run": "the model refuses to run with made-up inputs: " + "indices out of bounds " * 5,
+        "copies": {"memcpy": [memcpy_node("matrices", "to host", ns=None)], "problem": None,
+                   "islands": [island("Det", node_ns=None, memcpy_ns=None, share=None)]},
+    }  # fmt: skip
+
+
+def with_nodes() -> Result:
+    """An extreme run with `--nodes`."""
+    found = extreme()
+    found.nodes = profiled(memcpy=[memcpy_node(LONG_ID, "from host")], islands=[island(LONG_ID)])
+    return found
+
+
+def extreme_verdict() -> Verdict:
+    text = "device-resident total median, candidate to baseline: ×0.00987 (0.00982 to 0.0101, 20 rounds)"
+    checks = [Check(verdict, verdict, text) for verdict in (PASSED, UNCLEAR, CHECK_FAILED)]
+    return Verdict([extreme(), extreme()], checks, ["EP options: none → " + "a=b, " * 30])
+
+
+def extreme_summary() -> list[record.Record]:
+    return [RECORD, replace(RECORD, id=LONG_ID + "x" * 60, outcome="benchmark failed", reason="it " * 60, exit_code=1)]
+
+
+SCREENS: dict[str, tuple[Any, ...]] = {
+    "run": (print_report, run.build(published(), "reports/some")),
+    "an extreme run": (print_report, run.build(extreme(), "/tmp/" + "folder/" * 20)),
+    "compare": (print_report, comparison.build(two(), ["before", "after"], 0.02, True)),
+    "compare extremes": (print_report, comparison.build([extreme(), extreme()], LONG[:2], 0.02, False)),
+    "trend": (print_report, comparison.build([*two(), two()[0]], LONG, 0.02, True)),
+    "gate": (print_report, gate.build(extreme_verdict())),
+    "gate alone": (print_report, gate.build(Verdict([extreme()], [Check("a", PASSED, "fine")]))),
+    "suite": (print_report, suite.build("nightly", extreme_summary(), "reports/" + "nightly/" * 20)),
+    "devices": (print_devices, listed()),
+    "inspect": (print_model, inspected()),
+    "nodes": (print_report, run.build(with_nodes(), "reports/some")),
+    "profile": (
+        print_report,
+        profile.build(
+            Profile(session(), recording(cpu_total=CPU_TOTAL)),
+            "reports/some",
+            ["a remark that is longer than a line " * 5],
+        ),
+    ),
+    "profile alone": (print_report, profile.build(Profile(extreme(), None), "reports/some")),
+}
+
+
+def squeezed(lines: Sequence[str]) -> str:
+    return "".join("".join(lines).split())
+
+
+@pytest.mark.parametrize("width", [*WIDTHS, None])
+@pytest.mark.parametrize("name", SCREENS)
+def test_nothing_is_wider_than_the_screen_or_cut_off(name: str, width: int | None) -> None:
+    lines = screen(*SCREENS[name], width=width)
+    assert all(cell_len(line) <= (width or 10_000) for line in lines)
+    # What is shortened on purpose, the names of nodes, lacks its beginning; Rich would cut the end off.
+    assert not any(line != line.rstrip() or re.search(r"\S…", line) or "\x1b" in line for line in lines)
+    # Not one character gets lost: what is printed at any width is what is printed into a pipe, but for bars, headings
+    # that are there for each part of a table, and numbers in place of long names.
+    if name == "devices" or (name == "inspect" and width != 40):  # there its tables come in parts
+        assert squeezed(lines) == squeezed(screen(*SCREENS[name]))
+
+
+@pytest.mark.parametrize("width", [*WIDTHS, None])
+@pytest.mark.parametrize("made", [published(), extreme()], ids=["published", "extreme"])
+def test_every_figure_of_a_run_is_there_at_any_width(made: Result, width: int | None) -> None:
+    words = squeezed_words(shown(run.build, made, "x", width=width))
+    for row in run.mode_table(made).rows:
+        assert {cell for text in row[1:] for cell in text.split()} <= words
+    text = squeezed(shown(run.build, made, "x", width=width))
+    assert "".join(made.model["path"].split()) in text
+    assert made.target["ep"] in text
+    assert all("".join(warning["message"].split()) in text for warning in made.warnings)
+
+
+def squeezed_words(lines: Sequence[str]) -> set[str]:
+    return {word for line in lines for word in line.split()}
+
+
+@pytest.mark.parametrize("width", [*WIDTHS, None])
+@pytest.mark.parametrize("count", [2, 3])
+def test_every_figure_of_a_comparison_is_there_at_any_width(count: int, width: int | None) -> None:
+    results = [*two(), *two(0.5)][:count]
+    lines = shown(comparison.build, results, LONG[:count], 0.02, True, width=width)
+    table = comparison.side_table(results, LONG[:count], 0.02, True)
+    figures = {cell for row in table.rows for text in row for cell in text.split() if cell not in LONG}
+    assert figures <= squeezed_words(lines)
+    assert all(name in squeezed(lines) for name in LONG[:count])
+
+
+@pytest.mark.parametrize("width", [*WIDTHS, None])
+def test_every_figure_of_a_suite_is_there_at_any_width(width: int | None) -> None:
+    lines = shown(suite.build, "nightly", extreme_summary(), "x", width=width)
+    for row in suite.case_table(extreme_summary()).rows:
+        assert {cell for text in row[1:] for cell in text.split()} <= squeezed_words(lines)
+    first_words = "".join(line.split()[0] for line in lines if line and line[0] not in " ✗•")
+    assert extreme_summary()[1].id in first_words
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "cp437", "latin-1"])
+@pytest.mark.parametrize("name", SCREENS)
+def test_any_screen_in_any_encoding(name: str, encoding: str) -> None:
+    """The stream refuses what its encoding lacks, so that whatever comes through was made for it."""
+    lines = screen(*SCREENS[name], width=80, encoding=encoding)
+    assert all(len(line) <= 80 for line in lines)
+    assert len(lines) > 3
+
+
+def test_a_run_in_ascii() -> None:
+    assert shown(run.build, published(), "reports/some", width=80, encoding="ascii")[5:10] == [
+        "mode             split                      total  vs cpu       95 %   p95   p99",
+        "                                               ms                       ms    ms",
+        "cpu              ~~~~~~~~~~~~~#########      7.20   1.00x          -  7.92  8.64",
+        "device           .......###########:::::::   8.00   0.90x  0.88-0.92  8.80  9.60",
+        "device-resident  #########                   3.00   2.40x  2.30-2.50  3.30  3.60",
+    ]
+
+
+def test_bars_use_the_room_that_there_is() -> None:
+    slowest = {
+        width: sum(len(line.split()[1]) for line in shown(run.build, published(), "x", width=width) if "░█" in line)
+        for width in (60, 80, 100, 120, 140, 160, 200, None)
+    }
+    assert slowest == {60: 17, 80: 25, 100: 16, 120: 36, 140: 24, 160: 44, 200: 60, None: 24}
+
+
+# Folding
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "expected"),
+    [
+        ("", 10, [""]),
+        ("one two three", 7, ["one two", "three"]),
+        ("one  two", 20, ["one  two"]),
+        ("takes 4.20 ms or", 11, ["takes", "4.20 ms or"]),
+        ("within 95 %: 1 to 2", 10, ["within", "95 %: 1 to", "2"]),
+        ("10 more", 4, ["10", "more"]),
+        ("see /one/two/three.onnx", 10, ["see /one/", "two/three.", "onnx"]),
+        ("abcdefghijkl", 5, ["abcde", "fghij", "kl"]),
+        ("模型模型", 5, ["模型", "模型"]),
+        ("a-b-c-d-e", 4, ["a-b-", "c-d-", "e"]),
+    ],
+)
+def test_wrapped(text: str, width: int, expected: list[str]) -> None:
+    assert wrapped(text, width) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "expected"),
+    [
+        ("short", 5, "short"),
+        ("loading model.onnx (cuda)", 15, "loadin...(cuda)"),
+        ("模型模型模型模型", 11, "模型...模型"),
+        ("abcdef", 4, "..."),
+        ("abcdef", 1, "..."),
+    ],
+)
+def test_shortened(text: str, width: int, expected: str) -> None:
+    assert shortened(text, width) == expected
+
+
+# Colour
+
+
+def clean(environment: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment without what decides about width and colour, but with these."""
+    ours = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
+    return {**ours, "TERM": "xterm", **environment}
+
+
+def in_a_terminal(*arguments: object, columns: int, environment: Mapping[str, str]) -> str:
+    """What a command writes to a terminal, escape codes and all."""
+    if os.name != "posix":
+        lacking("no pseudo-terminals")
+    import fcntl
+    import pty
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    program = subprocess.Popen(command(*arguments), cwd=ROOT, stdout=theirs, stderr=theirs, env=clean(environment))
+    os.close(theirs)
+    written = b""
+    try:
+        while block := os.read(ours, 65536):
+            written += block
+    except OSError:  # how Linux says that the last writer has gone
+        pass
+    os.close(ours)
+    assert program.wait() == 0
+    return written.decode().replace("\r\n", "\n")
+
+
+def in_a_pipe(*arguments: object, **environment: str) -> str:
+    """What a command writes into a pipe."""
+    done = subprocess.run(command(*arguments), cwd=ROOT, capture_output=True, env=clean(environment), check=True)
+    return done.stdout.decode()
+
+
+GATE = ("gate", REPORT, "--baseline", REPORT, "--max-regression", "50%")
+
+
+@pytest.mark.process
+def test_a_terminal_has_colours_and_its_own_width() -> None:
+    text = in_a_terminal(*GATE, columns=80, environment={})
+    assert "\x1b[32m✓" in text
+    plain = ESCAPE.sub("", text)
+    assert "\x1b" not in plain
+    assert max(map(cell_len, plain.splitlines())) <= 80
+    assert plain.count("mode ") == 1
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("environment", [{"NO_COLOR": "1", "FORCE_COLOR": "1"}, {"TERM": "dumb"}])
+def test_no_colour_for_those_who_want_none(environment: dict[str, str]) -> None:
+    text = in_a_terminal(*GATE, columns=100, environment=environment)
+    assert "\x1b" not in text
+    assert 80 < max(map(cell_len, text.splitlines())) <= 100
+
+
+@pytest.mark.process
+def test_no_color_has_to_say_something() -> None:
+    assert "\x1b[32m✓" in in_a_terminal(*GATE, columns=80, environment={"NO_COLOR": ""})
+
+
+@pytest.mark.process
+def test_columns_overrule_the_terminal() -> None:
+    text = ESCAPE.sub("", in_a_terminal(*GATE, columns=200, environment={"COLUMNS": "60"}))
+    assert max(map(cell_len, text.splitlines())) <= 60
+
+
+@pytest.mark.process
+def test_a_pipe_is_plain_and_has_no_edge_and_force_color_gives_it_colours() -> None:
+    plain, coloured = in_a_pipe(*GATE), in_a_pipe(*GATE, FORCE_COLOR="1")
+    assert "\x1b" not in plain
+    assert max(map(cell_len, plain.splitlines())) > 100
+    assert "\x1b[32m✓" in coloured
+    assert ESCAPE.sub("", coloured) == plain
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("environment", "bar", "colours"),
+    [({}, True, True), ({"NO_COLOR": "1"}, True, False), ({"TERM": "dumb"}, False, False)],
+)
+def test_progress(environment: dict[str, str], bar: bool, colours: bool, tmp_path: Path) -> None:
+    run = (
+        "run",
+        "models/tiny.onnx",
+        "--ep",
+        "cpu",
+        "--mode",
+        "cpu",
+        "--iterations",
+        2,
+        "--out",
+        tmp_path,
+        "--json",
+        tmp_path / "json",
+    )
+    text = in_a_terminal(*run, columns=80, environment=environment)
+    report = text.index("models/tiny.onnx (")
+    assert ("preparing cpu (cpu)" in text[:report]) is bar
+    assert (ESCAPE.search(text) is not None) is colours
+    assert ("\x1b" in text) is bar
+
+
+# A reader that has gone
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["gate", REPORT, "--min-speedup", "device-resident=99"], REGRESSION),
+        (["compare", REPORT, REPORT, "--markdown", "-"], DONE),
+    ],
+    ids=["gate", "compare"],
+)
+def test_a_report_that_nobody_reads_changes_no_exit_code(arguments: list[object], code: int) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command(*arguments), cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (code, b"")

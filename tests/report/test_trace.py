@@ -1,0 +1,642 @@
+"""The timeline of a run: the format exactly, from scripted data; and of real runs that it says what the result says."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortbench import schema
+from ortbench.answers import NodeEvent
+from ortbench.measure import follow_up
+from ortbench.measure.process import Client, WorkerLost
+from ortbench.measure.side import Side
+from ortbench.plan import Plan
+from ortbench.profiler import DOMAIN
+from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
+from ortbench.result import Case, Result, load
+from ortbench.timeline import Failure, Node, Span, TimedBlock, Timeline
+from ortbench.worker.looks.close_up import close_up
+from ortbench.worker.modes.base import Step
+from ortbench.worker.proofs.fence import READBACK, Fence
+from ortbench.worker.timing import Ranges, time_block
+from tests import traceformat
+from tests.conftest import MODELS, ROOT, command, lacking, ortbench, ortbench_here
+from tests.refdevice import EP_NAME, Config
+from tests.refdevice import Trace as DeviceTrace
+from tests.results import measured, result_of
+from tests.traceformat import Slice, Trace
+from tests.truth import relu_model
+from tests.worker.test_timing import Script, ScriptedDomain, ScriptedMode, use
+
+ORIGIN = 5_000_000_000
+
+
+def block(mode: str, phase: str, start: int, samples: Sequence[int], **changed: Any) -> TimedBlock:
+    """A block of samples that follow each other without a gap, 2 µs after its start, and end 1 µs before its end."""
+    starts = [start + 2_000 + sum(samples[:index]) for index in range(len(samples))]
+    fields: dict[str, Any] = {"round": 0, "dropped": 1, "first": 0, "n": len(samples)} | changed
+    return TimedBlock(mode, phase, start_ns=start, duration_ns=sum(samples) + 3_000, starts_ns=starts,
+                      samples_ns=samples, **fields)  # fmt: skip
+
+
+def scripted() -> tuple[Result, Timeline]:
+    """A run of one mode with everything in it."""
+    case = measured("device")
+    case.bytes_in, case.bytes_out = 100, 20
+    case.fence = {"kind": "readback", "cost_ns": 500, "how": "", "upload": {"kind": "run", "cost_ns": 0, "how": ""},
+                  "download": None}  # fmt: skip
+    timeline = Timeline(
+        stages=[Span("loading", ORIGIN, 2_000_000), Span("creating the session", ORIGIN + 1_000_000, 999_999)],
+        blocks=[
+            block("device", "upload", ORIGIN + 3_000_000, [1_001, 999]),
+            block("device", "total", ORIGIN + 4_000_000, [5_000], first=2, round=1, dropped=3),
+        ],
+        failures=[Failure("device", ORIGIN + 5_000_000, "it broke")],
+        close_ups={
+            "device": [[Span("run", ORIGIN + 6_000_000, 10), Span("fence (readback)", ORIGIN + 6_000_020, 500)]]
+        },
+        profiled_runs=[Span("profiled run 1", ORIGIN + 7_000_000, 9_000)],
+        nodes=[Node(Span("Relu", ORIGIN + 7_001_000, 3_000, {"node": "r"}), "SomeExecutionProvider", 17)],
+        missing=["this and that"],
+    )
+    return result_of(case), timeline
+
+
+def whole(results: Sequence[Result], timelines: Sequence[Timeline], **arguments: Any) -> Trace:
+    return traceformat.read(trace_json(chrome_trace(results, timelines, **arguments)))
+
+
+# The format
+
+
+def test_every_event_of_a_scripted_run() -> None:
+    result, timeline = scripted()
+    trace = chrome_trace([result], [timeline])
+    assert trace["displayTimeUnit"] == "ms"
+    assert trace["otherData"] == {
+        "tool": "ortbench 0",
+        "created": "2026-01-01T00:00:00Z",
+        "command": "ortbench",
+        "onnxruntime": "1.28.0",
+        "clock": "time.perf_counter_ns",
+        "origin_ns": ORIGIN,
+        "missing": ["this and that"],
+    }
+    tracks = ["stages", "mode device", "close-up device", "profiled runs", "nodes on Some"]
+
+    def described(tid: int, what: str, **args: Any) -> dict[str, Any]:
+        return {"ph": "M", "name": what, "pid": 1000, "tid": tid, "ts": 0, "args": args}
+
+    def slice_(tid: int, cat: str, name: str, ts: float, dur: float, **args: Any) -> dict[str, Any]:
+        event = {"ph": "X", "name": name, "cat": cat, "pid": 1000, "tid": tid, "ts": ts, "dur": dur}
+        return {**event, "args": args} if args else event
+
+    assert trace["traceEvents"] == [
+        described(1000, "process_name", name="SomeExecutionProvider · m.onnx"),
+        described(1000, "process_sort_index", sort_index=1),
+        *(
+            event
+            for tid, name in enumerate(tracks, 1001)
+            for event in (described(tid, "thread_name", name=name), described(tid, "thread_sort_index", sort_index=tid))
+        ),
+        slice_(1001, "stage", "loading", 0.0, 2000.0),
+        slice_(1001, "stage", "creating the session", 1000.0, 999.999),
+        slice_(1001, "stage", "measuring", 3000.0, 1008.0),
+        slice_(1002, "block", "upload block", 3000.0, 5.0, round=0, n=2, dropped=1, fence="run"),
+        slice_(1002, "block", "not recorded", 3000.0, 2.0, iterations=1),
+        slice_(1002, "sample", "device/upload", 3002.0, 1.001, iteration=0, bytes=100),
+        slice_(1002, "sample", "device/upload", 3003.001, 0.999, iteration=1, bytes=100),
+        slice_(1002, "block", "total block", 4000.0, 8.0, round=1, n=1, dropped=3),
+        slice_(1002, "block", "not recorded", 4000.0, 2.0, iterations=3),
+        slice_(1002, "sample", "device/total", 4002.0, 5.0, iteration=2, bytes=120),
+        {"ph": "i", "s": "t", "name": "device failed", "cat": "failure", "pid": 1000, "tid": 1002, "ts": 5000.0,
+         "args": {"reason": "it broke"}},
+        slice_(1003, "close-up", "one inference", 6000.0, 0.52, iteration=0),
+        slice_(1003, "close-up", "run", 6000.0, 0.01),
+        slice_(1003, "close-up", "fence (readback)", 6000.02, 0.5),
+        slice_(1004, "profile", "profiled run 1", 7000.0, 9.0),
+        slice_(1005, "node", "Relu", 7001.0, 3.0, node="r"),
+    ]  # fmt: skip
+    assert traceformat.read(trace_json(trace)).order == {"SomeExecutionProvider · m.onnx": tracks}
+
+
+def test_the_text_has_an_event_a_line_and_no_escapes() -> None:
+    """Perfetto's reader of the outer object knows no ``\\u`` escapes."""
+    result, timeline = scripted()
+    lines = trace_json(chrome_trace([result], [timeline])).splitlines()
+    assert lines[0].startswith('{"displayTimeUnit":"ms",')
+    assert "SomeExecutionProvider · m.onnx" in lines[1]
+    assert all(json.loads(line.rstrip(",")) for line in lines[1:-1])
+    assert lines[-1] == "]}"
+
+
+def test_sides_are_processes_with_threads_of_their_own() -> None:
+    (a, at), (b, bt) = scripted(), scripted()
+    b.target["ep"] = "OtherExecutionProvider"
+    trace = whole([a, b], [at, bt])
+    assert list(trace.order) == ["SomeExecutionProvider · m.onnx", "OtherExecutionProvider · m.onnx"]
+    assert trace.other["missing"] == ["this and that"] * 2
+    first, second = (trace.tracks[process, "mode device"] for process in trace.order)
+    assert first == second
+
+
+def test_a_mode_that_gave_nothing_has_no_track() -> None:
+    result = result_of(Case("cpu"), Case("device", status="unsupported"))
+    trace = whole([result], [Timeline(stages=[Span("loading", ORIGIN, 10)])])
+    assert trace.order[trace.process] == ["stages"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "fences"),
+    [
+        ("device", {"upload": "run", "inference": "readback", "download": None, "total": None}),
+        ("device-resident", {"total": "readback"}),
+        ("cpu", {"total": "readback"}),
+    ],
+)
+def test_blocks_name_the_fence_that_ends_their_samples(mode: str, fences: dict[str, str | None]) -> None:
+    """The total of mode `device` ends with its download, which waits by itself."""
+    case = measured(mode)
+    upload: schema.Fence = {"kind": "run", "cost_ns": 0, "how": ""}
+    case.fence = {"kind": "readback", "cost_ns": 0, "how": "", "upload": upload if mode == "device" else None,
+                  "download": None}  # fmt: skip
+    blocks = [block(mode, phase, ORIGIN + 10 + 100_000 * number, [9]) for number, phase in enumerate(fences)]
+    trace = whole([result_of(case)], [Timeline(stages=[Span("loading", ORIGIN, 10)], blocks=blocks)])
+    outer = [it for it in trace[f"mode {mode}"] if it.depth == 0]
+    assert {it.name.removesuffix(" block"): it.args.get("fence") for it in outer} == fences
+
+
+def test_of_too_many_samples_whole_blocks_are_left_out_evenly() -> None:
+    blocks = [
+        block(mode, "total", ORIGIN + 10 + 100_000 * (2 * number + second), [1_000] * 4, first=4 * number, round=number)
+        for number in range(6)
+        for second, mode in enumerate(["cpu", "device"])
+    ]
+    timeline = Timeline(stages=[Span("loading", ORIGIN, 10)], blocks=blocks)
+    result = result_of(measured("cpu"), measured("device"))
+    trace = whole([result], [timeline], most=16)
+    assert trace.other["missing"] == ["of 48 samples 32 are left out, whole blocks of them, to keep the file small"]
+    for mode in ("cpu", "device"):
+        outer = [it for it in trace[f"mode {mode}"] if it.depth == 0]
+        assert [it.args.get("samples") for it in outer] == ["left out", "left out", None] * 2
+        assert [it.args["n"] for it in outer] == [4] * 6
+        samples = [it for it in trace[f"mode {mode}"] if it.category == "sample"]
+        assert [it.args["iteration"] for it in samples] == [8, 9, 10, 11, 20, 21, 22, 23]
+    assert whole([result], [timeline], most=48).other["missing"] == []
+
+
+def test_nodes_have_a_track_for_each_ep_and_thread() -> None:
+    def node(ep: str, thread: int) -> Node:
+        return Node(Span("Relu", ORIGIN + 100, 10), ep, thread)
+
+    timeline = Timeline(
+        stages=[Span("loading", ORIGIN, 10)],
+        profiled_runs=[Span("profiled run 1", ORIGIN + 50, 100)],
+        nodes=[node("WebGpuExecutionProvider", 7), node("CPUExecutionProvider", 7), node("CPUExecutionProvider", 8)],
+    )
+    trace = whole([result_of()], [timeline])
+    assert trace.order[trace.process][2:] == ["nodes on WebGpu", "nodes on CPU, thread 7", "nodes on CPU, thread 8"]
+
+
+def test_a_node_of_a_subgraph_ends_with_the_node_around_it() -> None:
+    """ONNX Runtime's whole microseconds can make the inner one seem to end later."""
+    spans = [
+        Span("Shape", ORIGIN, 0),
+        Span("If", ORIGIN, 9_000),
+        Span("Add", ORIGIN + 1_000, 9_000),
+        Span("Mul", ORIGIN + 9_000, 1_000),
+    ]
+    timeline = Timeline(
+        stages=[Span("loading", ORIGIN, 10)],
+        profiled_runs=[Span("profiled run 1", ORIGIN, 20_000)],
+        nodes=[Node(span, "CPUExecutionProvider", 1) for span in reversed(spans)],
+    )
+    found = whole([result_of()], [timeline])["nodes on CPU"]
+    assert [(it.name, it.start, it.end, it.depth) for it in found] == [
+        ("Shape", 0, 0, 0), ("If", 0, 9_000, 0), ("Add", 1_000, 9_000, 1), ("Mul", 9_000, 10_000, 0)
+    ]  # fmt: skip
+
+
+def test_what_a_node_carries() -> None:
+    event: NodeEvent = {
+        "name": "conv1", "op": "Conv", "ep": "CPUExecutionProvider", "start_ns": 10, "duration_ns": 20, "run": 1,
+        "thread": 3,
+        "args": {
+            "input_type_shape": [{"float": [1, 3, 8]}, {"int64": []}], "output_type_shape": [{"float": [1, 4, 8]}],
+            "activation_size": "96", "parameter_size": "0", "output_size": "128", "node_index": "5",
+        },
+    }  # fmt: skip
+    args = {"node": "conv1", "ep": "CPUExecutionProvider", "run": 2, "inputs": "float 1x3x8, int64",
+            "outputs": "float 1x4x8", "input_bytes": 96, "weight_bytes": 0, "output_bytes": 128}  # fmt: skip
+    assert Node.of(event) == Node(Span("Conv", 10, 20, args), "CPUExecutionProvider", 3)
+
+
+def test_a_node_of_which_less_was_recorded() -> None:
+    event: NodeEvent = {"name": "f", "op": "Fused", "ep": "SomeEP", "start_ns": 1, "duration_ns": 2, "run": 0, "thread": 3,
+             "args": {"input_type_shape": []}}  # fmt: skip
+    assert Node.of(event).span.args == {"node": "f", "ep": "SomeEP", "run": 1}
+
+
+# What the worker gives
+
+
+def test_starts_are_the_readings_that_samples_begin_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    script, starts = Script(), list[int]()
+    use(monkeypatch, ScriptedDomain(script, DOMAIN))
+    mode = ScriptedMode(script)
+    samples = time_block(mode, Ranges(mode), "upload", 2, 1, script.clock, starts)
+    assert samples == [101, 102]
+    # The dropped one (100), two ranges pushed (7 each); the first sample, a range popped and one pushed.
+    assert starts == [114, 114 + 101 + 14]
+
+
+class Steps(ScriptedMode):
+    """A mode with a fence, whose steps take a known time."""
+
+    fence = Fence(READBACK, lambda: None, 0, "")
+
+    def steps(self) -> list[Step]:
+        return [(name, partial(self._script.work, name, ns)) for name, ns in (("run", 10), ("f", 1000))]
+
+
+def test_a_close_up_times_every_step() -> None:
+    script = Script()
+    found = close_up(Steps(script), most=2, clock=script.clock)
+    assert found == [
+        [("run", 1010, 11), ("f", 1021, 1001)],
+        [("run", 2022, 12), ("f", 2034, 1002)],
+    ]
+    assert script.log.count("run") == 3  # the first inference is not timed
+
+
+def test_a_slow_mode_is_looked_at_once() -> None:
+    script = Script()
+    assert len(close_up(Steps(script), most=5, budget_ns=0, clock=script.clock)) == 1
+
+
+# Real runs
+
+
+def traced(path: Path, *arguments: object, prefix: Sequence[str] = ()) -> tuple[Trace, Result, str]:
+    """Run with a trace: the trace, the result and what was printed."""
+    ran = ortbench("run", *arguments, "--out", path, "--trace", path / "t.json.gz", prefix=prefix)
+    assert ran.code == 0, ran.err
+    assert ran.err == ""
+    (found,) = path.glob("*/result.json")
+    return traceformat.load(path / "t.json.gz"), load(found), ran.out
+
+
+def with_knobs(config: Config) -> list[str]:
+    """The prefix that gives a command a reference device with these knobs."""
+    return ["env", *(f"{name}={value}" for name, value in config.environ().items())]
+
+
+def check_against(trace: Trace, result: Result, process: str | None = None) -> None:
+    """The trace says of blocks and samples exactly what the result says, and what came after the measurement."""
+    process = process or trace.process
+    stages = {it.name: it for it in trace.tracks[process, "stages"]}
+    for case in result.cases:
+        slices = trace.tracks.get((process, f"mode {case.mode}"), [])
+        for phase, samples in case.samples_ns.items():
+            found = [it for it in slices if it.name == f"{case.mode}/{phase}"]
+            assert [it.duration for it in found] == samples
+            assert [it.args["iteration"] for it in found] == list(range(len(samples)))
+            blocks = [it for it in slices if it.name == f"{phase} block"]
+            origin = trace.other["origin_ns"]
+            assert [[it.args["round"], it.args["n"], it.start + origin] for it in blocks] == case.blocks[phase]
+            assert [it.parent for it in found] == [it for it in blocks for _ in range(it.args["n"])]
+            moved = {
+                "upload": case.bytes_in,
+                "download": case.bytes_out,
+                "total": (case.bytes_in or 0) + (case.bytes_out or 0),
+            }
+            assert {it.args.get("bytes") for it in found} == {moved.get(phase) or None}
+            assert all(stages["measuring"].holds(it) for it in blocks)
+        if case.status == "ok":
+            close_ups = trace.tracks[process, f"close-up {case.mode}"]
+            assert 1 <= len([it for it in close_ups if it.depth == 0]) <= 8
+            assert all(stages[f"close-up of {case.mode}"].holds(it) for it in close_ups)
+            assert stages[f"close-up of {case.mode}"].start >= stages["measuring"].end
+            assert stages[f"preparing {case.mode}"].end <= stages["measuring"].start
+    check_nodes(trace, process, stages)
+
+
+def check_nodes(trace: Trace, process: str, stages: dict[str, Slice]) -> None:
+    """Every node lies in its run, and the runs after all that was measured. ONNX Runtime rounds to microseconds."""
+    runs = trace.tracks[process, "profiled runs"]
+    assert [it.name for it in runs] == ["profiled run 1", "profiled run 2", "profiled run 3"]
+    for run in runs:
+        assert stages["profiling nodes" if "profiling nodes" in stages else "profiled runs"].holds(run)
+        assert run.start > stages["measuring"].end
+    tracks = [name for name in trace.order[process] if name.startswith("nodes on ")]
+    nodes = [it for name in tracks for it in trace.tracks[process, name]]
+    assert {it.args["run"] for it in nodes} == {1, 2, 3}
+    for node in nodes:
+        run = runs[node.args["run"] - 1]
+        assert run.start <= node.start
+        assert node.end <= run.end + 1_000
+
+
+def steps(trace: Trace, mode: str) -> list[str]:
+    """The steps of a mode's close-up, which must be the same in every iteration."""
+    slices = trace[f"close-up {mode}"]
+    found = {tuple(it.name for it in slices if it.parent == outer) for outer in slices if outer.depth == 0}
+    (names,) = found
+    return list(names)
+
+
+@pytest.mark.process
+def test_a_run_on_the_cpu(tmp_path: Path) -> None:
+    trace, result, printed = traced(
+        tmp_path, MODELS / "image_classifier.onnx", "--ep", "cpu", "--iterations", 40, "--warmup", 2, "--nodes"
+    )
+    check_against(trace, result)
+    assert trace.process == "CPUExecutionProvider · image_classifier.onnx"
+    modes = [case.mode for case in result.cases]
+    assert trace.order[trace.process] == [
+        "stages", *(f"mode {mode}" for mode in modes), *(f"close-up {mode}" for mode in modes), "profiled runs",
+        "nodes on CPU",
+    ]  # fmt: skip
+    assert [it.name for it in trace["stages"] if it.depth == 0] == [
+        "loading", *(f"preparing {mode}" for mode in modes), "measuring", *(f"checking {mode}" for mode in modes),
+        *(f"close-up of {mode}" for mode in modes), "profiling nodes",  # once, for --nodes and the trace
+    ]  # fmt: skip
+    assert [it.name for it in trace["stages"] if it.parent and it.parent.name == "loading"] == [
+        "starting the worker with ONNX Runtime", "loading the EP", "creating the session", "inputs and first run",
+    ]  # fmt: skip
+    assert steps(trace, "cpu") == steps(trace, "device-resident") == steps(trace, "host-accessible") == ["run"]
+    assert steps(trace, "device") == ["upload", "run", "download"]
+    conv = next(it for it in trace["nodes on CPU"] if it.name == "Conv")
+    assert conv.args["inputs"].startswith("float 1x3x224x224")
+    assert conv.args["input_bytes"] == 1 * 3 * 224 * 224 * 4
+    assert trace.other["missing"] == []
+    assert trace.other["command"].startswith("ortbench run ")
+    assert printed.splitlines()[-1].startswith(f"Timeline in {tmp_path / 't.json.gz'}; open it at ")
+
+
+def test_without_a_trace_the_worker_sends_no_starts(tmp_path: Path) -> None:
+    """What is measured must not depend on whether a timeline is written."""
+    from ortbench.worker.worker import Worker
+
+    worker = Worker()
+    plan = {
+        "do": "open",
+        "model": str(MODELS / "tiny.onnx"),
+        "target": {"ep": "cpu"},
+        "inputs": {"shapes": {}, "ranges": {}},
+    }
+    assert "ok" in worker.answer(plan)
+    assert "ok" in worker.answer({"do": "prepare", "mode": "cpu", "warmup": 1})
+    request = {"do": "block", "mode": "cpu", "phase": "total", "n": 3, "drop": 1}
+    assert set(worker.answer(request)["ok"]) == {"samples", "start_ns", "spent_ns"}
+    answer = worker.answer({**request, "timeline": True})["ok"]
+    assert len(answer["starts_ns"]) == 3
+    assert answer["calls_ns"] == answer["samples"]
+    ends = [start + took for start, took in zip(answer["starts_ns"], answer["samples"], strict=True)]
+    times = [answer["start_ns"], *(at for pair in zip(answer["starts_ns"], ends, strict=True) for at in pair)]
+    assert [*times, answer["start_ns"] + answer["spent_ns"]] == sorted(
+        [*times, answer["start_ns"] + answer["spent_ns"]]
+    )
+
+
+@pytest.mark.process
+def test_a_run_on_webgpu_shows_where_the_time_is_waited_for(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    trace, result, _ = traced(
+        tmp_path,
+        MODELS / "cpu_island.onnx",
+        "--ep",
+        "webgpu",
+        "--mode",
+        "device",
+        "--iterations",
+        6,
+        "--warmup",
+        1,
+        prefix=software_gpu,
+    )
+    check_against(trace, result)
+    assert steps(trace, "device")[-3:] == ["run", "fence (readback)", "download"]
+    assert {"nodes on WebGpu", "nodes on CPU"} <= set(trace.order[trace.process])
+    assert trace.process == "WebGpuExecutionProvider · cpu_island.onnx"
+
+
+@pytest.mark.process
+def test_a_run_on_the_reference_device_agrees_with_the_devices_own_trace(library: Path, tmp_path: Path) -> None:
+    """What the device witnessed lies inside the slices that are about it: they are on one clock."""
+    config = Config(honesty="async-old-api", compute_us=20_000, upload_gbps=1, trace=tmp_path / "device")
+    arguments = [relu_model(tmp_path / "relu.onnx", 1 << 20), "--ep-library", library, "--mode", "device"]
+    trace, result, _ = traced(tmp_path, *arguments, "--iterations", 6, "--warmup", 2, prefix=with_knobs(config))
+    check_against(trace, result)
+    names = steps(trace, "device")
+    assert (names[0], names[-3:]) == ("upload", ["run", "fence (readback)", "download"])  # the upload may have one too
+    witness = DeviceTrace.read(tmp_path / "device")
+    origin = trace.other["origin_ns"]
+
+    def of_device(kind: str, within: Slice, least_bytes: int = 5) -> list[tuple[int, int]]:
+        """What the device did in a slice, without the fence's 4 bytes."""
+        events = witness.of(kind)
+        chosen = (events["queued_ns"] - origin >= within.start) & (events["queued_ns"] - origin < within.end)
+        return [
+            (int(it["queued_ns"]) - origin, int(it["end_ns"]) - origin)
+            for it in events[chosen]
+            if kind == "inference" or it["bytes"] >= least_bytes
+        ]
+
+    def check(found: list[tuple[int, int]], within: Slice, until: Slice) -> None:
+        ((queued, end),) = found
+        assert within.start <= queued
+        assert end <= until.end
+
+    mode, closer = trace["mode device"], trace["close-up device"]
+    for phase in ("upload", "inference", "download"):
+        for sample in (it for it in mode if it.name == f"device/{phase}"):
+            check(of_device(phase, sample), sample, sample)
+    totals = [it for it in mode if it.name == "device/total"]
+    assert len(totals) == 6
+    for sample in totals:
+        ups, works, downs = (of_device(kind, sample) for kind in ("upload", "inference", "download"))
+        for found in (ups, works, downs):
+            check(found, sample, sample)
+        assert ups[0][1] <= works[0][0]
+        assert works[0][1] <= downs[0][1]
+    still_at_it = []
+    for outer in (it for it in closer if it.depth == 0):
+        upload, *_, run, fence, download = (it for it in closer if it.parent == outer)
+        check(of_device("upload", upload), upload, upload)
+        check(of_device("inference", run), run, fence)
+        still_at_it.append(of_device("inference", run)[0][1] > run.end)
+        check(of_device("download", download), download, download)
+    assert any(still_at_it)  # a run had returned, and the device was still at it
+
+
+@pytest.mark.process
+def test_several_eps_are_in_one_trace(library: Path, tmp_path: Path) -> None:
+    ran = ortbench("run", MODELS / "cpu_island.onnx", "--ep", "cpu", "--ep", library, "--mode", "cpu", "--iterations", 5, "--warmup", 1,
+                   "--out", tmp_path, "--trace", tmp_path / "t.json", "--quiet")  # fmt: skip
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    trace = traceformat.load(tmp_path / "t.json")
+    names = ["CPUExecutionProvider · cpu_island.onnx", f"{EP_NAME} · cpu_island.onnx"]
+    assert list(trace.order) == names
+    results = {it.target["ep"]: it for it in map(load, tmp_path.glob("*/*/result.json"))}
+    for name in names:
+        check_against(trace, results[name.split(" ")[0]], name)
+    assert {"nodes on RefDevice", "nodes on CPU"} <= set(trace.order[names[1]])
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "reports" / "trace").glob("*.gz")), ids=lambda path: path.name)
+def test_the_traces_that_are_shown_are_of_this_form(path: Path) -> None:
+    trace = traceformat.load(path)
+    assert trace.other["missing"] == []
+    stages = {it.name: it for it in trace["stages"]}
+    check_nodes(trace, trace.process, stages)
+    for name in (name for name in trace.order[trace.process] if name.startswith("mode ")):
+        assert all(stages["measuring"].holds(it) for it in trace[name])
+
+
+# What goes wrong
+
+
+def cpu_runs_on_device(library: Path, folder: Path, **knobs: Any) -> tuple[int, str, Trace, Result, DeviceTrace]:
+    """Mode `cpu` with exactly three samples on the reference device, whose every run is witnessed."""
+    folder.mkdir()
+    config = Config(compute_us=100, trace=folder / "device", **knobs)
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep-library", library, "--mode", "cpu", "--iterations", 3, "--warmup", 1,
+                   "--out", folder, "--trace", folder / "t.json", "--quiet", prefix=with_knobs(config))  # fmt: skip
+    (found,) = folder.glob("*/result.json")
+    return ran.code, ran.err, traceformat.load(folder / "t.json"), load(found), DeviceTrace.read(config.trace or folder)
+
+
+@pytest.mark.process
+def test_a_crash_after_the_measurement_costs_only_a_part_of_the_trace(library: Path, tmp_path: Path) -> None:
+    code, errors, trace, result, witness = cpu_runs_on_device(library, tmp_path / "whole")
+    assert (code, errors) == (0, "")
+    ends = np.sort(witness.of("run")["end_ns"]) - trace.other["origin_ns"]
+    before = {name: int(np.sum(ends < next(it for it in trace["stages"] if it.name == name).start))
+              for name in ("close-up of cpu", "profiled runs")}  # fmt: skip
+    for name, there in (("close-up of cpu", []), ("profiled runs", ["close-up cpu"])):
+        folder = tmp_path / name.replace(" ", "-")
+        code, errors, trace, again, _ = cpu_runs_on_device(library, folder, abort_run=str(before[name] + 2))
+        assert code == 0
+        assert errors.startswith(f"ortbench: --trace lacks: {name}: the worker was ended by SIGABRT")
+        assert errors.count("\n") == 1
+        assert trace.other["missing"] == [errors.removeprefix("ortbench: --trace lacks: ").rstrip()]
+        assert trace.order[trace.process] == ["stages", "mode cpu", *there]
+        assert (again.stopped, again.warnings) == (result.stopped, result.warnings)
+        assert [case.status for case in again.cases] == ["ok"]
+
+
+def test_one_profile_that_fails_is_missed_in_the_trace_and_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(Client):
+        def __init__(self, plan: Plan) -> None: ...
+
+        def ask(self, do: str, **arguments: Any) -> Any:
+            assert (do, arguments["timeline"]) == ("nodes", True)
+            raise WorkerLost("the worker was ended by SIGABRT")
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(follow_up, "worker_for", Broken)
+    one = Side(Plan(str(MODELS / "tiny.onnx"), nodes=True), timeline=Timeline())
+    one.result = replace(result_of(), setup={"session_ns": 0, "first_run_ns": 1000, "seed": 0})
+    follow_up.profile_nodes(one)
+    assert one.timeline is not None
+    assert one.timeline.missing == ["profiled runs: the worker was ended by SIGABRT"]
+    assert [it["code"] for it in one.result.warnings] == ["nodes-failed"]
+
+
+@pytest.mark.process
+def test_a_mode_that_fails_is_marked_and_the_rest_is_there(library: Path, tmp_path: Path) -> None:
+    """Five runs prepare mode `cpu`, the next is the one that is not recorded, and the eighth dies in a sample."""
+    config = Config(compute_us=100, abort_run="8:host")
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep-library", library, "--mode", "cpu", "--mode", "host-accessible",
+                   "--iterations", 3, "--warmup", 1, "--out", tmp_path, "--trace", tmp_path / "t.json", "--quiet",
+                   prefix=with_knobs(config))  # fmt: skip
+    assert ran.code == 1
+    trace = traceformat.load(tmp_path / "t.json")
+    tracks = trace.order[trace.process]
+    assert tracks[:4] == ["stages", "mode cpu", "mode host-accessible", "close-up host-accessible"]
+    ((name, at, args),) = trace.marks[trace.process, "mode cpu"]
+    assert (name, trace["mode cpu"]) == ("cpu failed", [])
+    assert "SIGABRT" in args["reason"]
+    again = next(it for it in trace["stages"] if it.name == "loading again")
+    assert [it.end <= at for it in trace["stages"] if it.name == "preparing cpu"] == [True]
+    assert at <= again.start
+    preparing = [it for it in trace["stages"] if it.name == "preparing host-accessible"]
+    assert preparing[0].end <= at
+    assert preparing[1].start >= again.end
+
+
+@pytest.mark.process
+def test_ctrl_c_leaves_a_trace_of_what_there_was(tmp_path: Path) -> None:
+    if os.name != "posix":
+        lacking("Ctrl-C is a signal here")
+    line = command("run", MODELS / "compute_bound.onnx", "--ep", "cpu", "--duration", 60, "--precision", "0.0001%",
+                   "--warmup", 1, "--out", tmp_path, "--trace", tmp_path / "t.json")  # fmt: skip
+    with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 600
+        while not list(tmp_path.glob("*/result.json")):  # written when all modes are set up
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=600)
+    assert process.returncode == 130
+    assert "Timeline in " in out
+    trace = traceformat.load(tmp_path / "t.json")
+    (found,) = tmp_path.glob("*/result.json")
+    result = load(found)
+    assert result.stopped == "interrupted"
+    tracks = [
+        trace.tracks.get((trace.process, f"mode {case.mode}"), []) for case in result.cases
+    ]  # of those it came to
+    samples = [it for track in tracks for it in track if it.category == "sample"]
+    assert len(samples) == sum(len(taken) for case in result.cases for taken in case.samples_ns.values())
+    assert not [name for name in trace.order[trace.process] if name.startswith("close-up")]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [("nowhere/t.json", "there is no folder nowhere"), (".", "name a file"), ("-", "name a file")],
+)
+def test_a_trace_that_cannot_be_written_is_refused_before_anything_is_measured(
+    path: str, words: str, tmp_path: Path
+) -> None:
+    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "cpu", "--out", "out", "--trace", path, cwd=tmp_path)
+    assert ran.code == 2
+    assert ran.error_line == f"--trace {path}: {words}"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.process
+def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    """As root, a device such as /dev/null would otherwise be replaced by a file."""
+    if not hasattr(os, "mkfifo"):
+        lacking("this system has no named pipes")
+    pipes = [tmp_path / "t.json", tmp_path / "r.json"]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    readers = [subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) for pipe in pipes]
+    try:
+        ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", "--iterations", 2, "--warmup", 1,
+                       "--out", tmp_path / "out", "--trace", pipes[0], "--json", pipes[1], "--quiet")  # fmt: skip
+        assert ran.code == 0, ran.err
+        assert all(pipe.is_fifo() for pipe in pipes)
+        trace, result = (reader.communicate(timeout=600)[0] for reader in readers)
+    finally:
+        for reader in readers:
+            reader.kill()
+            reader.wait()
+    assert traceformat.read(trace).order
+    assert json.loads(result)["schema_version"] == 1

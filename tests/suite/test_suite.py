@@ -1,0 +1,509 @@
+"""Suite files: the cases they make, and what is said of their mistakes. Nothing is measured here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ortbench.errors import BadInput
+from ortbench.gate.limits import Metric
+from ortbench.jobs.fingerprint import fingerprint
+from ortbench.modes import USUAL_MODES
+from ortbench.report.markdown import markdown
+from ortbench.report.suite import build, case_table, csv, headline
+from ortbench.suite.cases import Suite, SuiteCase, read
+from ortbench.suite.job import Job, jobs_of
+from ortbench.suite.record import Record, exit_code
+from ortbench.suite.shards import parse_shard, shard
+
+BENCH = '[[bench]]\nmodel = "a.onnx"\n'
+
+
+def write(folder: Path, text: str) -> Path:
+    """A suite file beside two models, or what passes for them as long as nobody loads them."""
+    for name in ("a.onnx", "b.onnx"):
+        (folder / name).write_text(name)
+    path = folder / "bench.toml"
+    path.write_text(text)
+    return path
+
+
+def suite(folder: Path, text: str, **environ: str) -> Suite:
+    return read(write(folder, text), environ)
+
+
+def jobs(folder: Path, text: str, **environ: str) -> dict[str, Job]:
+    return {job.case.id: job for job in jobs_of(suite(folder, text, **environ), ("ortbench", "suite"))}
+
+
+def ids(folder: Path, text: str) -> list[str]:
+    return [case.id for case in suite(folder, text).cases]
+
+
+def mistake(folder: Path, text: str, **environ: str) -> str:
+    with pytest.raises(BadInput) as caught:
+        jobs(folder, text, **environ)
+    assert caught.value.exit_code == 2
+    message = str(caught.value)
+    assert "\n" not in message
+    return message.replace(f"{folder}/", "")
+
+
+# Cases
+
+
+def test_a_bench_is_the_product_of_its_models_eps_and_shapes(tmp_path: Path) -> None:
+    text = """
+        [[bench]]
+        model = "*.onnx"
+        ep = ["cpu", "webgpu"]
+        shapes = [{dim = {batch = 1}}, {dim = {batch = 8, sequence = 64}}, {shape = {x = [1, 3]}}, {name = "big", dim = {n = 9}}]
+    """
+    shapes = ["batch-1", "batch-8-sequence-64", "x-1x3", "big"]
+    assert ids(tmp_path, text) == [f"{m}--{ep}--{s}" for m in "ab" for ep in ("cpu", "webgpu") for s in shapes]
+
+
+def test_a_bench_needs_no_more_than_a_model(tmp_path: Path) -> None:
+    found = suite(tmp_path, BENCH)
+    assert (found.name, [case.id for case in found.cases]) == ("bench", ["a--auto"])
+    job = jobs(tmp_path, BENCH)["a--auto"]
+    (plan,) = job.plans
+    assert (plan.target.ep, plan.modes, plan.loop.duration_s, plan.loop.precision) == ("auto", USUAL_MODES, 5.0, 0.01)
+    assert not job.limits.any
+
+
+@pytest.mark.parametrize(
+    ("given", "modes"),
+    [
+        ("", (*USUAL_MODES, "pipelined")),
+        ('mode = "device"', ("device", "pipelined")),
+        ('mode = ["pipelined", "cpu"]', ("pipelined", "cpu")),
+    ],
+)
+def test_a_depth_asks_for_the_pipeline(given: str, modes: tuple[str, ...], tmp_path: Path) -> None:
+    (plan,) = jobs(tmp_path, f"{BENCH}\n{given}\ndepth = 4\n")["a--auto"].plans
+    assert (plan.modes, plan.loop.depth) == (modes, 4)
+
+
+def test_a_depth_is_held_against_the_baseline_too(tmp_path: Path) -> None:
+    text = f'{BENCH}\nmode = "device"\ndepth = 2\ngate = {{baseline-model = "a.onnx"}}\n'
+    job = jobs(tmp_path, text)["a--auto"]
+    assert job.limits.modes == ("device", "pipelined")
+    assert [plan.loop.depth for plan in job.plans] == [2, 2]
+    assert [plan.modes for plan in job.plans] == [("device", "pipelined")] * 2
+
+
+def test_paths_are_relative_to_the_file_and_a_library_is_an_ep(tmp_path: Path) -> None:
+    (tmp_path / "libmine.so").write_text("")
+    (tmp_path / "a.npz").write_text("")
+    text = (
+        BENCH
+        + 'ep = ["./libmine.so", {name = "mine", ep = "${LIBRARY}"}]\ninput = "{model}.npz"\nexpect = "{folder}/a.npz"'
+    )
+    found = jobs(tmp_path, text, LIBRARY=str(tmp_path / "libmine.so"))
+    assert list(found) == ["a--libmine", "a--mine"]
+    for job in found.values():
+        (plan,) = job.plans
+        assert plan.model == str(tmp_path / "a.onnx")
+        assert Path(plan.target.library or "") == tmp_path / "libmine.so"
+        assert (plan.inputs.path, plan.inputs.expect) == (str(tmp_path / "a.npz"),) * 2
+
+
+def test_models_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    for name in ("bert", "resnet"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.onnx").write_text("")
+    assert ids(tmp_path, '[[bench]]\nmodel = ["*/model.onnx", "a.onnx"]') == [
+        "bert-model--auto",
+        "resnet-model--auto",
+        "a--auto",
+    ]
+
+
+def test_every_option_reaches_the_plan(tmp_path: Path) -> None:
+    text = """
+        [[bench]]
+        model = "a.onnx"
+        ep = "webgpu"
+        device = 1
+        mode = ["device", "cpu"]
+        seed = 7
+        rtol = 0.1
+        atol = 1
+        warmup = 0
+        duration = 2
+        precision = "0.5%"
+        threads = 3
+        opt-level = "basic"
+        require-placement = true
+        timeout = 9
+        ep-option = {a = "x=y", b = 2}
+        session-config = {"session.intra_op.allow_spinning" = "0"}
+        dim = {batch = 8}
+        shape = {x = "1x3", "a:0" = [2], scalar = []}
+        range = {x = [0, 9], y = [0.5, 1.5]}
+    """
+    (plan,) = jobs(tmp_path, text)["a--webgpu"].plans
+    target, inputs = plan.target, plan.inputs
+    assert (target.device, target.threads, target.opt_level, target.require_placement) == (1, 3, "basic", True)
+    assert target.options == {"a": "x=y", "b": "2"}
+    assert target.session_config == {"session.intra_op.allow_spinning": "0"}
+    assert (inputs.seed, inputs.rtol, inputs.atol, inputs.dims) == (7, 0.1, 1.0, {"batch": 8})
+    assert inputs.shapes == {"x": (1, 3), "a:0": (2,), "scalar": ()}
+    assert inputs.ranges == {"x": (0, 9), "y": (0.5, 1.5)}
+    assert (plan.modes, plan.timeout_s) == (("device", "cpu"), 9.0)
+    assert (plan.loop.warmup, plan.loop.duration_s, plan.loop.precision) == (0, 2.0, 0.005)
+
+
+def test_later_layers_win_tables_grow_and_false_takes_back(tmp_path: Path) -> None:
+    text = """
+        [defaults]
+        ep = {ep = "cpu", threads = 2, session-config = {c = "ep"}}
+        threads = 1
+        seed = 1
+        rtol = 0.5
+        mode = ["cpu", "device"]
+        session-config = {a = "default", b = "default", c = "default"}
+        [[bench]]
+        model = ["a.onnx", "b.onnx"]
+        seed = 2
+        mode = "device"
+        session-config = {b = "bench"}
+        shapes = [{name = "s", seed = 3}]
+        [[override]]
+        where = {model = "b", ep = "c*", shape = ["x", "s"]}
+        seed = 4
+        rtol = false
+        [[override]]
+        where = {model = "[bc]"}
+        seed = 5
+    """
+    found = jobs(tmp_path, text)
+    a, b = (found[f"{name}--cpu--s"].plans[0] for name in "ab")
+    assert (a.target.threads, a.inputs.seed, a.inputs.rtol, a.modes) == (2, 3, 0.5, ("device",))
+    assert a.target.session_config == {"a": "default", "b": "bench", "c": "ep"}
+    assert (b.inputs.seed, b.inputs.rtol) == (5, None)
+
+
+def test_iterations_and_a_time_replace_each_other(tmp_path: Path) -> None:
+    text = """
+        [defaults]
+        iterations = 3
+        [[bench]]
+        model = "a.onnx"
+        [[bench]]
+        model = "b.onnx"
+        duration = 2
+        [[override]]
+        where = {model = "c"}
+        [[bench]]
+        model = "c.onnx"
+        precision = "2%"
+        duration = 9
+        shapes = [{name = "s", iterations = 4}]
+    """
+    (tmp_path / "c.onnx").write_text("")
+    loops = [job.plans[0].loop for job in jobs(tmp_path, text).values()]
+    assert [(loop.iterations, loop.duration_s, loop.precision) for loop in loops] == [
+        (3, 5.0, 0.01),
+        (None, 2.0, 0.01),
+        (4, 5.0, 0.01),
+    ]
+
+
+def test_a_gate_becomes_limits(tmp_path: Path) -> None:
+    text = (
+        BENCH
+        + """
+        mode = "cpu"
+        [bench.gate]
+        min-speedup = {device = 1.5}
+        max-copy-share = "20%"
+        max-cpu-nodes = 0
+        require-mode = "host-accessible"
+    """
+    )
+    job = jobs(tmp_path, text)["a--auto"]
+    assert job.limits.min_speedup == {"device": 1.5}
+    assert (job.limits.max_copy_share, job.limits.max_cpu_nodes, job.limits.max_regression) == (0.2, 0, None)
+    assert job.plans[0].modes == USUAL_MODES  # a limit's modes are measured whatever else is
+    assert job.plans[0].loop.phases is None
+
+
+def test_a_stored_baseline_is_the_same_case_of_an_earlier_suite(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    text = BENCH + 'iterations = 3\n[bench.gate]\nbaseline = "old"\nmetric = ["device.total", "p95"]\nforce = true'
+    job = jobs(tmp_path, text)["a--auto"]
+    assert job.baseline == tmp_path / "old" / "a--auto"
+    assert (job.limits.max_regression, job.force, len(job.plans)) == (0.05, True, 1)
+    assert job.limits.metrics == (Metric("device", "total", "median"), Metric(None, "total", "p95"))
+
+
+def test_a_live_gate_has_a_plan_for_each_side(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    for name in "ab":
+        (tmp_path / "old" / f"{name}.onnx").write_text("")
+    text = """
+        [defaults]
+        ep-option = {x = "1"}
+        [defaults.gate]
+        max-regression = "3%"
+        [[bench]]
+        model = "*.onnx"
+        ep = "cpu"
+        [bench.gate]
+        baseline-model = "old/{model}.onnx"
+        baseline-ep-option = {}
+        [[override]]
+        where = {model = "b"}
+        gate = false
+    """
+    found = jobs(tmp_path, text)
+    candidate, baseline = found["a--cpu"].plans
+    assert (candidate.model, baseline.model) == (str(tmp_path / "a.onnx"), str(tmp_path / "old" / "a.onnx"))
+    assert (candidate.target.options, baseline.target.options) == ({"x": "1"}, {})
+    assert found["a--cpu"].limits.max_regression == 0.03
+    assert (candidate.loop.duration_s, candidate.loop.precision, candidate.loop.phases) == (30.0, None, ("total",))
+    assert len(found["b--cpu"].plans) == 1
+    assert not found["b--cpu"].limits.any
+
+
+def test_what_is_skipped_is_not_looked_at(tmp_path: Path) -> None:
+    text = '[[bench]]\nmodel = ["a.onnx", "gone.onnx"]\n[[override]]\nwhere = {model = "gone"}\nskip = "it has gone"'
+    found = jobs(tmp_path, text)
+    assert (found["gone--auto"].case.skip, found["gone--auto"].plans) == ("it has gone", ())
+    assert found["a--auto"].case.skip is None
+
+
+# Mistakes
+
+MISTAKES = [
+    # of TOML
+    ("[[bench]]\nmodel = \n", "bench.toml:2: Invalid value"),
+    ("[[bench]]\nmodel = 'a.onnx", "bench.toml:2: "),
+    ('[defaults]\nseed = 1\nseed = 2\n', "bench.toml:3: "),
+    ("[[bench]]\nmodel = [\n  'a.onnx',\n", "bench.toml:3: "),
+    # of structure
+    ("", "bench.toml:1: bench: there is nothing to run: give at least one [[bench]] with a model"),
+    ("[bench]\nmodel = 'a.onnx'", "bench.toml:1: bench: must be written as [[bench]]"),
+    ("defaults = 3\n" + BENCH, "bench.toml:1: defaults: must be a table"),
+    ("\n[[benhc]]", "bench.toml:2: benhc: no such key; did you mean bench?"),
+    ("[suite]\nnames = 'x'\n" + BENCH, "bench.toml:2: suite.names: no such key; did you mean name?"),
+    ("[suite]\nname = 3\n" + BENCH, "bench.toml:2: suite.name: must be text"),
+    ("[[bench]]\nep = 'cpu'", "bench.toml:1: bench[0].model: is missing: name a model"),
+    (BENCH + "\n[[bench]]\n# this one\nep = 'cpu'", "bench.toml:4: bench[1].model: is missing"),
+    # of keys
+    (BENCH + "max_regression = '5%'", "bench.toml:3: bench[0].max_regression: no such key; did you mean gate.max-regression?"),
+    (BENCH + "[bench.gate]\n\nmax-regresion = '5%'", "bench.toml:5: bench[0].gate.max-regresion: no such key; did you mean max-regression?"),
+    (BENCH + "gate = {max-regresion = '5%'}", "bench.toml:3: bench[0].gate.max-regresion: no such key"),
+    (BENCH + "zzz = 1", "bench.toml:3: bench[0].zzz: no such key; there are model, ep, shapes, "),
+    (BENCH + "ep = ['cpu', {ep = 'cpu', nam = 'x'}]", "bench.toml:3: bench[0].ep[1].nam: no such key; did you mean name?"),
+    (BENCH + "ep = [\n 'cpu',\n {name = 'x'},\n]", "bench.toml:3: bench[0].ep[1].ep: must be text"),
+    (BENCH + "ep = []", "bench.toml:3: bench[0].ep: must not be empty"),
+    (BENCH + "shapes = [{}]", "bench.toml:3: bench[0].shapes[0]: needs shape, dim or a name"),
+    (BENCH + "shapes = ['x:1x3']", "bench.toml:3: bench[0].shapes[0]: must be a table"),
+    (BENCH + "[[override]]\nskip = 'x'", "bench.toml:3: override[0].where: is missing"),
+    (BENCH + "[[override]]\nwhere = {modell = 'x'}", "bench.toml:4: override[0].where.modell: no such key; did you mean model?"),
+    (BENCH + "[[override]]\nseed = 3\nwhere = {model = 'c'}", "bench.toml:5: override[0].where: fits no case"),
+    (BENCH + "[[bench]]\nmodel = '*.onnx'", "bench.toml:3: bench[1]: a--auto is there already, from bench[0]; give its ep or shape another name"),
+    # of types
+    ("[defaults]\n\n# how long\nduration = '5 s'\n" + BENCH, "bench.toml:4: defaults.duration: must be a number"),
+    (BENCH + "iterations = 2.5", "bench.toml:3: bench[0].iterations: must be a whole number"),
+    (BENCH + "threads = true", "bench.toml:3: bench[0].threads: must be a whole number"),
+    (BENCH + "require-placement = 1", "bench.toml:3: bench[0].require-placement: must be true or false"),
+    (BENCH + "mode = []", "bench.toml:3: bench[0].mode: must be text or a list of texts"),
+    (BENCH + "input = 3", "bench.toml:3: bench[0].input: must be text"),
+    (BENCH + "ep-option = ['a=b']", "bench.toml:3: bench[0].ep-option: must be a table"),
+    (BENCH + "ep-option = {a = true}", "bench.toml:3: bench[0].ep-option.a: must be text or a number"),
+    (BENCH + "[bench.dim]\nseq = 4\nbatch = '8'", "bench.toml:5: bench[0].dim.batch: must be a whole number"),
+    (BENCH + "shape = {x = 3}", "bench.toml:3: bench[0].shape.x: must be such as"),
+    (BENCH + "range = {x = 3}", "bench.toml:3: bench[0].range.x: must be such as [0, 1]"),
+    (BENCH + "[bench.gate]\nmin-speedup = 2", "bench.toml:4: bench[0].gate.min-speedup: must be a table"),
+    # of values, in the words of the command line
+    (BENCH + "mode = ['cpu', 'gpu']", "bench.toml:3: bench[0].mode: 'gpu': there is no such mode; choose from cpu, device"),
+    (BENCH + "precision = 'none'", "bench.toml:3: bench[0].precision: 'none': write a share above zero such as 1% or 0.01"),
+    (BENCH + "precision = -1", "bench.toml:3: bench[0].precision: '-1.0': write a share above zero"),
+    (BENCH + "dim = {batch = 0}", "bench.toml:3: bench[0].dim.batch: batch=0: a dimension of 0 leaves nothing to measure"),
+    (BENCH + "shape = {x = '1xtwo'}", "bench.toml:3: bench[0].shape.x: 'x:1xtwo': 'two' is not a whole number"),
+    (BENCH + "range = {x = [3, 2]}", "bench.toml:3: bench[0].range.x: 'x:3.0,2.0': low is above high"),
+    (BENCH + "opt-level = 'fast'", "bench.toml:3: bench[0].opt-level: 'fast': choose from disable"),
+    ("[defaults]\niterations = 0\n" + BENCH, "bench.toml:2: defaults.iterations: 0: at least one iteration must be measured"),
+    (BENCH + "duration = 0", "bench.toml:3: bench[0].duration: 0: must be above zero seconds"),
+    (BENCH + "duration = 1\niterations = 3", "bench.toml:4: bench[0].iterations: fixes how much is measured: leave duration"),
+    (BENCH + "rtol = -1", "bench.toml:3: bench[0].rtol: -1: cannot be negative"),
+    (BENCH + "[[override]]\nwhere = {}\nseed = -1", "bench.toml:5: override[0].seed: -1: cannot be negative"),
+    (BENCH + "shapes = [\n  {dim = {n = 1}, timeout = 0},\n]", "bench.toml:3: bench[0].shapes[0].timeout: 0: must be above zero seconds"),
+    # of files
+    ("[[bench]]\nmodel = 'gone.onnx'", "bench.toml:2: bench[0].model: no such file: gone.onnx"),
+    ("[[bench]]\nmodel = ['a.onnx', '*.ort']", "bench.toml:2: bench[0].model: '*.ort' matches no file"),
+    (BENCH + "input = '{model}.npz'", "bench.toml:3: bench[0].input: no such file or folder: a.npz"),
+    (BENCH + "expect = '{modell}.npz'", "bench.toml:3: bench[0].expect: {modell} means nothing; there are {model} and {folder}"),
+    (BENCH + "ep = 'gone.so'", "bench.toml:3: bench[0].ep: no such file: gone.so"),
+    (BENCH + "ep-library = 'gone.so'", "bench.toml:3: bench[0].ep-library: no such file: gone.so"),
+    (BENCH + "ep = ['cpu', '${HERE}/x.so', '${NOWHERE}']", "bench.toml:3: bench[0].ep[2]: the environment variable NOWHERE is not set"),
+    # of gates
+    (BENCH + "[bench.gate]\nmax-regression = 'x%'\nbaseline-ep = 'cpu'", "bench.toml:4: bench[0].gate.max-regression: 'x%': write a share"),
+    (BENCH + "[bench.gate]\nmax-regression = '5%'", "bench.toml:4: bench[0].gate.max-regression: needs something to hold it against"),
+    (BENCH + "[bench.gate]\nmetric = 'device.average'", "bench.toml:4: bench[0].gate.metric: 'device.average': 'average' does not fit"),
+    (BENCH + "[bench.gate]\nmetric = 'p95'\nbaseline-ep = 'cpu'", "bench.toml:4: bench[0].gate.metric: total.p95: a live gate compares short blocks"),
+    (BENCH + "[bench.gate]\nrequire-mode = 'gpu'", "bench.toml:4: bench[0].gate.require-mode: 'gpu': there is no such mode"),
+    (BENCH + "[bench.gate]\nmin-speedup = {gpu = 2}", "bench.toml:4: bench[0].gate.min-speedup.gpu: 'gpu': there is no such mode"),
+    (BENCH + "[bench.gate]\nmin-speedup = {device = 0}", "bench.toml:4: bench[0].gate.min-speedup.device: device=0.0: write how many times"),
+    (BENCH + "[bench.gate]\nmax-cpu-nodes = -1", "bench.toml:4: bench[0].gate.max-cpu-nodes: -1: cannot be negative"),
+    (BENCH + "[bench.gate]\nmax-copy-share = 0", "bench.toml:4: bench[0].gate.max-copy-share: '0.0': write a share"),
+    (BENCH + "[bench.gate]\nbaseline = 'gone'", "bench.toml:4: bench[0].gate.baseline: no such folder: gone"),
+    (BENCH + "[bench.gate]\nbaseline-model = 'old/{model}.onnx'", "bench.toml:4: bench[0].gate.baseline-model: no such file: old/a.onnx"),
+    (BENCH + "[bench.gate]\nbaseline-ep = 'gone.so'", "bench.toml:4: bench[0].gate.baseline-ep: no such file: gone.so"),
+    (BENCH + "[bench.gate]\nbaseline-python = 'gone'", "bench.toml:4: bench[0].gate.baseline-python: no such interpreter: gone"),
+    (BENCH + "[bench.gate]\nbaseline-ep = 'cpu'\nbaseline = '.'", "bench.toml:5: bench[0].gate.baseline: a live gate measures its baseline itself"),
+    ("[defaults]\niterations = 3\n" + BENCH + "[bench.gate]\nbaseline-ep = 'cpu'", "bench.toml:2: defaults.iterations: a live gate measures until its verdict is clear: leave it out, or write iterations = false"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), MISTAKES)
+def test_a_mistake_gets_its_line_and_its_key(text: str, message: str, tmp_path: Path) -> None:
+    found = mistake(tmp_path, text, HERE=str(tmp_path))
+    assert found.startswith(message), found
+
+
+def test_the_line_is_right_after_values_of_many_lines(tmp_path: Path) -> None:
+    text = '''# a suite
+[defaults]
+session-config = { a = """
+[[bench]]
+model = 3
+""" }
+
+mode = [
+    "cpu",  # the one
+    # and
+    "device",
+]
+
+    # what is wrong
+    rtol = [
+    1]
+'''
+    assert mistake(tmp_path, text).startswith("bench.toml:15: defaults.rtol: must be a number")
+    assert mistake(tmp_path, text.replace("\n", "\r\n")).startswith("bench.toml:15: defaults.rtol")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"cannot read .*nowhere\.toml: No such file"):
+        read(tmp_path / "nowhere.toml", {})
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadInput, match=r"bytes\.toml is not a TOML file"):
+        read(tmp_path / "bytes.toml", {})
+
+
+def test_windows_line_ends_and_a_byte_order_mark_make_no_other_file(tmp_path: Path) -> None:
+    plain = suite(tmp_path, BENCH).file.sha256
+    (tmp_path / "bench.toml").write_bytes(b"\xef\xbb\xbf" + BENCH.replace("\n", "\r\n").encode())
+    assert read(tmp_path / "bench.toml", {}).file.sha256 == plain
+
+
+# Shards
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 100])
+def test_shards_are_disjoint_complete_and_even(count: int) -> None:
+    names = [f"model{number}--{ep}" for number in range(15) for ep in ("cpu", "cuda")]
+    parts = [shard(names, number, count) for number in range(1, count + 1)]
+    assert sorted(name for part in parts for name in part) == sorted(names)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert parts == [shard(names, number, count) for number in range(1, count + 1)]
+
+
+def test_shards_do_not_follow_the_order_of_the_file() -> None:
+    names = [f"model{number}--{ep}" for number in range(15) for ep in ("cpu", "cuda")]
+    assert {name.rpartition("--")[2] for name in shard(names, 1, 2)} == {"cpu", "cuda"}
+
+
+def test_a_shard_is_written_as_one_of_n() -> None:
+    assert parse_shard("2/4") == (2, 4)
+    for text in ("0/2", "3/2", "2", "a/b", "1/2/3", "-1/2", ""):
+        with pytest.raises(BadInput, match="write it as i/n"):
+            parse_shard(text)
+
+
+# Fingerprints
+
+
+def mark(folder: Path, text: str) -> str:
+    (job,) = jobs(folder, text).values()
+    return fingerprint(job)
+
+
+def test_a_fingerprint_goes_by_what_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ortbench.jobs import fingerprint as marks
+
+    def now(text: str = BENCH + "ep = 'cpu'") -> str:
+        marks._content.cache_clear()
+        marks._packages.cache_clear()
+        return mark(tmp_path, text)
+
+    first = now()
+    assert now() == first
+    assert now("# a remark\n" + BENCH + "ep = {name = 'other', ep = 'cpu'}\n") == first
+    assert now(BENCH + "ep = 'cpu'\nseed = 1") != first
+    assert now(BENCH + "ep = 'cpu'\ngate = {max-cpu-nodes = 0}") != first
+    (tmp_path / "a.onnx.data").write_text("weights")
+    with_weights = now()
+    assert with_weights != first
+    (tmp_path / "a.onnx.data").write_text("other weights")
+    assert now() not in (first, with_weights)
+    (tmp_path / "a.onnx.data").unlink()
+    assert now() == first
+    monkeypatch.setattr(marks, "__version__", "99")
+    assert now() != first
+
+
+def test_a_fingerprint_does_not_go_by_where_files_lie(tmp_path: Path) -> None:
+    marks = set()
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "in.npz").write_text("")
+        marks.add(mark(tmp_path / name, BENCH + "input = 'in.npz'"))
+    assert len(marks) == 1
+
+
+# The summary
+
+
+def record(name: str, outcome: str, code: int = 0, reason: str | None = None, **figures: object) -> Record:
+    return Record(name, "m", "e", "", "f", outcome, code, reason, **figures)  # type: ignore[arg-type]
+
+
+RECORDS = [
+    record("a--cpu", "passed", cpu_ns=2_000_000, fastest="device", fastest_ns=1_000_000, vs_cpu=2.004, seconds=4.2),
+    record("a--gpu", "skipped", 0, "no GPU"),
+    record("b--cpu", "cannot tell", 4, "too noisy"),
+]
+
+
+def test_the_summary_shows_each_case_and_why_it_did_not_pass() -> None:
+    table = case_table(RECORDS)
+    assert table.rows[0] == ("a--cpu", "2.00 ms", "device", "1.00 ms", "2.00", "passed")
+    assert table.rows[1][1:5] == ("–",) * 4
+    assert headline(RECORDS) == "3 cases: 1 passed, 1 cannot tell, 1 skipped"
+    text = markdown(build("nightly", RECORDS))
+    assert text.startswith("# ortbench suite nightly: 3 cases: 1 passed")
+    assert text.count("\n| ") == 2 + 3
+    assert text.endswith("\n- a--gpu: skipped: no GPU\n- b--cpu: cannot tell: too noisy\n")
+    assert csv(RECORDS).splitlines()[1] == "a--cpu,m,e,,passed,0,,4.2,2000000,device,1000000,2.004"
+    assert RECORDS[0].line(False) == "a--cpu: passed, device 2.00× cpu, 4.20 s"
+    assert RECORDS[0].line(True) == "a--cpu: passed, device 2.00× cpu, done before"
+    assert RECORDS[2].line(False) == "b--cpu: cannot tell: too noisy"
+
+
+def test_the_exit_code_is_that_of_the_worst_case() -> None:
+    by_weight = [1, 3, 5, 4, 0]
+    for number, code in enumerate(by_weight):
+        assert exit_code([record("x", "", other) for other in reversed(by_weight[number:])]) == code
+    assert exit_code([]) == 0
+
+
+def test_a_case_says_where_it_comes_from(tmp_path: Path) -> None:
+    case: SuiteCase = suite(tmp_path, BENCH + "shapes = [{dim = {n = 2}}]\nep = 'cpu'").cases[0]
+    assert (case.model_name, case.ep, case.shape, case.where) == ("a", "cpu", "n-2", ("bench", 0))

@@ -1,0 +1,147 @@
+"""Runs that ORT does not wait for: they overlap where only ORT's own wait kept them apart, and are called throughput."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from ortbench.analysis.advice import sentences
+from ortbench.measure.schedule import dropped
+from ortbench.modes import is_rate
+from ortbench.report.exports.github import action_json
+from ortbench.report.exports.junit import outcomes_of_run
+from ortbench.report.run import mode_table
+from ortbench.result import Result
+from ortbench.suite.record import figures
+from tests.conftest import MODELS, cases, measure
+from tests.refdevice import Config, Events, Trace
+from tests.results import measured, result_of, steady
+from tests.truth import relu_model, run_on_device
+
+ASYNC = "device-resident-async"
+
+
+def inferences(result: Result, mode: str, trace: Trace, per_call: int) -> list[Events]:
+    """The inferences of each call of a mode's blocks, in order."""
+    case = next(case for case in result.cases if case.mode == mode)
+    events = trace.of("inference")
+    found = []
+    for _, n, start in case.blocks["total"]:
+        count = (n + dropped(n)) * per_call
+        mine = events[events["queued_ns"] >= start][:count]
+        found += [mine[at : at + per_call] for at in range(0, count, per_call)]
+    return found
+
+
+def run_both(library: Path, tmp_path: Path, compute_us: int) -> tuple[Result, Trace]:
+    """Runs that are waited for one by one, and runs that are not, and what the device did."""
+    config = Config(honesty="async-wait", compute_us=compute_us, trace=tmp_path / "trace")
+    model = relu_model(tmp_path / "relu.onnx", 1 << 12)
+    arguments = ["--mode", "device-resident", "--mode", ASYNC, "--iterations", 4, "--warmup", 1]
+    code, result, _, errors = run_on_device(library, model, config, tmp_path, *arguments)
+    assert code == 0, errors
+    return result, Trace.read(tmp_path / "trace")
+
+
+@pytest.mark.process
+def test_runs_that_are_not_waited_for_are_found_out_and_the_others_do_not_overlap(
+    library: Path, tmp_path: Path
+) -> None:
+    # Long enough that a host that is held up cannot take a run to be done when it returns, each time it tries.
+    result, trace = run_both(library, tmp_path, compute_us=20_000)
+    (free,) = (case for case in result.cases if case.mode == ASYNC)
+    assert free.runs_per_sample is not None
+    assert free.fence is not None
+    assert free.fence["kind"] != "run"
+    calls = inferences(result, "device-resident", trace, 1)
+    for one, following in pairwise(calls):
+        assert following["queued_ns"][0] >= one["end_ns"][0]
+
+
+@pytest.mark.timing
+def test_only_the_option_lets_runs_overlap(library: Path, tmp_path: Path) -> None:
+    result, trace = run_both(library, tmp_path, compute_us=1000)
+    waited, free = (next(case for case in result.cases if case.mode == mode) for mode in ("device-resident", ASYNC))
+    assert free.runs_per_sample is not None
+    assert waited.fence is not None
+    assert waited.fence["kind"] == "run"
+    for burst in inferences(result, ASYNC, trace, free.runs_per_sample):
+        ahead = burst["queued_ns"][1:] < burst["end_ns"][:-1]  # started while the one before was still going on
+        assert ahead.mean() > 0.5
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("honesty", ["sync", "async"])
+def test_it_works_whatever_a_run_waits_for(honesty: str, library: Path, tmp_path: Path) -> None:
+    arguments = ["--ep-library", library, "--ep-option", f"honesty={honesty}", "--ep-option", "compute_us=100",
+                 "--async-runs", "--mode", "cpu"]  # fmt: skip
+    found = cases(measure(MODELS / "tiny.onnx", *arguments, "--iterations", 2, "--warmup", 1, out=tmp_path))
+    assert list(found) == ["cpu", ASYNC]
+    assert (found[ASYNC]["status"], found[ASYNC]["outputs_match"]) == ("ok", True)
+    assert 4 <= found[ASYNC]["runs_per_sample"] <= 100
+    assert found["cpu"]["runs_per_sample"] is None
+
+
+@pytest.mark.process
+def test_on_webgpu(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    arguments = ["--ep", "webgpu", "--mode", ASYNC, "--cuda-graph", "--iterations", 2, "--warmup", 1]
+    found = cases(measure(MODELS / "tiny.onnx", *arguments, out=tmp_path, prefix=software_gpu))
+    assert (found[ASYNC]["status"], found[ASYNC]["outputs_match"]) == ("ok", True)
+    assert found[ASYNC]["graph"]["id"] == 1
+
+
+@pytest.mark.process
+def test_a_wrong_output_in_a_burst_is_found(library: Path, tmp_path: Path) -> None:
+    arguments = [
+        "--ep-library",
+        library,
+        "--ep-option",
+        "wrong_run=2+",
+        "--ep-option",
+        "compute_us=100",
+        "--mode",
+        ASYNC,
+    ]
+    found = cases(measure(MODELS / "tiny.onnx", *arguments, "--iterations", 2, "--warmup", 1, out=tmp_path, code=1))
+    assert (found[ASYNC]["status"], found[ASYNC]["outputs_match"]) == ("failed", False)
+
+
+@pytest.mark.process
+def test_an_ep_that_computes_in_host_memory_has_none(tmp_path: Path) -> None:
+    arguments = ["--ep", "cpu", "--async-runs", "--iterations", 2, "--warmup", 1]
+    found = cases(measure(MODELS / "tiny.onnx", *arguments, out=tmp_path))
+    assert found[ASYNC]["reason"] == (
+        "CPUExecutionProvider offers no runs that return before they are done on this device"
+    )
+
+
+def scripted() -> Result:
+    resident = measured("device-resident", total=steady([2_000_000] * 40))
+    burst = measured(ASYNC, total=steady([1_000_000] * 40))
+    burst.runs_per_sample = 20
+    for case, ratio in ((resident, 2.0), (burst, 4.0)):
+        case.vs_cpu = {"ratio": ratio, "ci95": [ratio, ratio]}
+    cpu = measured("cpu", total=steady([4_000_000] * 40))
+    cpu.vs_cpu = {"ratio": 1.0, "ci95": None}
+    return result_of(cpu, resident, burst)
+
+
+def test_throughput_is_never_taken_for_latency() -> None:
+    result = scripted()
+    rows = {row[0]: row for row in mode_table(result).rows}
+    columns = mode_table(result).headings
+    assert [rows[ASYNC][columns.index(f"{name} (ms)")] for name in ("p95", "p99")] == ["–", "–"]
+    assert "–" not in [rows["device-resident"][columns.index(f"{name} (ms)")] for name in ("p95", "p99")]
+    said = " ".join(sentences(result))
+    assert "device-resident is fastest: 2.00 times as fast as cpu" in said
+    assert "device-resident-async: 1000 runs/s with one wait for 20 runs, against 500 with one for each." in said
+    assert "Its total is time per run, not latency." in said
+    assert figures(result)["fastest"] == "device-resident"
+    texts = {outcome.name: outcome.text for outcome in outcomes_of_run(result)}
+    assert "median of 120 bursts of 20 runs, time per run" in texts[ASYNC]
+    entries = {entry["name"]: entry["extra"] for entry in json.loads(action_json([result]))}
+    assert "p95 –" in next(text for name, text in entries.items() if ASYNC in name)
+    assert [is_rate(mode, "total") for mode in ("cpu", "device-resident", ASYNC)] == [False, False, True]

@@ -1,0 +1,60 @@
+"""How a worker starts: with ortbench's own modules, and nothing else of the place that they lie in."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ortbench
+from ortbench.measure.process import BOOTSTRAP
+
+pytestmark = pytest.mark.process
+
+_WORKER = """
+import json, sys
+from importlib.util import find_spec
+import ortbench.errors
+import profile  # of the standard library, whose name a module of ortbench may have
+print(json.dumps({
+    "path": sys.path, "package": ortbench.__file__, "errors": ortbench.errors.__file__, "profile": profile.__file__,
+    "sibling": find_spec("a_sibling") is not None, "name": __name__,
+}))
+"""
+
+
+@pytest.mark.parametrize("safe_path", ["", "1"], ids=["usual", "PYTHONSAFEPATH"])
+def test_a_worker_is_given_the_package_and_nothing_that_lies_beside_it(tmp_path: Path, safe_path: str) -> None:
+    site, package = tmp_path / "site", Path(ortbench.__file__).resolve().parent
+    script = site / "ortbench" / BOOTSTRAP.relative_to(package)
+    script.parent.mkdir(parents=True)
+    shutil.copy(BOOTSTRAP, script)
+    (site / "ortbench" / "worker" / "__init__.py").touch()
+    (site / "ortbench" / "worker" / "__main__.py").write_text(_WORKER)
+    for name in ("ortbench/__init__.py", "ortbench/errors.py", "ortbench/profile.py", "a_sibling.py"):
+        (site / name).touch()
+    own = tmp_path / "own"  # the user's PYTHONPATH, with another ortbench in it
+    (own / "ortbench").mkdir(parents=True)
+    (own / "ortbench" / "__init__.py").touch()
+    environment = {**os.environ, "PYTHONPATH": str(own), "PYTHONSAFEPATH": safe_path}
+
+    started = [
+        subprocess.run(line, cwd=site, env=environment, capture_output=True, text=True, check=True).stdout
+        for line in (
+            [sys.executable, str(script)],
+            [sys.executable, "-c", "import json, sys; print(json.dumps(sys.path))"],
+        )
+    ]
+    found, usual = map(json.loads, started)
+    assert found["path"] == [folder for folder in usual if folder]  # "" is the current folder
+    assert str(own) in found["path"]
+    assert found["package"] == str(site / "ortbench" / "__init__.py")
+    assert found["errors"] == str(site / "ortbench" / "errors.py")
+    assert str(tmp_path) not in found["profile"]
+    assert found["sibling"] is False
+    assert found["name"] == "__main__"

@@ -1,0 +1,95 @@
+"""Graph capture: for real on WebGPU, where a replay can be told from a run, and what is refused elsewhere."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortbench.analysis.advice import sentences
+from tests.conftest import MODELS, ROOT, cases, measure, ortbench_here
+from tests.results import measured, result_of, steady
+
+QUICK = ["--iterations", 2, "--warmup", 1]
+FOLLOWED = "the outputs followed inputs that were written in place"
+
+LOOK = """
+import json, sys
+import numpy as np
+from ortbench.modes import RESIDENT, DEVICE
+from ortbench.plan import Inputs, Target
+from ortbench.worker.modes.make import make_mode
+from ortbench.worker.proofs.outputs import check_outputs
+from ortbench.worker.session import first_run, providers, session
+from ortbench.worker.proofs.in_place import follows
+
+path = sys.argv[1]
+found = {}
+for capture in (True, False):
+    target = Target(ep="webgpu", cuda_graph=capture)
+    model = session.open_model(path, target, providers.find(target))
+    data = first_run.make_data(path, model, Inputs())
+    one, two = (make_mode(name, model, data) for name in (RESIDENT, DEVICE))
+    replays = [one.is_replayed(), two.is_replayed()]
+    kept = follows(one, model, data, one.write_inputs, None, None)
+    dropped = follows(one, model, data, lambda arrays: None, None, None)
+    apart = one.graph_id != two.graph_id
+    found[str(capture)] = [replays, kept.proved, dropped.wrong is not None, apart]
+    check_outputs(one, None, None)
+    check_outputs(two, None, None)
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.process
+def test_replays_are_told_from_runs_and_read_new_inputs(software_gpu: tuple[str, ...]) -> None:
+    line = [*software_gpu, sys.executable, "-c", LOOK, str(MODELS / "multi_output.onnx")]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert found["True"] == [[True, True], True, True, True]
+    assert found["False"] == [[False, False], True, True, False]
+
+
+@pytest.mark.process
+def test_the_result_names_what_was_captured(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    arguments = ["--ep", "webgpu", "--cuda-graph", *QUICK]
+    result = measure(MODELS / "multi_output.onnx", *arguments, out=tmp_path, prefix=software_gpu)
+    found = cases(result)
+    assert result["target"]["cuda_graph"] is True
+    assert found["cpu"]["graph"] is None
+    graphs = [found[mode]["graph"] for mode in ("device", "device-resident")]
+    assert [(graph["proved"], graph["how"]) for graph in graphs] == [(True, FOLLOWED)] * 2
+    assert graphs[0]["id"] != graphs[1]["id"]
+    assert all(found[mode]["outputs_match"] for mode in ("cpu", "device", "device-resident"))
+
+
+@pytest.mark.process
+def test_an_ep_without_capture_is_a_line(tmp_path: Path) -> None:
+    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "cpu", "--cuda-graph", "--out", tmp_path)
+    assert ran.code == 2
+    assert ran.error_line.startswith("--cuda-graph: CPUExecutionProvider captures no graphs; CUDAExecutionProvider, ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--dynamic-outputs"], "--cuda-graph needs outputs at fixed addresses: leave --dynamic-outputs out"),
+        (["--ep", "prefer-gpu"], "--cuda-graph: with --ep prefer-gpu ONNX Runtime chooses the EP, so leave it out"),
+    ],
+)
+def test_contradictions(arguments: list[str], message: str, tmp_path: Path) -> None:
+    ran = ortbench_here("run", MODELS / "tiny.onnx", "--cuda-graph", *arguments, "--out", tmp_path)
+    assert (ran.code, ran.error_line) == (2, message)
+
+
+def test_what_is_said() -> None:
+    one, two = measured("device", total=steady([100])), measured("device-resident", total=steady([90]))
+    one.graph, two.graph = {"id": 1, "proved": True, "how": FOLLOWED}, {"id": 2, "proved": False, "how": "why not"}
+    said = sentences(result_of(one, two))
+    assert "Captured as graphs and replayed: device, device-resident; the other modes ran without capture." in said
+    assert "That replays read new inputs is not proved (device-resident: why not)." in said

@@ -1,0 +1,95 @@
+"""A stream of the user's: made where there is one, and a clear line where an EP takes none."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from ortbench.errors import BadInput, BenchmarkFailed
+from ortbench.worker.session import compute_stream
+from ortbench.worker.session.compute_stream import ComputeStream
+from ortbench.worker.session.providers import Provider
+from tests.conftest import MODELS, ROOT, lacking, ortbench_here
+
+TAKERS = "CUDAExecutionProvider, NvTensorRTRTXExecutionProvider, TensorrtExecutionProvider do"
+
+
+@pytest.mark.process
+def test_eps_that_take_none(library: Path, tmp_path: Path) -> None:
+    for ep, name in (("cpu", "CPUExecutionProvider"), (library, "RefDeviceExecutionProvider")):
+        ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", ep, "--stream", "ort", "--out", tmp_path)
+        assert (ran.code, ran.error_line) == (2, f"--stream: {name} takes no compute stream; {TAKERS}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--stream", "torch"], "--stream 'torch': choose from ort, cuda-python"),
+        (
+            ["--stream", "ort", "--ep", "prefer-gpu"],
+            "--stream: with --ep prefer-gpu ONNX Runtime chooses the EP, so leave it out",
+        ),
+        (
+            ["--stream", "ort", "--ep-option", "user_compute_stream=1"],
+            "--stream makes a stream, and --ep-option user_compute_stream names another: leave one out",
+        ),
+    ],
+)
+def test_bad_input(arguments: list[str], message: str, tmp_path: Path) -> None:
+    ran = ortbench_here("run", MODELS / "tiny.onnx", *arguments, "--out", tmp_path)
+    assert (ran.code, ran.error_line) == (2, message)
+
+
+@pytest.mark.process
+def test_a_stream_of_onnx_runtime(library: Path) -> None:
+    """On the reference device, whose sessions take none, but which makes some."""
+    code = """if True:
+        import json, sys
+        import onnxruntime as ort
+        from ortbench.worker.session import compute_stream, libraries, providers
+        (name,) = libraries.register_library(sys.argv[1])
+        provider = providers.Provider(name, libraries.ep_devices(name)[0])
+        made = [compute_stream.of_ort(provider) for _ in range(2)]
+        print(json.dumps([stream.options() for stream in made]))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(library)], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    options = json.loads(done.stdout)
+    assert [set(each) for each in options] == [{"has_user_compute_stream", "user_compute_stream"}] * 2
+    handles = [int(each["user_compute_stream"]) for each in options]
+    assert 0 not in handles
+    assert handles[0] != handles[1]
+
+
+def test_without_an_ep_device_there_is_no_stream_of_onnx_runtime() -> None:
+    with pytest.raises(BadInput, match="--stream cuda-python does without"):
+        compute_stream.make("ort", Provider("CUDAExecutionProvider"))
+
+
+def test_a_stream_that_is_not_made() -> None:
+    def refuse() -> None:
+        raise RuntimeError("no streams today")
+
+    provider = Provider("CUDAExecutionProvider", SimpleNamespace(create_sync_stream=refuse))
+    with pytest.raises(BenchmarkFailed, match="CUDAExecutionProvider made no stream: no streams today"):
+        compute_stream.make("ort", provider)
+
+
+def test_without_cuda_python() -> None:
+    if importlib.util.find_spec("cuda") is not None:
+        lacking("cuda-python is installed")
+    with pytest.raises(
+        BadInput, match="--stream cuda-python: the package cuda-python does not load: No module named 'cuda'"
+    ):
+        compute_stream.make("cuda-python", Provider("CUDAExecutionProvider"))
+
+
+def test_the_handle_is_what_the_ep_is_told() -> None:
+    assert ComputeStream(1234, None).options() == {"has_user_compute_stream": "1", "user_compute_stream": "1234"}

@@ -1,0 +1,125 @@
+"""Outputs bound without a shape: allocated by ORT in each run, on the device, whatever shape they turn out to have."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from ortbench.analysis.advice import sentences
+from ortbench.analysis.comparable import changes
+from ortbench.modes import DEVICE, RESIDENT
+from ortbench.plan import Inputs, Target
+from ortbench.worker.modes.make import make_mode
+from ortbench.worker.proofs.outputs import check_outputs
+from ortbench.worker.session import first_run, providers, session
+from tests.conftest import MODELS, ROOT, cases, measure
+from tests.refdevice import Config, Trace
+from tests.results import measured, result_of, steady
+from tests.truth import is_kind, recorded, relu_model, run_on_device
+
+SIZE = 1 << 16
+
+
+def nonzero(path: Path) -> Path:
+    """A model whose first output has a shape that depends on the data; the second has that of the input."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[8] x) => (int64[1, N] where, float[8] y) { where = NonZero(x)  y = Relu(x) }"""
+    onnx.save(onnx.parser.parse_model(text), path)
+    return path
+
+
+@pytest.mark.process
+def test_each_run_allocates_its_outputs_on_the_device(library: Path, tmp_path: Path) -> None:
+    config = Config(compute_us=500, alignment=0, trace=tmp_path / "trace")
+    model = relu_model(tmp_path / "relu.onnx", SIZE)
+    arguments = ["--iterations", 6, "--warmup", 2, "--pinned", "--dynamic-outputs"]
+    code, result, _, errors = run_on_device(library, model, config, tmp_path, *arguments)
+    assert code == 0, errors
+    trace = Trace.read(tmp_path / "trace")
+    assert result.target["dynamic_outputs"] is True
+    for mode, allocations in (("device", 1), ("device-resident", 1), ("device-pinned", 1), ("host-accessible", 0)):
+        case = next(case for case in result.cases if case.mode == mode)
+        assert case.outputs_match is True
+        for events in recorded(result, case, "total", trace):
+            made = events[is_kind(events, "alloc") & (events["bytes"] == SIZE)]
+            assert len(made) == allocations, mode
+
+
+@pytest.mark.process
+def test_memory_with_an_alignment_is_out_of_reach_and_said_to_be(library: Path, tmp_path: Path) -> None:
+    arguments = ["--dynamic-outputs", "--iterations", 2, "--warmup", 1]
+    found = cases(measure(MODELS / "tiny.onnx", "--ep-library", library, *arguments, out=tmp_path))
+    for mode in ("device", "device-resident"):
+        assert found[mode]["status"] == "unsupported"
+        assert found[mode]["reason"] == (
+            "outputs cannot be bound to RefDevice (DEFAULT) without a shape: that memory has an alignment, which ONNX "
+            "Runtime's Python API cannot name"
+        )
+    assert found["cpu"]["status"] == found["host-accessible"]["status"] == "ok"
+
+
+@pytest.mark.process
+def test_on_webgpu(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    arguments = ["--ep", "webgpu", "--dynamic-outputs", "--iterations", 2, "--warmup", 1]
+    model = nonzero(tmp_path / "nonzero.onnx")
+    found = cases(measure(model, *arguments, out=tmp_path / "out", prefix=software_gpu))
+    for mode in ("device", "device-resident"):
+        assert (found[mode]["status"], found[mode]["outputs_match"]) == ("ok", True), found[mode]["reason"]
+    assert found["device"]["bytes_out"] == 32  # NonZero stays on the CPU, and so does its output
+
+
+@pytest.mark.parametrize("mode", [DEVICE, RESIDENT])
+def test_a_shape_that_changes_with_the_data(mode: str, tmp_path: Path) -> None:
+    target = Target(ep="cpu", dynamic_outputs=True)
+    model = session.open_model(str(nonzero(tmp_path / "nonzero.onnx")), target, providers.find(target))
+    data = first_run.make_data(model=model, path=str(tmp_path / "nonzero.onnx"), request=Inputs())
+    made = make_mode(mode, model, data)
+    check_outputs(made, None, None)
+    for values in ([0, 1, 0, 0, 2, 0, 0, 3], [1] * 8, [0] * 8):
+        data.arrays["x"][...] = values
+        made._upload()  # type: ignore[attr-defined]
+        call, a, b = made.phases()["total"]
+        call(a, b)
+        where, y = made.outputs()
+        assert where.tolist() == [np.flatnonzero(values).tolist()]
+        assert y.tolist() == values
+
+
+def test_preallocated_outputs_cannot_do_that(tmp_path: Path) -> None:
+    target = Target(ep="cpu")
+    model = session.open_model(str(nonzero(tmp_path / "nonzero.onnx")), target, providers.find(target))
+    data = first_run.make_data(model=model, path=str(tmp_path / "nonzero.onnx"), request=Inputs())
+    made = make_mode(RESIDENT, model, data)
+    data.arrays["x"][...] = np.arange(8) - 6
+    made._upload()  # type: ignore[attr-defined]
+    call, a, b = made.phases()["total"]
+    with pytest.raises(RuntimeError):
+        call(a, b)
+
+
+@pytest.mark.process
+def test_outputs_that_nobody_wrote_are_found(library: Path, tmp_path: Path) -> None:
+    arguments = ["--dynamic-outputs", "--mode", "device", "--iterations", 2, "--warmup", 1]
+    knobs = Config(alignment=0, wrong_run="2+").environ()
+    line = [sys.executable, "-m", "ortbench", "run", MODELS / "tiny.onnx", "--ep-library", library, *arguments]
+    done = subprocess.run(
+        [*map(str, line), "--json", "-", "--out", str(tmp_path)],
+        cwd=ROOT, env={**os.environ, **knobs}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert cases(json.loads(done.stdout))["device"]["outputs_match"] is False
+
+
+def test_comparisons_and_advice_know_of_it() -> None:
+    plain, dynamic = result_of(), result_of(target__dynamic_outputs=True)
+    assert "dynamic outputs: False → True" in changes(plain, dynamic)
+    case = measured("cpu", total=steady([100]))
+    said = sentences(result_of(case, target__memory={"kind": "host"}, target__dynamic_outputs=True))
+    assert "IO binding with outputs that ONNX Runtime allocates" in said[0]

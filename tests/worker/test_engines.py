@@ -1,0 +1,250 @@
+"""Engine caches of TensorRT EPs, as far as a machine without a GPU goes: options, the folder, what is said, bad input."""
+
+from __future__ import annotations
+
+import gc
+import mmap
+import weakref
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+import pytest
+
+from ortbench.analysis import engines
+from ortbench.analysis.engines import TENSORRT, TENSORRT_RTX, File, is_warm
+from ortbench.errors import BadInput, BenchmarkFailed
+from ortbench.gate.baseline import baseline_of
+from ortbench.jobs.fingerprint import fingerprint
+from ortbench.measure.side import Side
+from ortbench.plan import CPU_EP, Inputs, Plan, Target
+from ortbench.suite import cases
+from ortbench.suite.job import Job, jobs_of
+from ortbench.worker.session import engine_cache, libraries, session
+from ortbench.worker.session.providers import Provider
+from ortbench.worker.worker import Worker
+from tests.conftest import MODELS, lacking, ortbench
+from tests.results import result_of
+
+TINY = str(MODELS / "tiny.onnx")
+
+
+def cached(folder: Path, **options: str) -> Target:
+    return Target(ep="tensorrt", options=options, engine_cache=str(folder))
+
+
+def test_the_options_of_tensorrt(tmp_path: Path) -> None:
+    found = engine_cache.options(TINY, cached(tmp_path / "new" / "cache", trt_fp16_enable="1"), TENSORRT)
+    (own,) = (tmp_path / "new" / "cache").iterdir()
+    assert own.name.startswith("tiny-")
+    assert found == {
+        "trt_engine_cache_enable": "1",
+        "trt_engine_cache_path": str(own),
+        "trt_timing_cache_enable": "1",
+        "trt_timing_cache_path": str(own),
+        "trt_fp16_enable": "1",
+    }
+    assert own.is_dir()
+
+
+def test_the_options_of_tensorrt_rtx(tmp_path: Path) -> None:
+    found = engine_cache.options(TINY, cached(tmp_path), TENSORRT_RTX)
+    assert found == {"nv_runtime_cache_path": str(*tmp_path.iterdir())}
+
+
+def test_a_relative_folder_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = engine_cache.options(TINY, cached(Path("c")), TENSORRT_RTX)["nv_runtime_cache_path"]
+    assert found == str(*(tmp_path / "c").iterdir())
+    assert engine_cache.Watch(TINY, cached(Path("c"))).found() == {"path": f"c/{Path(found).name}", "warm": False}
+
+
+def test_without_a_cache_the_options_are_the_users() -> None:
+    assert engine_cache.options(TINY, Target(options={"a": "b"}), CPU_EP) == {"a": "b"}
+    assert engine_cache.Watch(TINY, Target()).found() is None
+
+
+def test_models_have_folders_of_their_own(tmp_path: Path) -> None:
+    other = tmp_path / "tiny.onnx"
+    other.write_bytes(Path(TINY).read_bytes() + b" ")
+    paths = {
+        engine_cache.options(path, cached(tmp_path), TENSORRT)["trt_engine_cache_path"] for path in (TINY, str(other))
+    }
+    assert len(paths) == 2
+
+
+def folder_of(target: Target) -> str:
+    return engine_cache.options(TINY, target, TENSORRT)["trt_engine_cache_path"]
+
+
+def test_all_that_an_engine_follows_from_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    plain = cached(tmp_path)
+    fp16, cached_fp16 = {"trt_fp16_enable": "1"}, {"trt_fp16_enable": "1", "trt_int8_enable": "0"}
+    others = [
+        replace(plain, options=fp16),
+        replace(plain, options=cached_fp16),
+        replace(plain, session_config={"ep.context_enable": "1"}),
+        replace(plain, opt_level="disable"),
+    ]
+    assert len({folder_of(it) for it in (plain, *others)}) == 5
+    assert folder_of(replace(plain, options=dict(reversed(cached_fp16.items())))) == folder_of(others[1])
+    assert folder_of(replace(plain, threads=2)) == folder_of(plain)
+
+
+def test_a_baseline_has_the_candidates_cache_unless_it_is_another_ep() -> None:
+    plan = Plan(TINY, cached(Path("c"), trt_fp16_enable="1"))
+    assert baseline_of(plan, {"baseline-ep-option": [""]}).target.engine_cache == "c"
+    assert baseline_of(plan, {"baseline-model": "other.onnx"}).target.engine_cache == "c"
+    assert baseline_of(plan, {"baseline-ep": "cuda"}).target.engine_cache is None
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", TINY, "--ep", "cpu"],
+        ["gate", "--model", TINY, "--ep", "cpu", "--max-cpu-nodes", "0"],
+        ["profile", TINY, "--ep", "cpu", "--attach-only"],
+        ["inspect", TINY, "--ep", "cpu"],
+    ],
+    ids=lambda it: str(it[0]),
+)
+def test_every_command_that_makes_a_session_takes_it(command: list[str], tmp_path: Path) -> None:
+    ran = ortbench(*command, "--engine-cache", tmp_path / "c", cwd=tmp_path)
+    assert (ran.code, ran.error_line) == (
+        2,
+        "--engine-cache: CPUExecutionProvider builds no engine; TensorrtExecutionProvider and "
+        "NvTensorRTRTXExecutionProvider do",
+    )
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.process
+def test_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"trt_engine_cache_path itself: leave them out"):
+        engine_cache.options(TINY, cached(tmp_path, trt_engine_cache_path="/x"), TENSORRT)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match=r"--engine-cache .*/file: cannot be used: "):
+        engine_cache.options(TINY, cached(tmp_path / "file"), TENSORRT)
+    for command in (["inspect", TINY], ["gate", "result.json", "--max-cpu-nodes", "0"]):
+        ran = ortbench(*command, "--engine-cache", "c")
+        assert ran.code == 2
+        assert "--engine-cache" in ran.error_line
+
+
+def test_a_suite_takes_it_relative_to_its_file_and_for_no_case_it_is_another_one(tmp_path: Path) -> None:
+    def job(cache: str) -> Job:
+        text = f'[suite]\nname = "a"\n[[bench]]\nmodel = "{TINY}"\nep = "tensorrt"\n{cache}\n'
+        (tmp_path / "a.toml").write_text(text)
+        (found,) = jobs_of(cases.read(tmp_path / "a.toml", {}), ())
+        return found
+
+    cached_job, plain = job('engine-cache = "c"'), job("")
+    assert cached_job.plans[0].target.engine_cache == str(tmp_path / "c")
+    assert fingerprint(cached_job) == fingerprint(plain)
+
+
+def test_the_options_reach_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    def refuse(path: object, options: object, providers: list[Any], **_: object) -> None:
+        given.extend(providers)
+        raise RuntimeError("no GPU")
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", refuse)
+    for captured in (False, True):  # what ortbench itself sets for a graph makes no other engine
+        with pytest.raises(Exception, match="no GPU"):
+            session.open_model(TINY, replace(cached(tmp_path), cuda_graph=captured), Provider(TENSORRT))
+    (name, options), _, (_, captured_options), _ = given
+    (own,) = tmp_path.iterdir()
+    assert (name, options["trt_engine_cache_path"]) == (TENSORRT, str(own))
+    assert captured_options == {**options, "trt_cuda_graph_enable": "1"}
+
+
+def test_the_ep_knows_the_options_by_these_names() -> None:
+    library = libraries.bundled_library(TENSORRT)
+    if library is None:
+        lacking("this onnxruntime package has no TensorRT EP")
+    with open(library, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        for name in engines.cache_options(TENSORRT, "/c", {}):
+            assert content.find(b"\0" + name.encode() + b"\0") > 0, name
+
+
+OLD: File = ("m_sm90.engine", 10, 1)
+TIMINGS: File = ("cache_sm90.timing", 10, 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "warm"),
+    [
+        ([], [], False),
+        ([], [OLD], False),
+        ([OLD], [OLD], True),
+        ([OLD, TIMINGS], [OLD, (*TIMINGS[:2], 2)], True),
+        ([OLD], [OLD, ("m_fp16_sm90.engine", 10, 2)], False),  # with other options: another engine
+        ([OLD], [(OLD[0], 11, 2)], False),
+        ([TIMINGS], [TIMINGS, OLD], False),
+        ([("graph_0", 5, 1)], [("graph_0", 5, 1)], True),  # TensorRT RTX writes its file at the session's end
+    ],
+)
+def test_warm(before: list[File], after: list[File], warm: bool) -> None:
+    assert is_warm(frozenset(before), frozenset(after)) is warm
+
+
+def test_the_watch_sees_what_is_built(tmp_path: Path) -> None:
+    target = cached(tmp_path)
+    cold = engine_cache.Watch(TINY, target)
+    own = Path(engine_cache.options(TINY, target, TENSORRT)["trt_engine_cache_path"])
+    (own / "m.engine").write_text("engine")
+    assert cold.found() == {"path": str(own), "warm": False}
+    assert engine_cache.Watch(TINY, target).found() == {"path": str(own), "warm": True}
+
+
+def test_what_is_said() -> None:
+    times: dict[str, Any] = {"setup__session_ns": 42_000_000_000, "setup__first_run_ns": 310_000_000}
+    trt: dict[str, Any] = {"target__ep": TENSORRT, **times}
+    then = "the first run took 310 ms"
+
+    def said(cache: dict[str, Any] | None) -> list[str]:
+        return engines.engine_sentences(result_of(**trt, setup__engine_cache=cache))
+
+    assert said(None) == [f"Engine built in 42.0 s, {then}; --engine-cache DIR keeps it for the next session."]
+    assert said({"path": "c", "warm": False}) == [
+        f"Engine built in 42.0 s (cold cache), {then}; the next session loads it."
+    ]
+    assert said({"path": "c", "warm": True}) == [f"Engine loaded from the cache in 42.0 s, {then}."]
+    assert engines.engine_sentences(result_of(**times)) == []
+
+
+def test_a_side_has_its_session_end_in_order_where_an_engine_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def ask(self: Side, do: str) -> None:
+        asked.append(do)
+        if len(asked) > 1:
+            raise BenchmarkFailed("it crashed")
+
+    monkeypatch.setattr(Side, "ask", ask)
+    Side(Plan(TINY)).release()
+    assert asked == []
+    side = Side(Plan(TINY, cached(Path("c"))))
+    side.release()
+    assert (asked, side.result.warnings) == (["release"], [])
+    side.release()
+    (warning,) = side.result.warnings
+    assert warning["code"] == "engine-not-kept"
+    assert warning["message"].endswith("may not be kept: it crashed")
+
+
+def test_a_session_that_is_released_has_ended() -> None:
+    worker = Worker()
+    asked = {"model": TINY, "target": asdict(Target(ep="cpu")), "inputs": asdict(Inputs())}
+    assert "ok" in worker.answer({"do": "open", **asked})
+    for mode in ("cpu", "device-resident", "host-accessible"):
+        assert "ok" in worker.answer({"do": "prepare", "mode": mode, "warmup": 1})
+    ended = weakref.ref(worker.state.opened.model.session)
+    gc.collect()
+    assert ended() is not None
+    assert worker.answer({"do": "release"}) == {"ok": {}}
+    assert ended() is None

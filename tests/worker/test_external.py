@@ -1,0 +1,116 @@
+"""Inputs in another library's memory: bound without a copy, and what is said where that is not so."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from ortbench.errors import Unsupported
+from ortbench.modes import RESIDENT
+from ortbench.plan import Inputs, Target
+from ortbench.worker.modes import external_inputs
+from ortbench.worker.modes.make import make_mode
+from ortbench.worker.proofs.in_place import follows
+from ortbench.worker.proofs.outputs import check_outputs
+from ortbench.worker.session import first_run, providers, session
+from ortbench.worker.session.tensors import host_value
+from tests.conftest import MODELS, cases, lacking, measure, ortbench, ortbench_here
+
+
+def opened(path: Path, body: str, library: str = "numpy") -> tuple[Any, Any, Any]:
+    """A model of ONNX's text form on the CPU EP, with device-resident inputs in a library's memory."""
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {body}'), path)
+    target = Target(ep="cpu", external=library)
+    model = session.open_model(str(path), target, providers.find(target))
+    data = first_run.make_data(str(path), model, Inputs())
+    return model, data, make_mode(RESIDENT, model, data)
+
+
+RELU = "g (float[8] x, bool[8] b) => (float[8] y) { z = Relu(x)  c = Cast<to = 1>(b)  y = Mul(z, c) }"
+
+
+def test_numpy_is_not_copied(tmp_path: Path) -> None:
+    model, data, made = opened(tmp_path / "m.onnx", RELU)
+    check_outputs(made, None, None)
+    assert made.external.same_addresses()
+    found = follows(made, model, data, made.external.write, None, None)
+    assert found.to_dict() == {"proved": True, "how": "the outputs followed inputs that were written in place"}
+    assert np.array_equal(made.run_as_bound()[0], data.reference[0])
+
+
+def test_a_copy_is_found_by_address_and_by_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def copying(self: external_inputs.ExternalInputs, spec: Any, array: Any) -> Any:
+        value = host_value(spec, array.copy())
+        self._held[spec.name] = array.copy(), value
+        return value
+
+    monkeypatch.setattr(external_inputs.ExternalInputs, "wrap", copying)
+    model, data, made = opened(
+        tmp_path / "m.onnx", RELU.replace("bool[8] b", "float[8] b").replace("Cast<to = 1>", "Abs")
+    )
+    assert not made.external.same_addresses()
+    found = follows(made, model, data, made.external.write, None, None)
+    assert not found.proved
+    assert found.wrong is not None
+
+
+def test_what_cannot_be_told_is_not_claimed(tmp_path: Path) -> None:
+    model, data, made = opened(tmp_path / "m.onnx", "g (float[1] x) => (float[1] y) { y = Relu(x) }")
+    found = follows(made, model, data, made.external.write, None, None)
+    assert (found.proved, found.wrong) == (False, None)
+    assert "nothing would show" in found.how
+
+
+@pytest.mark.process
+def test_the_result_and_the_report_say_it(tmp_path: Path) -> None:
+    arguments = ["--ep", "cpu", "--external", "numpy", "--iterations", 2, "--warmup", 1]
+    ran = ortbench("run", MODELS / "tiny.onnx", *arguments, "--out", tmp_path / "a")
+    assert "device-resident: inputs in numpy's memory (host memory); that they are not copied is proved" in ran.out
+    result = measure(MODELS / "tiny.onnx", *arguments, out=tmp_path / "b")
+    assert result["target"]["external"] == "numpy"
+    how = "the addresses are the library's; the outputs followed inputs that were written in place"
+    for mode in ("device", "device-resident"):
+        assert cases(result)[mode]["external"] == {
+            "library": "numpy", "place": "host memory", "proved": True, "how": how,
+        }  # fmt: skip
+    assert cases(result)["cpu"]["external"] is None
+
+
+@pytest.mark.process
+def test_a_device_cannot_read_numpys_memory(library: Path, tmp_path: Path) -> None:
+    arguments = ["--external", "numpy", "--ep-option", "compute_us=100", "--iterations", 2, "--warmup", 1]
+    found = cases(measure(MODELS / "tiny.onnx", "--ep-library", library, *arguments, out=tmp_path))
+    assert {mode: case["status"] for mode, case in found.items()} == {
+        "cpu": "ok", "device": "unsupported", "device-resident": "unsupported", "host-accessible": "ok",
+    }  # fmt: skip
+    assert found["device"]["reason"] == (
+        "numpy's arrays are in host memory, and RefDeviceExecutionProvider computes on a device"
+    )
+
+
+def test_cupy_is_for_cuda_alone() -> None:
+    with pytest.raises(Unsupported, match=r"^cupy has no memory of the device that CPUExecutionProvider computes on$"):
+        external_inputs._cuda_index("cupy", providers.Provider("CPUExecutionProvider"))
+    assert external_inputs._cuda_index("cupy", providers.Provider("CUDAExecutionProvider", device_index=1)) == 1
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--external", "jax"], "--external 'jax': choose from numpy, torch, cupy"),
+        (["--external", "numpy", "--mode", "cpu"], "--external is for the modes device and device-resident"),
+        (["--external", "cupy"], "--external cupy: it cannot be imported here: No module named 'cupy'"),
+    ],
+)
+def test_bad_input(arguments: list[str], message: str, tmp_path: Path) -> None:
+    if "cupy" in arguments and importlib.util.find_spec("cupy") is not None:
+        lacking("cupy is installed")
+    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "cpu", *arguments, "--out", tmp_path)
+    assert ran.code == 2
+    assert ran.error_line.startswith(message)

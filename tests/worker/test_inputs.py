@@ -1,0 +1,562 @@
+"""Inputs: shapes filled in, random arrays in their ranges, files, and how far indices may go."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from ortbench.errors import BadInput, Unsupported
+from ortbench.plan import Inputs
+from ortbench.worker.inputs.arrays import default_range, expected, make, random_array
+from ortbench.worker.inputs.files import load
+from ortbench.worker.inputs.index_sizes import index_sizes
+from ortbench.worker.inputs.shapes import resolve_shapes
+from ortbench.worker.session.tensors import Array, TensorSpec
+from tests.conftest import MODELS
+
+DTYPES = {
+    "float": np.dtype("float32"),
+    "double": np.dtype("float64"),
+    "float16": np.dtype("float16"),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float8e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
+    "float8e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    **{f"{sign}int{bits}": np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    "bool": np.dtype(bool),
+    "string": np.dtype(object),
+}
+FLOATS = ["float", "double", "float16", "bfloat16", "float8e4m3fn", "float8e5m2"]
+INTEGERS = [name for name in DTYPES if "int" in name]
+
+
+def spec(name: str, *shape: int | str | None, element: str = "float") -> TensorSpec:
+    return TensorSpec(name, f"tensor({element})", shape)
+
+
+def refused(message: str) -> Any:
+    """Expects a `BadInput` whose whole text is `message`."""
+    return pytest.raises(BadInput, match=f"^{re.escape(message)}$")
+
+
+# Shapes
+
+
+IDS = [spec("ids", "batch", "length", element="int64"), spec("mask", "batch", "length", element="int64")]
+
+
+def test_fixed_shapes() -> None:
+    assert resolve_shapes([spec("x", 1, 3), spec("s")], {}, {}) == ({"x": (1, 3), "s": ()}, [])
+
+
+def test_a_symbol_is_filled_in_wherever_it_stands() -> None:
+    assert resolve_shapes(IDS, {}, {"batch": 2, "length": 16}) == ({"ids": (2, 16), "mask": (2, 16)}, [])
+
+
+def test_a_shape_gives_its_symbols_to_other_inputs() -> None:
+    assert resolve_shapes(IDS, {"mask": (2, 16)}, {}) == ({"ids": (2, 16), "mask": (2, 16)}, [])
+
+
+def test_what_nobody_says_is_one_and_is_told_once() -> None:
+    assert resolve_shapes(IDS, {}, {"length": 8}) == ({"ids": (1, 8), "mask": (1, 8)}, ["batch"])
+
+
+def test_dimensions_without_a_name_are_told_by_their_place() -> None:
+    assert resolve_shapes([spec("x", None, 3, None)], {}, {}) == ({"x": (1, 3, 1)}, ["x[0]", "x[2]"])
+    assert resolve_shapes([spec("x", None, 3, None)], {"x": (4, 3, 5)}, {}) == ({"x": (4, 3, 5)}, [])
+
+
+def test_an_input_of_unknown_rank_takes_any_shape() -> None:
+    assert resolve_shapes([spec("x")], {"x": (2, 2)}, {}) == ({"x": (2, 2)}, [])
+
+
+def test_a_dim_and_a_shape_that_agree() -> None:
+    assert resolve_shapes(IDS, {"ids": (2, 4)}, {"batch": 2})[0] == {"ids": (2, 4), "mask": (2, 4)}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dims", "message"),
+    [
+        ({"x": (1,)}, {}, "--shape x: the model has no such input; it has ids, mask"),
+        ({}, {"n": 1}, "--dim n: the model has no such symbolic dimension; it has batch, length"),
+        (
+            {"ids": (2, 4), "mask": (3, 4)},
+            {},
+            "--shape mask: dimension batch is 3 here and 2 elsewhere",
+        ),
+        ({"ids": (2, 4)}, {"length": 5}, "--shape ids: dimension length is 4 here and 5 elsewhere"),
+        ({"ids": (2,)}, {}, "--shape ids: 2 does not fit batchxlength: 2 dimension(s) are needed"),
+        ({"ids": ()}, {}, "--shape ids: a scalar does not fit batchxlength: 2 dimension(s) are needed"),
+    ],
+)
+def test_shapes_that_do_not_fit(shapes: dict[str, tuple[int, ...]], dims: dict[str, int], message: str) -> None:
+    with refused(message):
+        resolve_shapes(IDS, shapes, dims)
+
+
+def test_a_model_without_symbols_has_no_dims() -> None:
+    with refused("--dim batch: the model has no such symbolic dimension; it has none"):
+        resolve_shapes([spec("x", 1, None)], {}, {"batch": 2})
+
+
+def test_a_fixed_dimension_stays() -> None:
+    with refused("--shape x: 2x4 does not fit ?x3: the model fixes 3"):
+        resolve_shapes([spec("x", None, 3)], {"x": (2, 4)}, {})
+
+
+# Ranges
+
+
+@pytest.mark.parametrize("element", FLOATS)
+def test_floats_are_between_zero_and_one(element: str) -> None:
+    assert default_range(spec("x", element=element), None) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("element", "bounds"),
+    [
+        ("uint8", (0, 255)),
+        ("int8", (-128, 127)),
+        ("uint16", (0, 65535)),
+        ("int16", (-32768, 32767)),
+        ("int32", (0, 1)),
+        ("uint32", (0, 1)),
+        ("int64", (0, 1)),
+        ("uint64", (0, 1)),
+        ("bool", (0, 1)),
+        ("string", (0, 1)),
+    ],
+)
+def test_default_ranges(element: str, bounds: tuple[int, int]) -> None:
+    assert default_range(spec("x", element=element), None) == bounds
+
+
+@pytest.mark.parametrize(
+    ("element", "size", "bounds"),
+    [("int64", 500, (0, 499)), ("int32", 1, (0, 0)), ("int8", 500, (0, 127)), ("uint8", 500, (0, 255))],
+)
+def test_indices_stay_in_their_table(element: str, size: int, bounds: tuple[int, int]) -> None:
+    assert default_range(spec("x", element=element), size) == bounds
+
+
+# Random arrays
+
+
+def random(element: str, shape: tuple[int, ...], low: float, high: float, seed: int = 0) -> Array:
+    return random_array(spec("x", element=element), shape, (low, high), np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("element", DTYPES)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 0, 4), (1, 2, 3)])
+def test_random_arrays_have_the_form_that_was_asked_for(element: str, shape: tuple[int, ...]) -> None:
+    array = random(element, shape, 0, 1)
+    assert isinstance(array, np.ndarray)
+    assert (array.dtype, array.shape) == (DTYPES[element], shape)
+    assert array.flags.c_contiguous
+
+
+@pytest.mark.parametrize("element", DTYPES)
+def test_random_arrays_come_from_the_seed(element: str) -> None:
+    first = random(element, (200,), 0, 1, seed=1)
+    assert np.array_equal(first, random(element, (200,), 0, 1, seed=1))
+    assert not np.array_equal(first, random(element, (200,), 0, 1, seed=2))
+
+
+@pytest.mark.parametrize("element", FLOATS)
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-2, 6), (0.5, 0.5), (-8, -4)])
+def test_floats_lie_within_their_bounds(element: str, low: float, high: float) -> None:
+    array = random(element, (20_000,), low, high).astype(np.float64)
+    assert low <= array.min() <= low + 0.02 * (high - low)
+    assert high - 0.07 * (high - low) <= array.max() <= high
+    assert array.mean() == pytest.approx((low + high) / 2, abs=0.02 * (high - low) + 1e-9)
+
+
+@pytest.mark.parametrize("element", INTEGERS)
+def test_integers_reach_both_bounds(element: str) -> None:
+    assert set(random(element, (500,), 3, 6).tolist()) == {3, 4, 5, 6}
+    assert set(random(element, (5,), 7, 7).tolist()) == {7}
+
+
+@pytest.mark.parametrize("element", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+def test_integers_over_all_of_their_range(element: str) -> None:
+    info = np.iinfo(DTYPES[element])
+    array = random(element, (400_000,), info.min, info.max)
+    assert int(array.min()) <= info.min + (info.max - info.min) / 1000
+    assert int(array.max()) >= info.max - (info.max - info.min) / 1000
+
+
+def test_negative_integers() -> None:
+    assert set(random("int64", (500,), -2, 1).tolist()) == {-2, -1, 0, 1}
+
+
+@pytest.mark.parametrize(
+    ("element", "low", "high", "text"),
+    [
+        ("uint8", -1, 5, "-1,5 does not fit uint8"),
+        ("uint8", 0, 256, "0,256 does not fit uint8"),
+        ("int8", -129, 0, "-129,0 does not fit int8"),
+        ("int64", 0, 2.0**63, "0,9.22337e+18 does not fit int64"),
+        ("int64", 0, 1.5, "0,1.5 does not fit int64"),
+        ("int32", 0.5, 3, "0.5,3 does not fit int32"),
+    ],
+)
+def test_ranges_that_do_not_fit_the_dtype(element: str, low: float, high: float, text: str) -> None:
+    with refused(f"--range x:{text}"):
+        random(element, (2,), low, high)
+
+
+def test_booleans_are_both() -> None:
+    assert random("bool", (10_000,), 0, 1).mean() == pytest.approx(0.5, abs=0.03)
+
+
+def test_strings_are_short_texts() -> None:
+    texts = random("string", (2, 50), 0, 1)
+    assert {type(text) for text in texts.flat} == {str}
+    assert {str(text) for text in texts.flat} == {f"s{digit}" for digit in range(10)}
+
+
+# A whole request
+
+
+def test_make_follows_the_request() -> None:
+    request = Inputs(dims={"batch": 2}, ranges={"mask": (1.0, 1.0)}, seed=3)
+    arrays, guessed, ranges = make(IDS, request, {"ids": 40})
+    assert {name: array.shape for name, array in arrays.items()} == {"ids": (2, 1), "mask": (2, 1)}
+    assert guessed == ["length"]
+    assert ranges == {"ids": (0, 39), "mask": (1.0, 1.0)}
+    assert arrays["mask"].tolist() == [[1], [1]]
+
+
+def test_make_is_the_same_for_the_same_seed() -> None:
+    inputs = [spec("a", 50), spec("b", 50)]
+    first, second, other = (make(inputs, Inputs(seed=seed), {})[0] for seed in (5, 5, 6))
+    assert all(np.array_equal(first[name], second[name]) for name in first)
+    assert not any(np.array_equal(first[name], other[name]) for name in first)
+    assert not np.array_equal(first["a"], first["b"])
+
+
+def test_a_range_for_no_input() -> None:
+    with refused("--range x: the model has no such input"):
+        make(IDS, Inputs(ranges={"x": (0, 1)}), {})
+
+
+@pytest.mark.parametrize(
+    ("option", "request_"),
+    [
+        ("--shape", Inputs(path="a.npz", shapes={"ids": (1, 1)})),
+        ("--dim", Inputs(path="a.npz", dims={"batch": 1})),
+        ("--range", Inputs(path="a.npz", ranges={"ids": (0, 1)})),
+    ],
+)
+def test_files_say_it_all(option: str, request_: Inputs) -> None:
+    with refused(f"{option} cannot be combined with --input: the files say it all"):
+        make(IDS, request_, {})
+
+
+def test_inputs_that_are_not_tensors() -> None:
+    with pytest.raises(Unsupported, match="only tensors can be bound"):
+        make([TensorSpec("x", "seq(tensor(float))", ())], Inputs(), {})
+
+
+# Files
+
+
+X = spec("x", "batch", 3)
+Y = spec("y", element="int64")
+
+
+def test_npz(tmp_path: Path) -> None:
+    path = tmp_path / "in.npz"
+    x = np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3))
+    np.savez(path, y=np.array(7), x=x)
+    arrays = load(path, [X, Y], "input")
+    assert list(arrays) == ["x", "y"]
+    assert np.array_equal(arrays["x"], x)
+    assert arrays["x"].flags.c_contiguous
+    assert (arrays["y"].shape, arrays["y"].dtype, arrays["y"].tolist()) == ((), np.dtype("int64"), 7)
+
+
+def test_npz_as_request(tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", x=np.ones((2, 3), np.float32))
+    arrays, guessed, ranges = make([X], Inputs(path=str(tmp_path / "in.npz")), {})
+    assert (arrays["x"].tolist(), guessed, ranges) == ([[1, 1, 1], [1, 1, 1]], [], {})
+
+
+def test_npz_of_a_model_in_the_repository() -> None:
+    wanted = [spec(name, "batch", "sequence", element="int64") for name in IDS_AND_TYPES]
+    arrays = load(MODELS / "transformer_ids.inputs.npz", wanted, "input")
+    assert {name: array.shape for name, array in arrays.items()} == dict.fromkeys(IDS_AND_TYPES, (2, 16))
+
+
+IDS_AND_TYPES = ("input_ids", "token_type_ids", "attention_mask")
+
+
+@pytest.mark.parametrize("array", [np.array(["a", "ü"]), np.array(["a", "ü"], dtype="U9")])
+def test_npz_of_strings(tmp_path: Path, array: Array) -> None:
+    np.savez(tmp_path / "in.npz", s=array)
+    loaded = load(tmp_path / "in.npz", [spec("s", 2, element="string")], "input")["s"]
+    assert (loaded.dtype, loaded.tolist()) == (np.dtype(object), ["a", "ü"])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": np.zeros((1, 3), np.float32)}, "misses y; the model's inputs are x, y"),
+        (
+            {"a": np.zeros(1), "b": np.zeros(1)},
+            "misses x, y and has a, b that the model has not; the model's inputs are x, y",
+        ),
+        (
+            {"x": np.zeros((1, 3), np.float32), "y": np.array(1), "z": np.zeros(1)},
+            "has z that the model has not; the model's inputs are x, y",
+        ),
+    ],
+)
+def test_npz_with_other_names(tmp_path: Path, arrays: dict[str, Array], message: str) -> None:
+    path = tmp_path / "in.npz"
+    np.savez(path, **arrays)  # type: ignore[arg-type]
+    with refused(f"{path} {message}"):
+        load(path, [X, Y], "input")
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros((1, 3)), "x is float64, the model wants float32"),
+        (np.zeros((1, 3), np.int32), "x is int32, the model wants float32"),
+        (np.array([["a", "b", "c"]]), "x is <U1, the model wants float32"),
+        (np.zeros((1, 4), np.float32), "x: 1x4 does not fit batchx3: the model fixes 3"),
+        (np.zeros(3, np.float32), "x: 3 does not fit batchx3: 2 dimension(s) are needed"),
+        (np.zeros((), np.float32), "x: a scalar does not fit batchx3: 2 dimension(s) are needed"),
+    ],
+)
+def test_npz_that_does_not_fit(tmp_path: Path, array: Array, message: str) -> None:
+    path = tmp_path / "in.npz"
+    np.savez(path, x=array)
+    with pytest.raises(BadInput, match=f"^{re.escape(str(path))}:? {re.escape(message)}$"):
+        load(path, [X], "input")
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", pickle.dumps({"x": 1})], ids=["empty", "text", "pickle"])
+def test_not_an_npz(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "in.npz"
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match=f"^{re.escape(str(path))} is not an .npz file"):
+        load(path, [X], "input")
+
+
+class Trap:
+    """Unpickling one is found out."""
+
+    sprung = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (setattr, (Trap, "sprung", True))
+
+
+def test_pickled_arrays_are_not_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "in.npz"
+    np.savez(path, x=np.array([Trap()], dtype=object))
+    with pytest.raises(BadInput, match=f"^{re.escape(str(path))} is not an .npz file"):
+        load(path, [spec("x", 1, element="string")], "input")
+    assert not Trap.sprung
+
+
+def write_folder(folder: Path, kind: str, arrays: Sequence[Array]) -> None:
+    for index, array in enumerate(arrays):
+        (folder / f"{kind}_{index}.pb").write_bytes(numpy_helper.from_array(array).SerializeToString())
+
+
+def test_folder_of_protobufs(tmp_path: Path) -> None:
+    write_folder(tmp_path, "input", [np.ones((2, 3), np.float32), np.array(7)])
+    arrays = load(tmp_path, [X, Y], "input")
+    assert arrays["x"].tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert (arrays["y"].shape, arrays["y"].tolist()) == ((), 7)
+
+
+@pytest.mark.parametrize("element", DTYPES)
+def test_folder_of_every_dtype(tmp_path: Path, element: str) -> None:
+    array = random(element, (2, 3), 0, 1)
+    write_folder(tmp_path, "input", [array])
+    loaded = load(tmp_path, [spec("x", 2, 3, element=element)], "input")["x"]
+    assert loaded.dtype == array.dtype
+    assert loaded.tolist() == array.tolist()
+
+
+def test_folder_that_misses_files(tmp_path: Path) -> None:
+    write_folder(tmp_path, "input", [np.ones((2, 3), np.float32)])
+    with refused(f"{tmp_path} has no input_1.pb; the model has 2 input(s)"):
+        load(tmp_path, [X, Y], "input")
+    with refused(f"{tmp_path} has no output_0.pb; the model has 1 output(s)"):
+        load(tmp_path, [X], "output")
+
+
+def test_folder_with_a_file_too_many(tmp_path: Path) -> None:
+    write_folder(tmp_path, "input", [np.ones((2, 3), np.float32), np.array(7)])
+    with pytest.raises(BadInput, match=r"has one file too many, input_1\.pb; the model has 1 input\(s\)$"):
+        load(tmp_path, [X], "input")
+
+
+def test_folder_with_garbage(tmp_path: Path) -> None:
+    path = tmp_path / "input_0.pb"
+    path.write_bytes(b"\xff\xff\xff not a tensor")
+    with pytest.raises(BadInput, match=f"^{re.escape(str(path))} is not a tensor in ONNX format: "):
+        load(tmp_path, [X], "input")
+
+
+def test_folder_that_does_not_fit(tmp_path: Path) -> None:
+    write_folder(tmp_path, "input", [np.ones((2, 3))])
+    with pytest.raises(BadInput, match=r"x is float64, the model wants float32$"):
+        load(tmp_path, [X], "input")
+
+
+def test_expected_outputs(tmp_path: Path) -> None:
+    folder, other = tmp_path / "set", tmp_path / "other.npz"
+    folder.mkdir()
+    write_folder(folder, "input", [np.zeros((1, 3), np.float32)])
+    assert expected(Inputs(), [X]) is None
+    assert expected(Inputs(path=str(folder)), [X]) is None
+    write_folder(folder, "output", [np.ones((1, 3), np.float32)])
+    np.savez(other, x=np.full((1, 3), 2, np.float32))
+    beside = expected(Inputs(path=str(folder)), [X])
+    assert beside is not None
+    assert beside["x"].tolist() == [[1, 1, 1]]
+    named = expected(Inputs(path=str(folder), expect=str(other)), [X])
+    assert named is not None
+    assert named["x"].tolist() == [[2, 2, 2]]
+
+
+# Indices
+
+
+def sizes(tmp_path: Path, body: str, *names: str, **tables: Array) -> dict[str, int]:
+    """`index_sizes` of a graph with int64 inputs i, j and a float input x, and tables as initializers."""
+    graph = onnx.parser.parse_graph(f"g (int64[n] i, int64[n] j, float[7,n] x) => (float[m] y) {{ {body} }}")
+    graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in tables.items())
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    onnx.save(model, tmp_path / "m.onnx")
+    inputs = [spec("i", "n", element="int64"), spec("j", "n", element="int64"), spec("x", 7, "n")]
+    return index_sizes(str(tmp_path / "m.onnx"), inputs)
+
+
+TABLE = np.zeros((500, 32), np.float32)
+SMALL = np.zeros((20, 4), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("y = Gather (table, i)", {"i": 500}),
+        ("y = Gather <axis = 1> (table, i)", {"i": 32}),
+        ("y = Gather <axis = -1> (table, i)", {"i": 32}),
+        ("y = GatherElements <axis = 1> (table, i)", {"i": 32}),
+        ("a = Gather (table, i) b = Gather (table, j) y = Add (a, b)", {"i": 500, "j": 500}),
+        ("a = Gather (table, i) b = Gather (small, i) y = Add (a, b)", {"i": 20}),
+        ("a = Gather (small, i) b = Gather (table, i) y = Add (a, b)", {"i": 20}),
+        ("a = Cast <to = 6> (i) y = Gather (table, a)", {"i": 500}),
+        ("a = Identity (i) b = Unsqueeze (a, one) c = Squeeze (b, one) y = Gather (table, c)", {"i": 500}),
+        ("a = Reshape (i, one) b = Flatten (a) c = Transpose (b) y = Gather (table, c)", {"i": 500}),
+        ("a = Slice (i, one, one) b = Expand (a, one) c = Tile (b, one) y = Gather (table, c)", {"i": 500}),
+        ("a = Concat <axis = 0> (i, j) y = Gather (table, a)", {"i": 500, "j": 500}),
+        ("a = Concat <axis = 0> (one, j) y = Gather (table, a)", {"j": 500}),
+        ("t = Constant <value = float[3,2] {1, 2, 3, 4, 5, 6}> () y = Gather (t, i)", {"i": 3}),
+        ("y = Gather (x, i)", {"i": 7}),  # a table that is an input itself
+        ("t = Relu (table) y = Gather (t, i)", {"i": 500}),  # a table that is computed
+        ("y = Gather <axis = 1> (x, i)", {}),  # an axis nobody knows
+        ("y = Gather <axis = -2> (table, i)", {"i": 500}),
+        ("y = Gather <axis = 2> (table, i)", {}),
+        ("y = Gather <axis = -3> (table, i)", {}),
+        ("y = Gather (empty, i)", {}),
+        ("a = Cast <to = 1> (i) y = Relu (a)", {}),
+        ("a = Add (i, one) y = Gather (table, a)", {}),  # another value: the input is not the index
+        ("y = Gather (i, one)", {}),  # indexed, not an index
+    ],
+)
+def test_index_sizes(tmp_path: Path, body: str, found: dict[str, int]) -> None:
+    one = np.array([1])
+    assert sizes(tmp_path, body, table=TABLE, small=SMALL, empty=SMALL[:0], one=one) == found
+
+
+def test_index_sizes_need_no_weights(tmp_path: Path) -> None:
+    """Weights in a file of their own can be many gigabytes: only their shape is wanted."""
+    graph = onnx.parser.parse_graph("g (int64[n] i) => (float[n,32] y) { y = Gather (table, i) }")
+    table = onnx.TensorProto(name="table", dims=[500, 32], data_type=onnx.TensorProto.FLOAT)
+    table.data_location = onnx.TensorProto.EXTERNAL
+    table.external_data.add(key="location", value="missing.bin")
+    graph.initializer.append(table)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(onnx.helper.make_model(graph).SerializeToString())
+    assert index_sizes(str(path), [spec("i", "n", element="int64")]) == {"i": 500}
+
+
+def test_index_sizes_of_a_model_in_the_repository() -> None:
+    inputs = [spec(name, "batch", "sequence", element="int64") for name in IDS_AND_TYPES]
+    path = str(MODELS / "transformer_ids.onnx")
+    assert index_sizes(path, inputs) == {"input_ids": 500, "token_type_ids": 2}
+
+
+def test_index_sizes_need_integer_inputs_and_a_model(tmp_path: Path) -> None:
+    integers = [spec("i", element="int64")]
+    assert index_sizes(str(MODELS / "tiny.onnx"), [spec("x", 16)]) == {}
+    assert index_sizes(str(tmp_path / "missing.onnx"), integers) == {}
+    (tmp_path / "m.ort").write_bytes(b"\x1c\x00\x00\x00ORTM and more")
+    assert index_sizes(str(tmp_path / "m.ort"), integers) == {}
+    assert index_sizes(str(MODELS / "tiny.onnx"), [TensorSpec("x", "seq(tensor(int64))", ())]) == {}
+
+
+def test_indices_of_random_inputs_are_valid() -> None:
+    inputs = [spec(name, "batch", "sequence", element="int64") for name in IDS_AND_TYPES]
+    path = str(MODELS / "transformer_ids.onnx")
+    arrays, _, _ = make(inputs, Inputs(dims={"batch": 20, "sequence": 128}), index_sizes(path, inputs))
+    limits = {name: (int(array.min()), int(array.max())) for name, array in arrays.items()}
+    assert limits == {"input_ids": (0, 499), "token_type_ids": (0, 1), "attention_mask": (0, 1)}
+    assert math.prod(arrays["input_ids"].shape) == 2560
+
+
+def test_files_that_are_nearly_npz(tmp_path: Path) -> None:
+    spec = [TensorSpec("x", "tensor(float)", (1000,))]
+    one = tmp_path / "one.npy"
+    np.save(one, np.zeros(1000, np.float32))
+    with pytest.raises(BadInput, match="holds one array"):
+        load(one, spec, "input")
+    whole = tmp_path / "whole.npz"
+    np.savez_compressed(whole, x=np.random.default_rng(0).random(1000).astype(np.float32))
+    content = bytearray(whole.read_bytes())
+    content[100:140] = bytes(40)
+    for name, data in (("damaged", bytes(content)), ("cut", bytes(content[:300]))):
+        path = tmp_path / f"{name}.npz"
+        path.write_bytes(data)
+        with pytest.raises(BadInput, match=r"is not an \.npz file"):
+            load(path, spec, "input")
+
+
+def test_an_npz_holds_dtypes_that_numpy_has_not(tmp_path: Path) -> None:
+    spec = TensorSpec("x", "tensor(bfloat16)", (3,))
+    array = np.array([1.0, -2.5, 0.125]).astype(spec.dtype)
+    np.savez(tmp_path / "x.npz", x=array)
+    read = load(tmp_path / "x.npz", [spec], "input")["x"]
+    assert read.dtype == spec.dtype
+    assert read.tolist() == array.tolist()
+
+
+@pytest.mark.parametrize(
+    ("kind", "bounds"),
+    [("float16", (0.0, 1e6)), ("double", (-1.7e308, 1.7e308)), ("bool", (0.0, 2.0)), ("int8", (-129.0, 0.0))],
+)
+def test_a_range_beyond_the_dtype_is_refused(kind: str, bounds: tuple[float, float]) -> None:
+    with pytest.raises(BadInput, match="does not fit"):
+        random_array(TensorSpec("x", f"tensor({kind})", (4,)), (4,), bounds, np.random.default_rng(0))
+
+
+def test_a_range_holds_for_bools() -> None:
+    spec = TensorSpec("mask", "tensor(bool)", (64,))
+    assert random_array(spec, (64,), (1.0, 1.0), np.random.default_rng(0)).all()

@@ -1,0 +1,279 @@
+"""Copies by CUPTI: which run a record belongs to and what is said of it, exactly; and all of it with a stand-in for the
+package whose GPU is the reference device."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortbench.analysis import gpu_activity
+from ortbench.analysis.gpu_activity import DOWNLOAD, KERNEL, UPLOAD, Activity, Moment, measured
+from ortbench.errors import BadInput, BenchmarkFailed
+from ortbench.plan import Plan, check, is_nvidia
+from ortbench.result import Case
+from ortbench.schema import Copied, Measured, ZeroCopy
+from tests.conftest import MODELS, ROOT, Ran, cases, ortbench_here
+from tests.cupti import FOLDER
+from tests.refdevice import Config, Trace
+from tests.results import copied, result_of, steady
+from tests.results import measured as measured_case
+from tests.truth import relu_model
+
+MS = 1_000_000
+COMPUTE_US = 300
+RUNS = [(10 * MS, 14 * MS), (20 * MS, 25 * MS), (30 * MS, 34 * MS)]
+EPOCH = 1_700_000_000_000_000_000
+
+
+def both(ours_ns: int, rate: float = 1.0) -> Moment:
+    return Moment(EPOCH + round(ours_ns * rate), ours_ns)
+
+
+def did(what: str, start: int, took: int, size: int = 0, memory: str = "", rate: float = 1.0) -> Activity:
+    return Activity(what, EPOCH + round(start * rate), EPOCH + round((start + took) * rate), size, memory)
+
+
+def one_run(start: int, up: int, rate: float = 1.0) -> list[Activity]:
+    return [
+        did(UPLOAD, start, up, 100, "pageable", rate),
+        did(UPLOAD, start + MS, up, 20, "pageable", rate),
+        did(KERNEL, start + 2 * MS, 7, rate=rate),
+        did(KERNEL, start + 2 * MS + 10, 8, rate=rate),
+        did(DOWNLOAD, start + 3 * MS, 50, 30, "pinned", rate),
+    ]
+
+
+def test_records_are_shared_out_to_runs_and_summed() -> None:
+    found = [*one_run(10 * MS, 400), *one_run(20 * MS, 500), *one_run(30 * MS, 4000)]
+    assert measured(RUNS, found, both(0), both(40 * MS)) == {
+        "runs": 3,
+        "run_ns": 4 * MS,
+        "upload": {"n": 2, "bytes": 120, "ns": 1000, "memory": "pageable"},
+        "download": {"n": 1, "bytes": 30, "ns": 50, "memory": "pinned"},
+        "kernels_ns": 15,
+    }
+
+
+def test_clocks_that_differ_in_rate() -> None:
+    rate = 1.01  # 1 % of 30 ms is far more than what is kept between runs
+    found = [activity for start, _ in RUNS for activity in one_run(start, 500, rate)]
+    answer = measured(RUNS, found, both(0, rate), both(40 * MS, rate))
+    assert (answer["upload"]["n"], answer["download"]["n"]) == (2, 1)
+
+
+def test_what_was_before_the_first_run_is_nobodys() -> None:
+    early = did(UPLOAD, 5 * MS, 100, 1, "pageable")
+    answer = measured(
+        RUNS, [early, *one_run(10 * MS, 1), *one_run(20 * MS, 1), *one_run(30 * MS, 1)], both(0), both(MS)
+    )
+    assert answer["upload"]["bytes"] == 120
+
+
+def test_a_record_that_is_off_by_less_than_half_the_gap_is_still_its_runs() -> None:
+    for start in (10 * MS - 400_000, 14 * MS + 400_000):
+        answer = measured(RUNS[:1], [did(UPLOAD, start, 10, 1, "pageable")], both(0), both(MS))
+        assert answer["upload"]["n"] == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ([*one_run(10 * MS, 1), did(KERNEL, 17 * MS, 1)], "1 of 6 records of CUPTI fit no run"),
+        ([did(KERNEL, 40 * MS, 1)], "1 of 1 records of CUPTI fit no run"),
+        ([], "CUPTI recorded no copy and no kernel in any run"),
+        ([did(KERNEL, 5 * MS, 1)], "CUPTI recorded no copy and no kernel in any run"),
+    ],
+)
+def test_records_that_make_no_sense_are_no_measurement(found: list[Activity], message: str) -> None:
+    with pytest.raises(BenchmarkFailed, match=f"^{message}$"):
+        measured(RUNS, found, both(0), both(MS))
+
+
+def test_what_is_said() -> None:
+    cpu: Case = measured_case("cpu", total=steady([9_700_000]))
+    cpu.measured, cpu.derived = copied(2_100_000, 2_050_000), {"copies_ns": 4_268_000, "inference_ns": 1}
+    phases = {"upload": steady([2_200_000]), "download": steady([2_100_000])}
+    device: Case = measured_case("device", total=steady([9_800_000]), **phases)
+    device.measured = copied(2_100_000, 2_050_000)
+    of_cpu = (
+        "With CPU tensors CUPTI measured 2.10 ms up (pageable) and 2.05 ms down (pageable) of 9.70 ms (43%), "
+        "beside ≈44% derived."
+    )
+    of_device = (
+        "In device CUPTI measured 2.10 ms up and 2.05 ms down where ortbench timed 2.20 ms and 2.10 ms: the rest is the "
+        "host's part of a copy."
+    )
+    assert gpu_activity.cupti_sentences(result_of(cpu, device)) == [of_cpu, of_device]
+    cpu.derived = None
+    assert gpu_activity.cupti_sentences(result_of(cpu)) == [of_cpu.replace(", beside ≈44% derived", "")]
+    assert gpu_activity.cupti_sentences(result_of(measured_case("cpu", total=steady([1])))) == []
+
+
+def test_what_it_makes_of_zero_copy() -> None:
+    """Kernels that reach over the link take as long as copies do: then only the records tell."""
+    slow: ZeroCopy = {"proved": False, "how": "a run takes +1.00 ms", "addresses": True}
+    nothing: Copied = {"n": 0, "bytes": 0, "ns": 0, "memory": None}
+    clean: Measured = {"runs": 3, "run_ns": 1, "upload": nothing, "download": nothing, "kernels_ns": 1}
+    seen = "CUPTI saw no copy in 3 runs; a run takes +1.00 ms"
+    assert gpu_activity.zero_copy(slow, clean) == {"proved": True, "how": seen, "addresses": True}
+    copying: Measured = {**clean, "download": {**nothing, "n": 1, "bytes": 64, "memory": "pinned"}}
+    assert gpu_activity.zero_copy({**slow, "proved": True}, copying) == {
+        "proved": False,
+        "how": "CUPTI saw 64 bytes of download a run; a run takes +1.00 ms",
+        "addresses": True,
+    }
+    elsewhere: ZeroCopy = {
+        "proved": False,
+        "how": "the outputs are not at the addresses that were bound",
+        "addresses": False,
+    }
+    assert gpu_activity.zero_copy(elsewhere, clean) == elsewhere
+
+
+@pytest.mark.parametrize(
+    ("name", "yes"),
+    [
+        ("CUDAExecutionProvider", True),
+        ("TensorrtExecutionProvider", True),
+        ("NvTensorRTRTXExecutionProvider", True),
+        ("CPUExecutionProvider", False),
+        ("WebGpuExecutionProvider", False),
+    ],
+)
+def test_which_eps_are_nvidias(name: str, yes: bool) -> None:
+    assert is_nvidia(name) is yes
+
+
+@pytest.mark.process
+def test_bad_input() -> None:
+    with pytest.raises(BadInput, match="looks into runs of cpu and device"):
+        check(Plan(str(MODELS / "tiny.onnx"), modes=("device-resident",), measure_copies=True))
+    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "cpu", "--measure-copies")
+    assert (ran.code, ran.error_line) == (
+        2,
+        "--measure-copies is by NVIDIA's CUPTI, which sees nothing of CPUExecutionProvider: leave it out",
+    )
+
+
+# The reference device passes for one of NVIDIA's; that is all that is not as it would be.
+_AS_NVIDIA = """
+import sys
+from ortbench.measure import describe
+describe.is_nvidia = lambda name: True
+from ortbench.__main__ import main
+main()
+"""
+
+
+MODES = ("cpu", "device", "device-resident", "host-accessible")  # it looks into all but the third
+
+
+def run(library: Path, folder: Path, with_package: bool = True, **environment: str) -> tuple[dict[str, Any], Ran]:
+    """`ortbench run --measure-copies` on the reference device: the result, and what was printed."""
+    model = relu_model(folder / "relu.onnx", 1 << 20)
+    config = Config(compute_us=COMPUTE_US, trace=folder / "trace")
+    line = [sys.executable, "-c", _AS_NVIDIA, "run", model, "--ep-library", library, "--measure-copies"]
+    line += [word for mode in MODES for word in ("--mode", mode)]
+    line += ["--iterations", 3, "--warmup", 1, "--out", folder / "out"]
+    path = [os.environ["PYTHONPATH"], *([str(FOLDER)] if with_package else [])]
+    environ = {**os.environ, **config.environ(), "PYTHONPATH": os.pathsep.join(path), **environment}
+    done = subprocess.run(list(map(str, line)), cwd=ROOT, env=environ, capture_output=True, text=True, timeout=1800)
+    (saved,) = (folder / "out").glob("*/result.json")
+    result: dict[str, Any] = json.loads(saved.read_text())
+    return result, Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.process
+def test_copies_are_those_of_the_devices_own_trace(library: Path, tmp_path: Path) -> None:
+    result, ran = run(library, tmp_path)
+    assert ran.code == 0, ran.err
+    assert [warning for warning in result["warnings"] if warning["code"] == "copies-not-measured"] == []
+    found = cases(result)
+    trace = Trace.read(tmp_path / "trace")
+    for mode in ("cpu", "device"):
+        got = found[mode]["measured"]
+        assert 3 <= got["runs"] <= 20
+        for direction in ("upload", "download"):
+            copies = trace.of(direction)
+            took = copies["end_ns"] - copies["start_ns"]
+            assert (got[direction]["n"], got[direction]["bytes"]) == (1, 1 << 20)
+            assert took.min() * 0.999 <= got[direction]["ns"] <= took.max() * 1.001
+            assert got[direction]["memory"] == "pageable"
+        assert got["kernels_ns"] >= COMPUTE_US * 1000 * 0.999
+        assert got["run_ns"] >= got["upload"]["ns"] + got["download"]["ns"] + got["kernels_ns"]
+    shared = found["host-accessible"]
+    assert (shared["measured"]["upload"]["n"], shared["measured"]["download"]["n"]) == (0, 0)
+    assert shared["zero_copy"]["proved"] is True
+    assert shared["zero_copy"]["how"].startswith(
+        f"CUPTI saw no copy in {shared['measured']['runs']} runs; bound addresses"
+    )
+    assert found["device-resident"]["measured"] is None
+    assert "With CPU tensors CUPTI measured" in ran.out
+    assert "In device CUPTI measured" in ran.out
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        (
+            {"CUPTI_STAND_IN_FAILS": "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"},
+            "CUPTI refuses: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES",
+        ),
+        ({"with_package": False}, "the package cupti-python is not installed; pip install 'ortbench[cupti]'"),
+    ],
+)
+def test_without_cupti_the_measurement_stays(
+    environment: dict[str, Any], message: str, library: Path, tmp_path: Path
+) -> None:
+    if "with_package" in environment and _real() is not None:
+        pytest.skip("the real package is installed")
+    result, ran = run(library, tmp_path, **environment)
+    assert ran.code == 0, ran.err
+    (warning,) = [it["message"] for it in result["warnings"] if it["code"] == "copies-not-measured"]
+    assert warning == f"--measure-copies gave nothing: {message}"
+    assert [case["status"] for case in result["cases"]] == ["ok"] * len(MODES)
+    assert {case["measured"] for case in result["cases"]} == {None}
+    assert f"warning: {warning}" in ran.out
+
+
+@pytest.mark.process
+def test_a_direction_without_copies_is_zero(library: Path, tmp_path: Path) -> None:
+    result, ran = run(library, tmp_path, CUPTI_STAND_IN_LOSES="1")
+    assert ran.code == 0, ran.err
+    assert cases(result)["cpu"]["measured"]["upload"] == {"n": 0, "bytes": 0, "ns": 0, "memory": None}
+
+
+def _real() -> Any:
+    try:
+        from cupti import cupti
+    except ImportError:
+        return None
+    return cupti
+
+
+def test_the_stand_in_has_the_packages_names_and_values() -> None:
+    real = _real()
+    if real is None:
+        pytest.skip("cupti-python is not installed (its licence is for systems with NVIDIA GPUs)")
+    from tests.cupti.cupti import cupti as ours
+
+    for name in (
+        "activity_register_callbacks",
+        "activity_enable",
+        "activity_disable",
+        "activity_flush_all",
+        "get_timestamp",
+    ):
+        assert callable(getattr(real, name))
+    for name in ("ActivityKind", "ActivityMemcpyKind", "ActivityMemoryKind"):
+        for member in getattr(ours, name):
+            assert getattr(real, name)[member.name] == member.value
+    for field in ("kind", "start", "end", "bytes", "copy_kind", "src_kind", "dst_kind"):
+        assert hasattr(real.ActivityMemcpy6, field)

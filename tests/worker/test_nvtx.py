@@ -1,0 +1,321 @@
+"""The NVTX ranges that a tool such as Nsight Systems gets, against the result of the same run.
+
+A recorder listens in the place of the tool (tests/nvtx). Its clock is that of the samples, so every range can be held
+against its sample.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ortbench.errors import BenchmarkFailed
+from ortbench.measure.process import Client
+from ortbench.modes import PIPELINED, USUAL_MODES
+from ortbench.plan import Plan, Target
+from ortbench.profiler import DOMAIN
+from ortbench.result import OK, Case, Result, load
+from ortbench.worker.timing import COLORS
+from tests.compiling import BuildError
+from tests.conftest import ROOT, ortbench
+from tests.nvtx import Range, Record, build, environ
+from tests.refdevice import Config
+from tests.truth import relu_model
+
+ATTEMPTS = 5  # a thread that loses its core between the clock and the range makes that range longer, and no other does
+BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A run and what was recorded of it."""
+
+    code: int
+    result: Result
+    record: Record
+
+
+class Tracer:
+    """`ortbench run` of one model while the recorder listens."""
+
+    def __init__(self, recorder: Path, folder: Path) -> None:
+        self.recorder, self._folder = recorder, folder
+        self.model = relu_model(folder / "relu.onnx", BYTES)
+        self._runs = 0
+
+    def __call__(self, *arguments: object, prefix: tuple[str, ...] = (), **environment: str) -> Traced:
+        self._runs += 1
+        out, record = self._folder / f"out-{self._runs}", self._folder / f"record-{self._runs}.jsonl"
+        line = ("run", self.model, "--out", out, *arguments)
+        ran = ortbench(*line, prefix=prefix, cwd=ROOT, **environ(self.recorder, record), **environment)
+        found = list(out.glob("*/result.json"))
+        assert found, ran.err
+        return Traced(ran.code, load(found[0]), Record.read(record, DOMAIN))
+
+
+@pytest.fixture
+def trace(recorder: Path, tmp_path: Path) -> Tracer:
+    return Tracer(recorder, tmp_path)
+
+
+def moved(case: Case, phase: str) -> int:
+    """Bytes that a call of a phase copies, by the result."""
+    assert case.bytes_in is not None
+    assert case.bytes_out is not None
+    return {
+        "upload": case.bytes_in,
+        "inference": 0,
+        "download": case.bytes_out,
+        "total": (case.bytes_in + case.bytes_out) * case.inferences("total"),
+    }[phase]
+
+
+def assert_balanced(record: Record) -> None:
+    """Every push has its pop, nothing else is emitted, and all is in one worker, which a tool can write at its end."""
+    assert (record.open_ranges, record.stray_pops, record.others) == ([], 0, [])
+    assert len(record.pids) == 1
+    assert record.exits == record.pids
+
+
+def assert_is_block(block: Range, mode: str, phase: str) -> None:
+    """A block is one range deep, and numbers the ranges in it."""
+    assert (block.name, block.category, block.depth, block.color) == (mode, phase, 0, COLORS[phase])
+    for number, sample in enumerate(block.inner):
+        assert (sample.name, sample.category, sample.color) == (f"{mode}/{phase}", phase, COLORS[phase])
+        assert (sample.depth, sample.inner, sample.payload) == (1, [], number)
+
+
+def assert_agrees(traced: Traced) -> None:
+    """Blocks and ranges are those of the result, one for one and in their order; no range is shorter than its sample."""
+    result, record = traced.result, traced.record
+    blocks = sorted(
+        (start, n, case, phase)
+        for case in result.cases
+        for phase, listed in case.blocks.items()
+        for _, n, start in listed
+    )
+    assert len(record.ranges) == len(blocks)
+    left = {(case.mode, phase): list(samples) for case in result.cases for phase, samples in case.samples_ns.items()}
+    next_starts = [start for start, *_ in blocks[1:]] + [2**63]
+    for block, (start, n, case, phase), next_start in zip(record.ranges, blocks, next_starts, strict=True):
+        assert_is_block(block, case.mode, phase)
+        assert block.payload == moved(case, phase)
+        assert len(block.inner) == n
+        times = [time for part in block.inner for time in (part.start_ns, part.end_ns)]
+        inside = [start, block.start_ns, *times, block.end_ns, next_start]
+        assert inside == sorted(inside)  # type: ignore[type-var]
+        for part in block.inner:
+            # Of a pipeline a range is a round, and a sample its part of that, rounded.
+            each = case.inferences(phase)
+            assert part.ns >= left[case.mode, phase].pop(0) * each - each // 2
+    assert not any(left.values())
+
+
+def disagreements(traced: Traced) -> dict[str, tuple[int, int]]:
+    """Phases whose ranges and samples differ by more than 1 % and 20 µs in sum: both sums, ns."""
+    wrong = {}
+    for case in traced.result.cases:
+        for phase, samples in case.samples_ns.items():
+            blocks = [block for block in traced.record.ranges if (block.name, block.category) == (case.mode, phase)]
+            ranges_ns = sum(part.ns for block in blocks for part in block.inner)
+            taken_ns = sum(samples) * case.inferences(phase)
+            if abs(ranges_ns - taken_ns) > max(taken_ns * 0.01, 20_000):
+                wrong[f"{case.mode}/{phase}"] = (ranges_ns, taken_ns)
+    return wrong
+
+
+def checked(trace: Tracer, modes: list[str], *arguments: object, **options: object) -> Traced:
+    """A run on one EP: names, nesting, order and payloads are as they must be."""
+    traced = trace(*arguments, "--iterations", 20, "--warmup", 1, **options)  # type: ignore[arg-type]
+    assert traced.code == 0
+    assert [case.mode for case in traced.result.cases if case.status == OK] == modes
+    assert_balanced(traced.record)
+    assert_agrees(traced)
+    return traced
+
+
+@pytest.mark.process
+def test_on_the_cpu(trace: Tracer) -> None:
+    checked(trace, list(USUAL_MODES), "--ep", "cpu")
+
+
+@pytest.mark.process
+def test_on_webgpu(trace: Tracer, software_gpu: tuple[str, ...]) -> None:
+    checked(trace, ["cpu", "device", "device-resident"], "--ep", "webgpu", prefix=software_gpu)
+
+
+@pytest.mark.process
+def test_on_the_reference_device(trace: Tracer, library: Path) -> None:
+    record = on_the_reference_device(trace, library).record
+    assert {(block.name, block.category): block.payload for block in record.ranges} == {
+        ("cpu", "total"): 2 * BYTES,
+        ("device", "upload"): BYTES,
+        ("device", "inference"): 0,
+        ("device", "download"): BYTES,
+        ("device", "total"): 2 * BYTES,
+        ("device-resident", "total"): 0,
+        ("host-accessible", "total"): 0,
+        ("pipelined", "upload"): BYTES,
+        ("pipelined", "inference"): 0,
+        ("pipelined", "download"): BYTES,
+        ("pipelined", "total"): 6 * BYTES,
+    }
+
+
+def on_the_reference_device(trace: Tracer, library: Path) -> Traced:
+    device = ("--ep-library", library, "--depth", 3)
+    return checked(trace, [*USUAL_MODES, PIPELINED], *device, **Config(compute_us=1000).environ())
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("ep", ["cpu", "webgpu", "refdevice"])
+def test_ranges_and_samples_have_the_same_sums(ep: str, trace: Tracer, request: pytest.FixtureRequest) -> None:
+    seen = []
+    for _ in range(ATTEMPTS):
+        if ep == "cpu":
+            traced = checked(trace, list(USUAL_MODES), "--ep", "cpu")
+        elif ep == "webgpu":
+            prefix = request.getfixturevalue("software_gpu")
+            traced = checked(trace, ["cpu", "device", "device-resident"], "--ep", "webgpu", prefix=prefix)
+        else:
+            traced = on_the_reference_device(trace, request.getfixturevalue("library"))
+        seen.append(disagreements(traced))
+        if not seen[-1]:
+            return
+    raise AssertionError(seen)
+
+
+@pytest.mark.process
+def test_a_call_that_fails_inside_a_block_leaves_no_range_open(
+    recorder: Path, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = 40
+    config = Config(
+        compute_us=0, fail_download=f"{n // 2}:host"
+    )  # by then the block has begun, and is far from its end
+    for name, value in {**environ(recorder, tmp_path / "record"), **config.environ()}.items():
+        monkeypatch.setenv(name, value)
+    model = relu_model(tmp_path / "relu.onnx", 1 << 10)
+    plan = Plan(str(model), Target(library=str(library)))
+    with Client(timeout_s=600) as worker:
+        worker.ask("open", **plan.worker_request())
+        worker.ask("prepare", mode="cpu", warmup=0)
+        with pytest.raises(BenchmarkFailed, match="told to fail"):
+            worker.ask("block", mode="cpu", phase="total", n=n, drop=1)
+        worker.ask("block", mode="cpu", phase="total", n=3, drop=0)
+    record = Record.read(tmp_path / "record", DOMAIN)
+    assert_balanced(record)
+    broken, whole = record.ranges
+    for block in (broken, whole):
+        assert_is_block(block, "cpu", "total")
+    assert 1 < len(broken.inner) < n
+    assert len(whole.inner) == 3
+
+
+@pytest.mark.process
+def test_nothing_is_emitted_with_nvtx_disable(trace: Tracer) -> None:
+    traced = trace("--ep", "cpu", "--iterations", 2, "--warmup", 1, NVTX_DISABLE="1")
+    assert traced.code == 0
+    assert traced.record.ranges == []
+
+
+@pytest.mark.process
+def test_workers_that_were_paused_end_in_order_too(trace: Tracer, library: Path, tmp_path: Path) -> None:
+    record = tmp_path / "both.jsonl"
+    line = ("run", trace.model, "--ep", "cpu", "--ep", library, "--mode", "cpu", "--iterations", 6, "--out", tmp_path)
+    ran = ortbench(*line, cwd=ROOT, **environ(trace.recorder, record))
+    assert ran.code == 0, ran.err
+    found = Record.read(record, DOMAIN)
+    assert len(found.pids) == 2
+    assert found.exits == found.pids
+    assert found.open_ranges == []
+    assert sum(len(block.inner) for block in found.ranges) == 12
+
+
+_LISTENING = """
+from types import SimpleNamespace
+from ortbench.worker.timing import Ranges
+print(Ranges(SimpleNamespace(name="device", bytes_in=1, bytes_out=2, per_call=1)).listening)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("listening", [True, False])
+def test_ranges_know_whether_a_tool_listens(recorder: Path, tmp_path: Path, listening: bool) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NVTX_")}
+    if listening:
+        environment |= environ(recorder, tmp_path / "record")
+    line = [sys.executable, "-c", _LISTENING]
+    done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(listening)
+
+
+_EMITS = """
+import os, threading
+import nvtx
+
+here, other = nvtx.get_domain("here"), nvtx.get_domain("other")
+
+def emit(name):
+    outer = here.get_event_attributes(message=name, category="first", color=0xFF010203, payload=2**40)
+    inner = here.get_event_attributes(message='quo"te\\\\', category="second", payload=0.5)
+    here.push_range(outer)
+    other.push_range(other.get_event_attributes(message="between"))
+    here.push_range(inner)
+    other.pop_range()  # domains nest by themselves
+    here.pop_range()
+    here.pop_range()
+
+emit("main")
+thread = threading.Thread(target=emit, args=("thread",))
+thread.start()
+thread.join()
+here.pop_range()
+here.end_range(here.start_range(here.get_event_attributes(message="process")))
+here.mark(here.get_event_attributes(message="mark"))
+nvtx.push_range("default")
+here.push_range(here.get_event_attributes(message="open"))
+os._exit(0)  # nothing of the record is lost
+"""
+
+
+@pytest.mark.process
+def test_the_recorder_writes_what_is_emitted(recorder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "record.jsonl"
+    subprocess.run([sys.executable, "-c", _EMITS], env=environ(recorder, path), check=True)
+    here = Record.read(path, "here")
+    *both, left_open = here.ranges
+    for name, outer in zip(("main", "thread"), both, strict=True):
+        assert (outer.name, outer.category, outer.color, outer.payload) == (name, "first", 0xFF010203, 2**40)
+        (inner,) = outer.inner
+        assert (inner.name, inner.category, inner.payload, inner.depth) == ('quo"te\\', "second", 0.5, 1)
+        assert inner.inner == []
+        times = [outer.start_ns, inner.start_ns, inner.end_ns, outer.end_ns]
+        assert times == sorted(times)  # type: ignore[type-var]
+    assert (left_open.name, left_open.category, left_open.payload) == ("open", None, None)
+    assert here.open_ranges == [left_open]
+    assert here.stray_pops == 1
+    assert [(event["event"], event.get("message")) for event in here.others] == [
+        ("start", "process"),
+        ("end", None),
+        ("mark", "mark"),
+    ]
+    assert [outer.name for outer in Record.read(path, "other").ranges] == ["between", "between"]
+    assert [outer.name for outer in Record.read(path, None).ranges] == ["default"]
+    assert here.exits == set()
+    assert Record.read(path, "nobody's").ranges == []
+    assert Record.read(tmp_path / "nothing", "here").ranges == []
+
+
+def test_the_recorder_says_what_it_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.nvtx.recorder.PACKAGE", "pytest")
+    with pytest.raises(BuildError, match="the package pytest has no headers"):
+        build(tmp_path)
+    monkeypatch.setattr("tests.nvtx.recorder.PACKAGE", "no-such-package")
+    with pytest.raises(BuildError, match="the package no-such-package is not installed"):
+        build(tmp_path)

@@ -1,0 +1,109 @@
+"""Pinned host memory: where the copies of `cpu-pinned` and `device-pinned` come from and go to, and what is said of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ortbench.analysis.advice import sentences
+from tests.conftest import MODELS, cases, measure, ortbench
+from tests.refdevice import Config, Honesty, Trace
+from tests.refdevice.refdevice import MEMORIES
+from tests.results import measured, result_of, steady
+from tests.truth import COPIES, is_kind, recorded, relu_model, run_on_device
+
+SIZE = 1 << 16
+FAST = ("--ep-option", "compute_us=100")
+HOST, DEFAULT, SHARED = (MEMORIES.index(name) for name in ("host", "default", "host_accessible"))
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("honesty", ["sync", "async"])
+def test_copies_start_and_end_in_pinned_memory(honesty: Honesty, library: Path, tmp_path: Path) -> None:
+    config = Config(honesty=honesty, compute_us=100, trace=tmp_path / "trace")
+    model = relu_model(tmp_path / "relu.onnx", SIZE)
+    code, result, _, errors = run_on_device(
+        library, model, config, tmp_path, "--iterations", 8, "--warmup", 2, "--pinned"
+    )
+    assert code == 0, errors
+    trace = Trace.read(tmp_path / "trace")
+    modes = ["cpu", "device", "device-resident", "host-accessible", "cpu-pinned", "device-pinned"]
+    assert [case.mode for case in result.cases] == modes
+    places = {
+        "cpu": (HOST, HOST),
+        "device": (HOST, HOST),
+        "cpu-pinned": (SHARED, HOST),
+        "device-pinned": (SHARED, SHARED),
+    }
+    for mode, (source, target) in places.items():
+        case = next(case for case in result.cases if case.mode == mode)
+        assert (case.bytes_in, case.bytes_out, case.outputs_match) == (SIZE, SIZE, True)
+        for events in recorded(result, case, "total", trace):
+            moved = events[is_kind(events, *COPIES) & (events["bytes"] == SIZE)]
+            found = [(int(event["source"]), int(event["destination"])) for event in moved]
+            assert found == [(source, DEFAULT), (DEFAULT, target)], mode
+    shared = next(case for case in result.cases if case.mode == "host-accessible")
+    for events in recorded(result, shared, "total", trace):
+        assert not (is_kind(events, *COPIES) & (events["bytes"] == SIZE)).any()
+
+
+@pytest.mark.process
+def test_an_ep_without_pinned_memory_says_so_and_measures_the_rest(tmp_path: Path) -> None:
+    result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--pinned", "--iterations", 2, "--warmup", 1, out=tmp_path)
+    found = cases(result)
+    for mode in ("cpu-pinned", "device-pinned"):
+        assert found[mode]["status"] == "unsupported"
+        assert "offers no HOST_ACCESSIBLE (pinned) memory" in found[mode]["reason"]
+    assert all(found[mode]["status"] == "ok" for mode in ("cpu", "device", "device-resident", "host-accessible"))
+
+
+@pytest.mark.process
+def test_a_pinned_mode_can_be_named_alone(library: Path, tmp_path: Path) -> None:
+    arguments = ["--mode", "cpu-pinned", "--mode", "device-resident", "--iterations", 2, "--warmup", 1, *FAST]
+    result = measure(MODELS / "tiny.onnx", "--ep-library", library, *arguments, out=tmp_path)
+    assert list(cases(result)) == ["cpu-pinned", "device-resident"]
+    resident = cases(result)["device-resident"]["phases"]["total"]["median_ns"]
+    pinned = cases(result)["cpu-pinned"]
+    copies = pinned["phases"]["total"]["median_ns"] - resident
+    assert pinned["derived"] == {"copies_ns": copies, "inference_ns": resident}
+
+
+@pytest.mark.process
+def test_a_wrong_output_of_a_pinned_run_is_found(library: Path, tmp_path: Path) -> None:
+    arguments = ["--mode", "device-pinned", "--iterations", 2, "--warmup", 1, "--ep-option", "wrong_run=2+", *FAST]
+    result = measure(MODELS / "tiny.onnx", "--ep-library", library, *arguments, out=tmp_path, code=1)
+    assert (cases(result)["device-pinned"]["status"], cases(result)["device-pinned"]["outputs_match"]) == (
+        "failed",
+        False,
+    )
+
+
+@pytest.mark.process
+def test_gate_and_suite_take_it(library: Path, tmp_path: Path) -> None:
+    model = MODELS / "tiny.onnx"
+    live = ortbench(
+        "gate", "--model", model, "--ep-library", library, "--min-speedup", "device-pinned=0.01",
+        "--mode", "cpu", "--duration", 5, "--warmup", 1, *FAST, "--out", tmp_path / "gate", "--quiet",
+    )  # fmt: skip
+    assert live.code == 0, live.err
+    file = tmp_path / "s.toml"
+    file.write_text(
+        f'[defaults]\npinned = true\niterations = 1\nwarmup = 1\nep = "cpu"\n[[bench]]\nmodel = "{model}"\n'
+        'gate = {require-mode = ["device-pinned"]}\n'
+    )
+    ran = ortbench("suite", file, "--out", tmp_path / "suite")
+    assert ran.code == 3, ran.err
+    assert "pinned" in ran.out
+
+
+def test_what_is_said_of_copies_from_pinned_memory() -> None:
+    taken = {"inference": steady([100]), "total": steady([900])}
+    plain = measured("device", upload=steady([600_000]), download=steady([300_000]), **taken)
+    pinned = measured("device-pinned", upload=steady([200_000]), download=steady([100_000]), **taken)
+    said = (
+        "Upload and download take 900 µs from and to ordinary host memory, 300 µs from and to pinned memory (3.00 times "
+        "as fast)."
+    )
+    assert said in sentences(result_of(plain, pinned))
+    assert said not in sentences(result_of(plain))

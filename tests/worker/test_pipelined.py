@@ -1,0 +1,416 @@
+"""Mode `pipelined`: what it reports, held against the reference device's trace, and what it refuses and survives."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from ortbench.analysis.advice import headline, sentences
+from ortbench.analysis.comparable import changes
+from ortbench.analysis.hidden_copies import hidden
+from ortbench.measure.schedule import dropped
+from ortbench.modes import ASYNC, MODES, PIPELINED, TOTAL, is_rate
+from ortbench.report.exports.github import action_json
+from ortbench.report.exports.junit import outcomes_of_run
+from ortbench.report.page.pictures.samples import spread
+from ortbench.report.page.pictures.split import split
+from ortbench.report.page.pictures.totals import totals
+from ortbench.report.run import mode_table, records
+from ortbench.result import OK, Case, Result
+from ortbench.schema import Pipeline
+from ortbench.stats import Stats
+from tests.conftest import MODELS, ROOT, ortbench
+from tests.refdevice import HONESTY, Config, Events, Honesty, Trace
+from tests.results import measured, result_of, steady
+from tests.truth import hidden_share, relu_model, rounds, run_on_device
+
+US, MS = 1_000, 1_000_000
+SIZE = 1 << 16
+WORD = 4  # bytes of the word that tells of an arrival
+ATTEMPTS = 5  # see tests/jobs/test_truth.py
+
+
+# What the figures say
+
+
+def pipeline(
+    upload: int = 2 * MS,
+    inference: int = 6 * MS,
+    download: int = 2 * MS,
+    total: int = 6 * MS,
+    rounds: int = 8,
+    **described: Any,
+) -> Case:
+    """A pipeline whose samples of a phase are all the same."""
+    times = {"upload": upload, "inference": inference, "download": download, "total": total}
+    case = measured(PIPELINED, **{phase: steady([ns] * rounds) for phase, ns in times.items()})
+    made = {"depth": 3, "items": 4, "distinct": 4, "host_memory": "Mem", "vs_device": None, **hidden(case), **described}
+    case.pipeline = cast(Pipeline, made)
+    return case
+
+
+@pytest.mark.parametrize(
+    ("times", "saved", "share"),
+    [
+        ((2, 6, 2, 6), 4, 1.0),  # nothing but inference is left
+        ((2, 6, 2, 10), 0, 0.0),  # one after the other
+        ((2, 6, 2, 7), 3, 0.75),
+        ((5, 2, 5, 5), 7, 0.7),  # two copies beside each other, and the inference beside both
+        ((1, 6, 2, 6), 3, 1.0),
+        ((2, 6, 2, 11), 0, 0.0),  # noise cannot make less than nothing of it
+        ((2, 6, 2, 5), 4, 1.0),  # nor more than all
+        ((0, 6, 2, 7), 1, 0.5),  # a model whose inputs stay on the host
+    ],
+)
+def test_what_is_hidden(times: tuple[int, int, int, int], saved: int, share: float) -> None:
+    case = pipeline(*(ms * MS for ms in times))
+    assert hidden(case) == {
+        "copies_ns": (times[0] + times[2]) * MS,
+        "hidden_ns": saved * MS,
+        "hidden_share": share,
+        "hidden_ci95": [share, share],
+    }
+
+
+def test_the_interval_of_what_is_hidden_takes_all_medians_at_their_worst_ends() -> None:
+    case = pipeline(total=7 * MS)
+    for phase, width in (("upload", 100), ("inference", 200), ("download", 50), ("total", 50)):
+        stats = case.phases[phase]
+        assert stats is not None
+        low, high = stats.median_ns - width * US, stats.median_ns + width * US
+        case.phases[phase] = Stats(**{**vars(stats), "ci95_ns": (low, high)})
+    assert hidden(case)["hidden_share"] == 0.75
+    assert hidden(case)["hidden_ci95"] == [0.65, 0.85]
+
+
+@pytest.mark.parametrize("lacking", ["upload", "inference", "download", "total"])
+def test_nothing_is_said_where_a_phase_was_not_timed(lacking: str) -> None:
+    case = pipeline()
+    case.phases[lacking] = None
+    assert set(hidden(case).values()) == {None}
+
+
+def test_nothing_is_said_of_copies_that_take_no_time() -> None:
+    assert set(hidden(pipeline(upload=0, download=0)).values()) == {None}
+
+
+def test_only_the_total_of_a_pipeline_is_a_rate() -> None:
+    assert [mode for mode in MODES if is_rate(mode, TOTAL)] == [PIPELINED, ASYNC]
+    assert not is_rate(PIPELINED, "inference")
+
+
+def said(case: Case) -> str:
+    (sentence,) = [text for text in sentences(result_of(case)) if text.startswith(PIPELINED)]
+    return sentence
+
+
+def test_the_sentence() -> None:
+    case = pipeline(total=7 * MS, vs_device={"ratio": 1.432, "ci95": [1.401, 1.456]})
+    assert said(case) == (
+        "pipelined: 143 items/s with 3 in flight, 1.43 times as fast as device (95 %: 1.40 to 1.46); "
+        "≈75% of its copies are hidden (95 %: 75% to 75%; ≈3.00 ms of 4.00 ms an item). "
+        "Its total is time per item, not latency."
+    )
+
+
+def test_the_sentence_claims_no_more_than_is_known() -> None:
+    vague = pipeline(hidden_ci95=[0.2, 0.71], vs_device={"ratio": 1.4, "ci95": None}, distinct=1)
+    assert said(vague) == (
+        "pipelined: 167 items/s with 3 in flight, 1.40 times as fast as device; what share of its copies (4.00 ms an item) "
+        "is hidden cannot be told from noise. Its total is time per item, not latency. "
+        "All items had the same inputs: others could not be made, so a mix-up of items would not show."
+    )
+    alone = pipeline(copies_ns=None, hidden_ns=None, hidden_share=None, hidden_ci95=None)
+    assert said(alone) == "pipelined: 167 items/s with 3 in flight. Its total is time per item, not latency."
+
+
+def cpu_and(case: Case) -> Result:
+    cpu = measured("cpu", total=steady([12 * MS] * 8))
+    cpu.vs_cpu, case.vs_cpu = {"ratio": 1.0, "ci95": [1.0, 1.0]}, {"ratio": 2.0, "ci95": [1.9, 2.1]}
+    return result_of(cpu, case)
+
+
+def test_a_rate_is_not_the_fastest_mode_and_has_no_percentiles_of_latency() -> None:
+    result = cpu_and(pipeline(rounds=40))
+    assert not [text for text in sentences(result) if "fastest" in text or "faster" in text]
+    table = mode_table(result)
+    row = {column.name: cell for column, cell in zip(table.columns, table.rows[1], strict=True)}
+    assert table.unit == "ms"
+    assert {name: row[name] for name in ("total", "p95", "p99", "runs/s", "vs cpu")} == {
+        "total": "6.00",
+        "p95": "–",
+        "p99": "–",
+        "runs/s": "167",
+        "vs cpu": "2.00×",
+    }
+    assert mode_table(result_of(measured("device", total=steady([MS] * 40)))).rows[0][5] == "1.00"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "sentence"),
+    [
+        (2.0, "Besides pipelined no mode is measurably faster than cpu."),
+        (0.9, "No mode is measurably faster than cpu."),
+    ],
+)
+def test_no_mode_is_faster_but_the_pipeline_may_be(ratio: float, sentence: str) -> None:
+    result, device = cpu_and(pipeline()), measured("device", total=steady([12 * MS] * 8))
+    device.vs_cpu = {"ratio": 1.0, "ci95": [0.98, 1.02]}
+    result.cases[1].vs_cpu = {"ratio": ratio, "ci95": [ratio - 0.1, ratio + 0.1]}
+    result.cases.append(device)
+    assert sentence in sentences(result)
+
+
+def test_what_a_page_shows_of_a_rate() -> None:
+    alone, both = result_of(pipeline()), cpu_and(pipeline())
+    assert headline(alone) == "167 inferences a second with pipelined"
+    assert headline(both) == "One inference takes 12.0 ms with cpu"
+    assert (spread(alone), totals([alone], [""])) == (None, None)
+    spreading, splitting = spread(both), split(both)
+    assert spreading is not None
+    assert splitting is not None
+    assert [samples.mode for samples in spreading.modes] == ["cpu"]
+    assert splitting.caption.startswith(
+        "pipelined: 2.00 ms upload, 6.00 ms inference, 2.00 ms download: 10.0 ms one after the other; "
+        "6.00 ms an item with several in flight."
+    )
+
+
+def test_what_other_programs_read() -> None:
+    result = cpu_and(pipeline(rounds=40))
+    cpu, row = records(result)
+    assert (row["depth"], row["hidden_share"]) == (3, 1.0)
+    assert (cpu["depth"], cpu["hidden_share"]) == (None, None)
+    texts = {outcome.name: outcome.text for outcome in outcomes_of_run(result)}
+    assert texts["cpu"].endswith("median of 24 runs")
+    assert texts[PIPELINED].endswith("median of 120 rounds with 3 items in flight, time per item")
+    extras = {entry["name"].rpartition(": ")[2]: entry["extra"] for entry in json.loads(action_json([result]))}
+    assert extras["pipelined total"].startswith("median of 120 rounds with 3 items in flight, time per item, p95 –\n")
+    assert extras["pipelined upload"].startswith("median of 120 runs, p95 2 ms\n")
+
+
+def test_another_depth_is_a_change() -> None:
+    assert changes(result_of(pipeline()), result_of(pipeline(depth=2))) == ["depth of pipelined: 3 → 2"]
+    assert changes(result_of(pipeline()), result_of()) == []
+
+
+# Against the trace
+
+
+def device(copy_ms: int, compute_ms: int, **knobs: Any) -> Config:
+    """A device whose copies take so long each way, and its inference so long."""
+    gbps = SIZE / (copy_ms * MS)
+    return Config(upload_gbps=gbps, download_gbps=gbps, compute_us=compute_ms * 1000, **knobs)
+
+
+def run_pipeline(library: Path, folder: Path, config: Config, *arguments: object) -> tuple[Result, Case, Trace, str]:
+    folder.mkdir()
+    model = relu_model(folder / "relu.onnx", SIZE)
+    line = (*arguments, "--iterations", 6, "--warmup", 1)
+    code, result, out, errors = run_on_device(library, model, config, folder, *line)
+    assert code == 0, errors
+    case = next(case for case in result.cases if case.mode == PIPELINED)
+    assert config.trace is not None
+    return result, case, Trace.read(config.trace), out
+
+
+def check_every_hand_over(case: Case, trace: Trace) -> None:
+    """Nothing began before what it rests on was done, whatever the machine was busy with."""
+    assert case.pipeline is not None
+    depth = case.pipeline["depth"]
+    data = trace.events[trace.events["bytes"] != WORD]
+    for _, n, start in case.blocks["total"]:
+        items = (dropped(n) + n) * depth
+        uploads, downloads, inferences = (
+            begun(data, trace, kind, start) for kind in ("upload", "download", "inference")
+        )
+        inferences = inferences[:items]
+        # An item's inputs have arrived, and the outputs that its buffer held have left.
+        assert (inferences["start_ns"] >= uploads["end_ns"][:items]).all()
+        assert (inferences["start_ns"] >= downloads["end_ns"][:items]).all()
+        # Its outputs leave, and the inputs for the item after next arrive, when it is done.
+        assert (downloads["start_ns"][depth : depth + items] >= inferences["end_ns"]).all()
+        assert (uploads["start_ns"][depth : depth + items] >= inferences["end_ns"]).all()
+
+
+def begun(data: Events, trace: Trace, kind: str, start: int) -> Events:
+    """What was asked for after some time, in that order."""
+    numbers = trace.of(kind)["kind"][:1]
+    chosen: Events = data[(data["kind"] == numbers) & (data["queued_ns"] >= start)]
+    return np.sort(chosen, order="queued_ns")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("honesty", HONESTY)
+def test_what_a_run_says_of_its_pipeline(honesty: Honesty, library: Path, tmp_path: Path) -> None:
+    config = device(2, 6, honesty=honesty, trace=tmp_path / "run" / "trace")
+    result, case, trace, out = run_pipeline(library, tmp_path / "run", config, "--mode", PIPELINED)
+    check_every_hand_over(case, trace)
+    assert (case.outputs_match, case.bytes_in, case.bytes_out) == (True, SIZE, SIZE)
+    assert case.pipeline is not None
+    assert case.fence is not None
+    assert {key: case.pipeline[key] for key in ("depth", "items", "distinct", "host_memory")} == {
+        "depth": 3,
+        "items": 4,
+        "distinct": 4,
+        "host_memory": "RefDeviceHostAccessible (HOST_ACCESSIBLE)",
+    }
+    assert case.fence["upload"] is not None
+    assert case.fence["upload"]["kind"] == "stream"
+    assert re.search(r"pipelined: [\d.]+ items/s with 3 in flight[;,] ", out)
+    assert len(rounds(result, trace)) == len(case.samples_ns[TOTAL]) == 6
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("honesty", HONESTY)
+def test_the_hidden_share_is_that_of_the_trace(honesty: Honesty, library: Path, tmp_path: Path) -> None:
+    seen = []
+    for attempt in range(ATTEMPTS):
+        folder = tmp_path / str(attempt)
+        config = device(2, 6, honesty=honesty, trace=folder / "trace")
+        result, case, trace, _ = run_pipeline(library, folder, config, "--mode", PIPELINED)
+        spans = rounds(result, trace)
+        true_share = median(hidden_share(trace, span) for span in spans)
+        true_total = median((end - start) / 3 for start, end in spans)
+        assert case.pipeline is not None
+        share, total = case.pipeline["hidden_share"], case.median(TOTAL)
+        assert total is not None
+        assert share is not None
+        seen.append((share, true_share, total, true_total))
+        if abs(share - true_share) <= 0.05 and total == pytest.approx(true_total, rel=0.02) and true_share > 0.9:
+            return
+    raise AssertionError(seen)
+
+
+# What hides nothing: one item at a time, and a device that does one thing at a time. By depth and engines.
+HIDES_NOTHING = pytest.mark.parametrize(("depth", "engines"), [(1, 0), (2, 1)], ids=["depth 1", "one engine"])
+
+
+def run_that_hides_nothing(depth: int, engines: int, library: Path, folder: Path) -> tuple[Case, str]:
+    """The pipeline of such a run, of whose copies the device hid none, and what was printed."""
+    config = device(5, 2, engines=engines, trace=folder / "trace")
+    arguments = ("--mode", PIPELINED, "--mode", "device", "--depth", depth)
+    result, case, trace, out = run_pipeline(library, folder, config, *arguments)
+    check_every_hand_over(case, trace)
+    assert [hidden_share(trace, span) for span in rounds(result, trace)] == [0.0] * 6
+    return case, out
+
+
+@pytest.mark.process
+@HIDES_NOTHING
+def test_a_pipeline_that_hides_nothing_is_no_error(depth: int, engines: int, library: Path, tmp_path: Path) -> None:
+    case, out = run_that_hides_nothing(depth, engines, library, tmp_path / "run")
+    assert case.status == OK
+    assert re.search(rf"pipelined: [\d.]+ items/s with {depth} in flight, [\d.]+ times as fast as device", out)
+
+
+@pytest.mark.timing
+@HIDES_NOTHING
+def test_where_nothing_is_hidden_the_share_is_none(depth: int, engines: int, library: Path, tmp_path: Path) -> None:
+    seen = []
+    for attempt in range(ATTEMPTS):
+        case, _ = run_that_hides_nothing(depth, engines, library, tmp_path / str(attempt))
+        assert case.pipeline is not None
+        assert case.pipeline["hidden_share"] is not None
+        seen.append(case.pipeline["hidden_share"])
+        if seen[-1] <= 0.05:
+            return
+    raise AssertionError(seen)
+
+
+# Outputs
+
+
+@pytest.mark.process
+def test_a_pipeline_that_hands_on_too_early_is_found_out(library: Path, tmp_path: Path) -> None:
+    model = relu_model(tmp_path / "relu.onnx", 4096)
+    line = [sys.executable, "-m", "tests.pipeline_mutants", str(model), str(library)]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    right = {name: wrong for name, wrong in found.items() if name.startswith("PipelinedMode")}
+    assert right == dict.fromkeys(right)
+    assert len(right) == 4
+    mutants = {name: wrong for name, wrong in found.items() if name not in right}
+    assert len(mutants) == 10
+    for name, wrong in mutants.items():
+        assert wrong is not None, name
+        assert re.match(r"output y of item \d(: 10\d\d of 1024 values differ| was not written)", wrong), (name, wrong)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("model", "status", "distinct", "copied"),
+    [
+        ("multi_output", "ok", 4, (256, 1024)),  # one of its outputs stays in host memory
+        ("fp16", "unsupported", None, (None, None)),  # the device takes none of its nodes: nothing is copied
+    ],
+)
+def test_what_stays_on_the_host(
+    model: str, status: str, distinct: int | None, copied: tuple[int | None, int | None], library: Path, tmp_path: Path
+) -> None:
+    arguments = ("--mode", PIPELINED, "--mode", "cpu", "--iterations", 2, "--warmup", 1)
+    code, result, _, errors = run_on_device(library, MODELS / f"{model}.onnx", Config(), tmp_path, *arguments)
+    assert code == 0, errors
+    case = next(case for case in result.cases if case.mode == PIPELINED)
+    assert (case.status, case.bytes_in, case.bytes_out) == (status, *copied)
+    if case.pipeline is not None:
+        assert (case.outputs_match, case.pipeline["distinct"]) == (True, distinct)
+    else:
+        assert case.reason == "all inputs and outputs of the session are in host memory: there are no copies to hide"
+
+
+# What cannot be done, and what fails
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("knobs", "reason"),
+    [
+        ({"fail_upload": "60+:default"}, "the reference device was told to fail this upload"),
+        ({"fail_alloc": "1:host_accessible"}, r"RefDeviceHostAccessible \(HOST_ACCESSIBLE\) could not allocate 4096"),
+        ({"abort_run": "60:default"}, "the worker was ended by SIGABRT"),
+        ({"wrong_run": "1+:default"}, r"output y of item 0: 1 of 1024 values differ, first at \[0\]"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+def test_a_failure_costs_the_pipeline_and_no_other(
+    knobs: dict[str, str], reason: str, library: Path, tmp_path: Path
+) -> None:
+    model = relu_model(tmp_path / "relu.onnx", 4096)
+    config = Config(compute_us=100, trace=tmp_path / "trace", **knobs)  # type: ignore[arg-type]
+    arguments = ("--mode", PIPELINED, "--mode", "cpu", "--iterations", 5, "--warmup", 1)
+    code, result, _, errors = run_on_device(library, model, config, tmp_path, *arguments)
+    assert code == 1
+    assert set(Trace.read(tmp_path / "trace").failures()) == set(knobs)
+    failed, cpu = result.cases
+    assert (failed.mode, failed.status) == (PIPELINED, "failed")
+    assert re.match(reason, failed.reason or ""), failed.reason
+    assert (cpu.status, len(cpu.samples_ns[TOTAL])) == ("ok", 5)
+    assert errors.splitlines() == [f"ortbench: pipelined failed: {failed.reason}"]
+
+
+@pytest.mark.process
+def test_where_there_is_no_copy_to_hide(tmp_path: Path) -> None:
+    line = ("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", "--depth", 2, "--iterations", 1, "--warmup", 1)
+    ran = ortbench(*line, "--out", tmp_path)
+    assert ran.code == 0, ran.err
+    reason = "CPUExecutionProvider computes in host memory: there are no copies to hide behind inference"
+    assert f"✗ pipelined: unsupported: {reason}" in ran.out
+
+
+@pytest.mark.process
+def test_where_there_are_no_streams(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    line = ("run", MODELS / "tiny.onnx", "--ep", "webgpu", "--mode", PIPELINED, "--iterations", 1)
+    ran = ortbench(*line, "--out", tmp_path, COLUMNS="200", prefix=software_gpu)
+    assert ran.code == 1
+    assert "✗ pipelined: unsupported: WebGpuExecutionProvider offers no streams on this device (" in ran.out
+    assert ran.error_line == "nothing was measured: no mode that was asked for is supported"

@@ -1,0 +1,80 @@
+"""EPs that ONNX Runtime chooses by a policy: which it was is read from the session, and the rest follows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ortbench.plan import POLICIES
+from tests.conftest import MODELS, cases, measure, ortbench_here
+from tests.refdevice import EP_NAME, Config
+from tests.refdevice.refdevice import VENDOR_ID
+
+QUICK = ["--iterations", 2, "--warmup", 1]
+FAST_DEVICE = ("env", *(f"{name}={value}" for name, value in Config(compute_us=100).environ().items()))
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("policy", ["prefer-gpu", "max-performance"])
+def test_the_reference_device_is_chosen(policy: str, library: Path, tmp_path: Path) -> None:
+    arguments = ["--ep", policy, "--ep-library", library, *QUICK]
+    result = measure(MODELS / "tiny.onnx", *arguments, out=tmp_path, prefix=FAST_DEVICE)
+    target = result["target"]
+    assert (target["ep"], target["ep_requested"], target["policy"]) == (EP_NAME, policy, POLICIES[policy])
+    assert (target["device"]["type"], target["device"]["vendor_id"]) == ("GPU", VENDOR_ID)
+    assert target["memory"]["default"] == "RefDevice (DEFAULT)"
+    assert target["ep_version"] == "1.0.0"
+    assert {case["status"] for case in cases(result).values()} == {"ok"}
+    assert cases(result)["device"]["bytes_in"] == 64
+    (folder,) = tmp_path.iterdir()
+    assert f"(chosen by {POLICIES[policy]})" in (folder / "table.md").read_text()
+
+
+@pytest.mark.process
+def test_the_cpu_is_chosen_though_there_is_a_gpu(library: Path, tmp_path: Path) -> None:
+    result = measure(
+        MODELS / "tiny.onnx", "--ep", "prefer-cpu", "--ep-library", library, "--mode", "cpu", *QUICK, out=tmp_path
+    )
+    assert (result["target"]["ep"], result["target"]["memory"]["kind"]) == ("CPUExecutionProvider", "host")
+    assert result["target"]["device"]["type"] == "CPU"
+
+
+@pytest.mark.process
+def test_without_a_gpu_the_cpu_is_what_is_left(tmp_path: Path) -> None:
+    result = measure(MODELS / "tiny.onnx", "--ep", "prefer-npu", "--mode", "cpu", *QUICK, out=tmp_path)
+    assert result["target"]["ep"] == "CPUExecutionProvider"
+
+
+@pytest.mark.process
+def test_plugin_packages_are_registered_first(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    result = measure(
+        MODELS / "tiny.onnx", "--ep", "prefer-gpu", "--mode", "cpu", *QUICK, out=tmp_path, prefix=software_gpu
+    )
+    assert (result["target"]["ep"], result["target"]["device"]["vendor_id"]) == ("WebGpuExecutionProvider", 0x1002)
+
+
+@pytest.mark.process
+def test_what_runs_after_the_measurement_chooses_alike(library: Path, tmp_path: Path) -> None:
+    arguments = ["--ep", "prefer-gpu", "--ep-library", library, "--mode", "cpu", "--nodes", *QUICK]
+    result = measure(MODELS / "cpu_island.onnx", *arguments, out=tmp_path)
+    assert {entry["ep"] for entry in result["nodes"]["eps"]} >= {EP_NAME, "CPUExecutionProvider"}
+
+
+@pytest.mark.parametrize("arguments", [["--device", 0], ["--ep-option", "a=b"]])
+def test_contradictions(arguments: list[object], tmp_path: Path) -> None:
+    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", *arguments, "--out", tmp_path)
+    assert ran.code == 2
+    said = f"{arguments[0]}: with --ep prefer-gpu ONNX Runtime chooses the EP, so leave it out"
+    assert ran.error_line == said
+
+
+@pytest.mark.process
+def test_a_library_that_does_not_load_is_an_error(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.so"
+    broken.write_text("")
+    ran = ortbench_here(
+        "run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", "--ep-library", broken, "--out", tmp_path / "out"
+    )
+    assert ran.code == 1
+    assert "does not load" in ran.error_line

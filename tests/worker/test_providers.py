@@ -1,0 +1,72 @@
+"""Why a library did not load, in words a user can act on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import onnxruntime as ort
+import pytest
+
+from ortbench.plan import Target
+from ortbench.worker.session.libraries import load_problem
+from ortbench.worker.session.providers import Provider, library_name
+from tests.compiling import BuildError, compile_library
+from tests.conftest import ROOT, lacking
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("library", "hint"),
+    [
+        ("libcublasLt.so.13", "pip install 'onnxruntime-gpu[cuda,cudnn]'"),
+        ("libcudnn.so.9", "pip install 'onnxruntime-gpu[cuda,cudnn]'"),
+        ("libnvrtc.so.13", "pip install 'onnxruntime-gpu[cuda,cudnn]'"),
+        ("libcuda.so.1", "part of NVIDIA's driver"),
+        ("libnvidia-ml.so.1", "part of NVIDIA's driver"),
+        ("libnvinfer.so.10", "part of TensorRT"),
+        ("libvulkan.so.1", "apt install libvulkan1"),
+    ],
+)
+def test_a_missing_library_is_named_with_what_brings_it(library: str, hint: str) -> None:
+    error = RuntimeError(f"Failed to load ep.so with error: {library}: cannot open shared object file: No such file")
+    assert load_problem(error).text.startswith(f"the shared library {library} is missing")
+    assert hint in load_problem(error).text
+
+
+def test_a_library_that_is_not_known_is_named_without_a_hint() -> None:
+    error = RuntimeError("libother.so.1: cannot open shared object file: No such file or directory")
+    assert load_problem(error).text == "the shared library libother.so.1 is missing"
+
+
+def test_a_library_is_named_inside_the_package_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = tmp_path / ".venv" / "lib" / "site-packages"
+    provider = Provider("AnEP", library=str(site / "an_ep" / "lib.so"))
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path), str(site)])
+    assert library_name(Target(ep="an-ep"), provider) == str(Path("an_ep", "lib.so"))
+    assert library_name(Target(ep="auto", library="../lib.so"), provider) == "../lib.so"
+    monkeypatch.setattr(sys, "path", [""])
+    assert library_name(Target(ep="an-ep"), provider) == "lib.so"
+
+
+@pytest.mark.process
+def test_cuda_is_found_in_nvidia_packages_in_another_folder_than_onnxruntime(tmp_path: Path) -> None:
+    if not hasattr(ort, "_get_nvidia_dll_paths") or sys.platform != "linux":
+        lacking("this onnxruntime is not for CUDA on Linux")
+    source = tmp_path / "nothing.c"
+    source.write_text("int nothing;\n")
+    try:
+        library = compile_library("a library", [source], tmp_path)
+    except BuildError as error:
+        lacking(str(error))
+    (name,) = [path[-1] for path in ort._get_nvidia_dll_paths(False) if path[-1].startswith("libcudnn.so")]
+    place = tmp_path / "site" / "nvidia" / "cudnn" / "lib" / name
+    place.parent.mkdir(parents=True)
+    library.rename(place)
+    script = "from ortbench.worker.session import libraries; libraries.preload_nvidia(); print(open('/proc/self/maps').read())"
+    path = os.pathsep.join(filter(None, [str(tmp_path / "site"), os.environ.get("PYTHONPATH")]))
+    line = [sys.executable, "-c", script]
+    done = subprocess.run(line, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    assert str(place) in done.stdout, done.stderr

@@ -1,0 +1,108 @@
+"""Entries of ONNX Runtime's run options: they reach every run of every mode, and what is wrong with them is a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ortbench.modes import MODES
+from tests.conftest import MODELS, ONCE, ROOT, cases, measure, ortbench_here
+from tests.refdevice import Config
+
+TINY = str(MODELS / "tiny.onnx")
+SHRINKS = "memory.enable_memory_arena_shrinkage"
+
+LOOK = """
+import json, sys
+from ortbench.modes import MODES
+from ortbench.plan import Inputs, Target
+from ortbench.worker.modes.make import make_mode
+from ortbench.worker.proofs.outputs import check_outputs
+from ortbench.worker.session import first_run, providers, session
+
+def entry(options, name):
+    try:
+        return options.get_run_config_entry(name)
+    except Exception:  # there is none
+        return None
+
+class Watched:
+    def __init__(self, native): self.native, self.seen = native, []
+    def __getattr__(self, name): return getattr(self.native, name)
+    def watch(self, options):
+        names = ("a.b", "disable_synchronize_execution_providers")
+        self.seen.append(None if options is None else [entry(options, name) for name in names])
+    def run(self, names, feeds, options):
+        self.watch(options)
+        return self.native.run(names, feeds, options)
+    def run_with_iobinding(self, binding, options):
+        self.watch(options)
+        return self.native.run_with_iobinding(binding, options)
+
+target = Target(library=sys.argv[2], run_config={"a.b": "c"})
+model = session.open_model(sys.argv[1], target, providers.find(target))
+model.native = Watched(model.native)
+data = first_run.make_data(sys.argv[1], model, Inputs())
+found = {"": model.native.seen[:]}
+for name in reversed(MODES):  # what a mode adds for itself would be seen in those after it
+    del model.native.seen[:]
+    made = make_mode(name, model, data)
+    check_outputs(made, None, None)
+    for call, a, b in made.phases().values():
+        call(a, b)
+    made.rest()
+    found[name] = model.native.seen[:]
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.process
+def test_every_run_of_every_mode_has_it(library: Path) -> None:
+    config = Config(alignment=0)
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK, TINY, str(library)],
+        cwd=ROOT, env={**os.environ, **config.environ()}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found.keys() == {"", *MODES}
+    for mode, seen in found.items():
+        assert seen, mode
+        own = "1" if mode == "device-resident-async" else None
+        assert {tuple(entries or ()) for entries in seen} == {("c", own)}, mode
+
+
+@pytest.mark.process
+def test_the_result_and_compare_say_it(tmp_path: Path) -> None:
+    arguments = [TINY, "--ep", "cpu", *ONCE]
+    plain = measure(*arguments, out=tmp_path / "plain")
+    shrunk = measure(*arguments, "--run-config", f"{SHRINKS}=cpu:0", out=tmp_path / "shrunk")
+    assert (plain["target"]["run_config"], shrunk["target"]["run_config"]) == ({}, {SHRINKS: "cpu:0"})
+    assert all(case["outputs_match"] for case in cases(shrunk).values() if case["status"] == "ok")
+    (one,), (other,) = (tuple((tmp_path / name).iterdir()) for name in ("plain", "shrunk"))
+    ran = ortbench_here("compare", one, other, "--markdown", "-")
+    assert ran.code == 0
+    assert f"run config: none → {SHRINKS} cpu:0" in ran.out
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("a", "--run-config 'a': write it as key=value"),
+        ("a" * 1025 + "=1", "--run-config: Config key is empty or longer than maximum length 1024"),
+        (f"{SHRINKS}=tpu:0", f"the model refuses to run with --run-config {SHRINKS}=tpu:0 and made-up inputs"),
+        (f"{SHRINKS}=tpu:0", "Unsupported device specified in the memory arena shrink list: tpu"),
+        ("gpu_graph_id=1", "--run-config gpu_graph_id: --cuda-graph chooses the graph of each run, so leave it out"),
+        ("disable_synchronize_execution_providers=1", "--async-runs measures runs without that wait, so leave it out"),
+    ],
+)
+def test_what_is_refused_is_a_line(entry: str, message: str, tmp_path: Path) -> None:
+    ran = ortbench_here("run", TINY, "--ep", "cpu", "--run-config", entry, "--out", tmp_path)
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.error_line

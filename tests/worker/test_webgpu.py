@@ -1,0 +1,140 @@
+"""A real device EP: the WebGPU plugin EP on a software Vulkan driver. Real device memory, an asynchronous queue."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import MODELS, ONCE, ROOT, cases, measure, ortbench
+
+pytestmark = pytest.mark.process
+
+DEVICE_MODES = ["cpu", "device", "device-resident"]
+CPU_ONCE = ("--mode", "cpu", *ONCE)
+
+
+def test_a_model_gives_its_expected_outputs_in_every_mode(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    """All of models/ do so in the suite of tests/jobs/test_suite_run.py; this one has integers, and several inputs."""
+    model = MODELS / "transformer_ids"
+    result = measure(
+        f"{model}.onnx", "--ep", "webgpu", "--input", f"{model}.inputs.npz", "--expect", f"{model}.expected.npz",
+        "--iterations", 2, "--warmup", 1, out=tmp_path, prefix=software_gpu,
+    )  # fmt: skip
+    by_mode = cases(result)
+    for mode in DEVICE_MODES:
+        assert (by_mode[mode]["status"], by_mode[mode]["outputs_match"]) == ("ok", True), by_mode[mode]
+    assert by_mode["host-accessible"]["status"] == "unsupported"
+    assert "HOST_ACCESSIBLE" in by_mode["host-accessible"]["reason"]
+    target = result["target"]
+    assert target["ep"] == "WebGpuExecutionProvider"
+    assert target["memory"]["kind"] == "ep-device"
+    assert target["device"]["vendor_id"] == 0x1002
+    assert by_mode["device"]["bytes_in"] + by_mode["device"]["bytes_out"] > 0
+    assert by_mode["device-resident"]["bytes_in"] == by_mode["device-resident"]["bytes_out"] == 0
+    assert by_mode["cpu"]["derived"]["inference_ns"] == by_mode["device-resident"]["phases"]["total"]["median_ns"]
+
+
+def test_a_dtype_that_the_device_lacks_is_a_failure_with_the_reason(
+    software_gpu: tuple[str, ...], tmp_path: Path
+) -> None:
+    ran = ortbench("run", MODELS / "fp16.onnx", "--ep", "webgpu", "--out", tmp_path, prefix=software_gpu)
+    assert ran.code == 1
+    assert "requires f16 but the device does not support it" in ran.error_line
+
+
+def test_the_fence_is_a_readback_since_nothing_else_waits(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    arguments = ("--ep", "webgpu", "--mode", "device-resident", "--iterations", 2, "--warmup", 1)
+    result = measure(MODELS / "compute_bound.onnx", *arguments, out=tmp_path, prefix=software_gpu)
+    assert result["target"]["fence"]["kind"] == "readback"
+    assert result["target"]["fence"]["cost_ns"] > 0
+
+
+def test_nodes_left_on_the_cpu_are_a_warning_or_an_error(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    island = MODELS / "cpu_island.onnx"
+    result = measure(island, "--ep", "webgpu", *CPU_ONCE, out=tmp_path / "a", prefix=software_gpu)
+    assert result["placement"]["nodes"]["CPUExecutionProvider"] == 1
+    assert result["placement"]["memcpy_nodes"] == 2
+    (warning,) = result["warnings"]
+    assert warning["code"] == "cpu-nodes"
+    assert warning["message"] == "1 node(s) stay on the CPU: Det; 2 Memcpy nodes copy between them in every run"
+    ran = ortbench("run", island, "--ep", "webgpu", "--require-placement", "--out", tmp_path / "b", prefix=software_gpu)
+    assert ran.code == 1
+    assert "1 node(s) stay on the CPU: Det" in ran.error_line
+
+
+def test_auto_takes_the_gpu(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    result = measure(MODELS / "tiny.onnx", *CPU_ONCE, out=tmp_path, prefix=software_gpu)
+    assert (result["target"]["ep_requested"], result["target"]["ep"]) == ("auto", "WebGpuExecutionProvider")
+
+
+@pytest.mark.parametrize("name", ["WebGpuExecutionProvider", "webgpuexecutionprovider", "onnxruntime-ep-webgpu"])
+def test_an_ep_goes_by_its_full_name_and_its_package(name: str, software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    result = measure(MODELS / "tiny.onnx", "--ep", name, *CPU_ONCE, out=tmp_path, prefix=software_gpu)
+    assert result["target"]["ep"] == "WebGpuExecutionProvider"
+
+
+def test_an_ep_library_by_its_path(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    import onnxruntime_ep_webgpu
+
+    library = onnxruntime_ep_webgpu.get_library_path()
+    result = measure(MODELS / "tiny.onnx", "--ep-library", library, *CPU_ONCE, out=tmp_path, prefix=software_gpu)
+    assert (result["target"]["ep"], result["target"]["ep_library"]) == ("WebGpuExecutionProvider", library)
+
+
+def test_an_ep_that_cannot_open_its_device_is_an_error_and_no_fallback(
+    software_gpu: tuple[str, ...], tmp_path: Path
+) -> None:
+    # ORT sees a card, the EP finds no driver for it.
+    prefix = (*software_gpu, "env", "VK_DRIVER_FILES=/nonexistent.json")
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "webgpu", "--out", tmp_path, prefix=prefix)
+    assert ran.code == 1
+    assert "WebGpuExecutionProvider could not open" in ran.error_line
+    assert "No supported adapters" in ran.error_line
+
+
+# Runs in a process of its own, inside the software GPU's namespace.
+_READBACKS = """
+import json, sys, time
+from ortbench.plan import Inputs, Target
+from ortbench.worker.modes.make import make_mode
+from ortbench.worker.session import first_run, providers, session
+
+target, path = Target(ep="webgpu"), sys.argv[1]
+model = session.open_model(path, target, providers.find(target))
+mode = make_mode("device-resident", model, first_run.make_data(path, model, Inputs()))
+call, a, b = mode.phases()["total"]
+
+def readback_after(runs):
+    best = None
+    for _ in range(3):
+        for _ in range(runs):
+            call(a, b)
+        start = time.perf_counter_ns()
+        mode.outputs()
+        took = time.perf_counter_ns() - start
+        best = took if best is None else min(best, took)
+    return best
+
+start = time.perf_counter_ns()
+call(a, b)
+one_run = time.perf_counter_ns() - start
+print(json.dumps({"one_run": one_run, "after_1": readback_after(1), "after_5": readback_after(5)}))
+"""
+
+
+@pytest.mark.timing
+def test_nothing_is_left_to_wait_for_after_fenced_runs(software_gpu: tuple[str, ...]) -> None:
+    """A readback after five runs takes no longer than after one: the queue is empty when the clock is read.
+
+    This compares durations of one process with a wide margin: an unfenced run leaves five runs (over 250 ms here) to
+    the readback, a fenced one well under a tenth of a run.
+    """
+    line = [*software_gpu, sys.executable, "-c", _READBACKS, str(MODELS / "compute_bound.onnx")]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)
+    times: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert times["after_5"] - times["after_1"] < times["one_run"], times
