@@ -42,9 +42,13 @@ class Timed(Protocol):
     """
 
     name: str
-    bytes_in: int | None
-    bytes_out: int | None
     per_call: int
+
+    @property
+    def bytes_in(self) -> int | None: ...
+
+    @property
+    def bytes_out(self) -> int | None: ...
 
     def phases(self) -> dict[str, TimedCall]:
         """What can be timed, each fenced at its end."""

@@ -114,7 +114,9 @@ class HostAccessibleMode(BoundMode):
             return prove_zero_copy(self, None, on_host=True).to_dict()
         resident = others.get(ResidentMode.name)
         plain = replace(target, dynamic_outputs=False, external=None, cuda_graph=False)
-        if not isinstance(resident, ResidentMode) or plain != target:  # what is compared must differ in the memory alone
+        if (
+            not isinstance(resident, ResidentMode) or plain != target
+        ):  # what is compared must differ in the memory alone
             resident = ResidentMode.make(replace(self._model, target=plain), self._data)
         places = [*self._model.places.inputs, *self._model.places.outputs]
         if not any(place.is_shared for place in places):
