@@ -12,6 +12,9 @@
  * Blocks are pooled, their storage is populated in advance and their first bytes are overwritten with NaN when they are
  * handed out: an allocation costs microseconds, and nobody finds the results of an earlier run in a new block.
  *
+ * With the knob `default_memory` at 0 the device has HOST_ACCESSIBLE memory alone and has sessions keep their inputs and
+ * outputs there; with `cpu` it is a CPU. DEVICE_NAME and OPERATORS, set when it is compiled, make another device of it.
+ *
  * Time. Work goes through in-order queues: one default queue for the inferences of all sessions and for copies without
  * a stream, and one queue for each stream made by create_sync_stream(). Queues run beside each other, unless the knob
  * `engines` gives them less to share: 3 are one for inferences and one for copies each way, as most GPUs have, with 2

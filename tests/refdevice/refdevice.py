@@ -90,7 +90,7 @@ class Config:
     """When a run returns, and which calls wait for the device; see refdevice.c."""
     ha_copies: bool = False
     """HOST_ACCESSIBLE values are copied to private memory and back in every run, at the price of an upload and a
-    download each."""
+    download each; without DEFAULT memory so are values in ordinary host memory, which a run with arrays may hand on."""
     spin_us: float = 200.0
     """A waiting thread sleeps until this many microseconds before the end and spins from there. With a second and more
     it never sleeps, which costs a core and keeps the host's caches warm: what the host does after a sleep is tens of
