@@ -190,6 +190,14 @@ static const char *config_from_environment(Config *config) {
   return NULL;
 }
 
+/* The environment's value of a knob, or NULL. */
+static const char *variable(const char *knob) {
+  char name[64];
+  snprintf(name, sizeof name, DEVICE_NAME "_%s", knob);
+  for (char *at = name; *at; at++) *at = (char)(*at >= 'a' && *at <= 'z' ? *at - 32 : *at);
+  return getenv(name);
+}
+
 static bool fires(Trigger *trigger, Memory memory) {
   if (!trigger->number || (trigger->memory && trigger->memory != memory)) return false;
   pthread_mutex_lock(&config_lock);
@@ -251,7 +259,7 @@ static Event *trace_events;
 static uint32_t own_pid;
 
 static uint64_t trace_records(void) {
-  const char *text = getenv("REFDEVICE_TRACE_RECORDS");
+  const char *text = variable("TRACE_RECORDS");
   uint64_t records = text ? strtoull(text, NULL, 10) : 0;
   return records ? records : 1000000;
 }
@@ -273,7 +281,7 @@ static bool trace_prepare(int file, TraceHeader *header) {
 
 static const char *trace_open(void) {
   static TraceHeader nowhere; /* counts, and holds no records */
-  const char *path = getenv("REFDEVICE_TRACE");
+  const char *path = variable("TRACE");
   own_pid = (uint32_t)getpid();
   trace_header = &nowhere;
   if (!path || !*path) return NULL;

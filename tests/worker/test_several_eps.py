@@ -18,7 +18,7 @@ pytestmark = pytest.mark.process
 GPU, CPU = "SimGpu", "SimCpu"
 EPS = [f"{GPU}ExecutionProvider", f"{CPU}ExecutionProvider"]
 OPERATORS = {GPU: ("Relu", "Sigmoid"), CPU: ("Tanh",)}
-BYTES = 1 << 20
+BYTES = 1 << 16
 
 # x and y are for the GPU, w and z for the CPU.
 APART = f"""<ir_version: 8, opset_import: ["" : 17]>
@@ -98,20 +98,22 @@ def test_the_result_and_the_heading_name_both(packages: Path, tmp_path: Path) ->
     assert (result.target["ep"], result.target["device"]["type"]) == (EPS[0], "GPU")
     assert f"{EPS[0]} 1.0.0 on GPU" in said
     assert f"(75% of nodes) and {EPS[1]} 1.0.0 on {result.environment['cpu']['model']} (25% of nodes)" in said
-    page = next((tmp_path / "out").glob("*/report.html")).read_text()
-    assert EPS[1] in page
+    table = next((tmp_path / "out").glob("*/table.md")).read_text()
+    assert f"and {EPS[1]} 1.0.0 on" in table
 
 
 @pytest.mark.parametrize("text", [APART, IN_ROW], ids=["apart", "in a row"])
 @pytest.mark.parametrize("honesty", ["sync", "async"])
 def test_the_fence_waits_for_both(text: str, honesty: str, packages: Path, tmp_path: Path) -> None:
     """Whichever of the two is the slower one; outputs are compared the moment a run is fenced."""
+    # ONNX Runtime hands on what a CPU leaves in host memory: one that does not wait even then is of no use to anybody.
+    at_the_end = "async-wait" if honesty == "async" else honesty
     for slow in (GPU, CPU):
         folder = tmp_path / slow
         folder.mkdir()
         times = {name: 20_000 if name == slow else 200 for name in (GPU, CPU)}
         gpu = Config(compute_us=times[GPU], honesty=honesty)  # type: ignore[arg-type]
-        cpu = Config(cpu=True, default_memory=False, compute_us=times[CPU], honesty=honesty)  # type: ignore[arg-type]
+        cpu = Config(cpu=True, default_memory=False, compute_us=times[CPU], honesty=at_the_end)  # type: ignore[arg-type]
         result, _ = run(packages, folder, text, gpu, cpu, "--iterations", 3, "--warmup", 1)
         found = {case.mode: case for case in result.cases}
         assert {mode: case.status for mode, case in found.items()} == dict.fromkeys(found, "ok")
