@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -54,7 +55,7 @@ def run(packages: Path, folder: Path, text: str, gpu: Config, cpu: Config, *argu
     """The result of a model on both, and what was printed."""
     model = folder / "m.onnx"
     onnx.save(onnx.parser.parse_model(text), model)
-    environ = {**gpu.environ(GPU), **cpu.environ(CPU), "PYTHONPATH": str(packages)}
+    environ: Any = {**gpu.environ(GPU), **cpu.environ(CPU), "PYTHONPATH": str(packages)}
     line = ["--ep", "prefer-gpu", "--out", folder / "out", *arguments]
     ran = ortbench("run", model, *line, **environ)
     assert ran.code == 0, ran.err

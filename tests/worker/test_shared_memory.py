@@ -27,6 +27,11 @@ def on_cpu(**knobs: Any) -> Config:
     return Config(**{"cpu": True, "default_memory": False, "compute_us": 300, **knobs})
 
 
+def variables(**knobs: Any) -> Any:
+    """The same as environment variables."""
+    return on_cpu(**knobs).environ()
+
+
 def run(library: Path, config: Config, folder: Path, *arguments: object) -> tuple[Result, str]:
     """The result of a Relu over `SIZE` bytes, and what was printed."""
     model = relu_model(folder / "relu.onnx", SIZE)
@@ -132,19 +137,19 @@ def test_another_librarys_host_memory_would_be_copied_once(library: Path, tmp_pa
 
 
 def test_devices_shows_the_memory_and_what_can_be_done_with_it(library: Path, tmp_path: Path) -> None:
-    ran = ortbench_here("devices", "--ep-library", library, "--json", "-", **on_cpu().environ())
+    ran = ortbench_here("devices", "--ep-library", library, "--json", "-", **variables())
     assert ran.code == 0, ran.err
     (ep,) = [ep for ep in json.loads(ran.out)["eps"] if ep["name"] == "RefDeviceExecutionProvider"]
     (device,) = ep["devices"]
     assert device["memory"] == MEMORY
     assert {mode for mode, why in device["modes"].items() if why} == {"pipelined"}
-    printed = ortbench_here("devices", "--ep-library", library, **on_cpu().environ()).out
+    printed = ortbench_here("devices", "--ep-library", library, **variables()).out
     assert f"memory no DEFAULT; {SHARED}" in " ".join(printed.split())
 
 
 def test_bandwidth_is_that_of_copies_to_it(library: Path, tmp_path: Path) -> None:
     arguments = ["--min-size", "64KiB", "--max-size", "256KiB", "--duration", 0.2, "--out", tmp_path, "--json", "-"]
-    ran = ortbench_here("bandwidth", "--ep-library", library, *arguments, **on_cpu().environ())
+    ran = ortbench_here("bandwidth", "--ep-library", library, *arguments, **variables())
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
     assert found["target"]["memory"] == MEMORY
@@ -156,7 +161,7 @@ def test_a_gate_on_the_copy_share_passes(library: Path, tmp_path: Path) -> None:
     model = relu_model(tmp_path / "relu.onnx", SIZE)
     ran = ortbench_here(
         "gate", "--model", model, "--ep-library", library, "--max-copy-share", "5%", "--duration", 0.5,
-        "--out", tmp_path / "out", **on_cpu(**SLOW).environ(),
+        "--out", tmp_path / "out", **variables(**SLOW),
     )  # fmt: skip
     assert ran.code == 0, ran.out + ran.err
 
