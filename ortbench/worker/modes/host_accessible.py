@@ -110,15 +110,14 @@ class HostAccessibleMode(BoundMode):
 
     def _prove_zero_copy(self, others: Mapping[str, Mode], rtol: float | None, atol: float | None) -> ZeroCopy:
         provider, target = self._model.provider, self._model.target
-        if provider.computes_on_host:
+        places = [*self._model.places.inputs, *self._model.places.outputs]
+        if provider.computes_on_host and all(place.on_host for place in places):
             return prove_zero_copy(self, None, on_host=True).to_dict()
         resident = others.get(ResidentMode.name)
         plain = replace(target, dynamic_outputs=False, external=None, cuda_graph=False)
-        if (
-            not isinstance(resident, ResidentMode) or plain != target
-        ):  # what is compared must differ in the memory alone
+        # What is compared must differ in the memory alone.
+        if not isinstance(resident, ResidentMode) or plain != target:
             resident = ResidentMode.make(replace(self._model, target=plain), self._data)
-        places = [*self._model.places.inputs, *self._model.places.outputs]
         if not any(place.is_shared for place in places):
             return prove_zero_copy(self, resident, on_host=False).to_dict()
         found = [self._prove_alone(resident, rtol, atol)]
