@@ -14,6 +14,7 @@ from ortbench.schema import (
     Device,
     Direction,
     EngineCache,
+    EpOfSession,
     External,
     Fence,
     Graph,
@@ -49,8 +50,10 @@ class OpenedEp(LoadedEp):
 
 
 class Opened(OpenedEp):
-    """``open``: the model and its session; ``unsupported``: why no mode can be measured, or None."""
+    """``open``: the model and its session; ``eps``: where several EPs beside the CPU EP have nodes, all that have, else
+    empty; ``unsupported``: why no mode can be measured, or None."""
 
+    eps: list[EpOfSession]
     placement: Placement
     unsupported: str | None
     inputs: list[Tensor]
@@ -66,8 +69,8 @@ class Opened(OpenedEp):
 class Prepared(TypedDict):
     """``prepare``: a mode that is set up and warm; ``estimates_ns``: about what a call of each phase takes."""
 
-    bytes_in: int
-    bytes_out: int
+    bytes_in: int | None
+    bytes_out: int | None
     fence: CaseFence
     zero_copy: ZeroCopy | None
     external: External | None
@@ -103,6 +106,12 @@ class Held(TypedDict):
     """``hold_outputs``, ``bandwidth_add``, ``bandwidth_finish``: what differs, in words, or None."""
 
     differs: str | None
+
+
+class HeldOutputs(Held):
+    """``hold_outputs``: also the largest difference by the output's largest value, None where nobody can tell."""
+
+    relative: float | None
 
 
 class Finished(Held):

@@ -174,6 +174,18 @@ class Provider(TypedDict):
     memory: Memory
 
 
+class EpOfSession(TypedDict):
+    """One of several EPs that have nodes of a session: on which device, with which memory, how many nodes and what share of
+    all (0 to 1, four decimals)."""
+
+    ep: str
+    ep_version: str | None
+    device: Device
+    memory: Memory
+    nodes: int
+    share: float
+
+
 class Target(Provider):
     """The EP and the session.
 
@@ -183,9 +195,11 @@ class Target(Provider):
     in whose memory the inputs of ``device`` and ``device-resident`` were, or null; ``cuda_graph``: runs were captured and
     replayed where a case has a ``graph``; ``stream``: what made the stream that the EP's kernels ran on, or null for the
     EP's own; ``run_config``: entries that the run options of every run had. ``fence`` is null where no mode has one.
+    ``eps``: every EP that has nodes, the one with most first, where several beside the CPU EP have.
     """
 
     policy: NotRequired[str | None]
+    eps: NotRequired[list[EpOfSession]]
     fence: Fence | None
     ep_options: dict[str, str]
     session_config: NotRequired[dict[str, str]]

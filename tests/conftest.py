@@ -22,7 +22,7 @@ from tests import installed  # noqa: F401 - before anything of ortbench is
 
 # isort: split
 from ortbench import cli
-from tests import nvtx, softcuda
+from tests import nvtx, openvino, softcuda
 from tests.compiling import BuildError
 from tests.refdevice import build
 
@@ -177,6 +177,16 @@ def software_gpu() -> tuple[str, ...]:
     if probe.returncode != 0:
         lacking(f"no software GPU: {probe.stderr.strip()}")
     return (wrapper,)
+
+
+@pytest.fixture(scope="session")
+def openvino_ep() -> str:
+    """The name of OpenVINO's EP, where it has a device. CI's machine may have an AMD CPU, where it has none."""
+    if not openvino.installed():
+        lacking("the package onnxruntime-ep-openvino is not installed")
+    if (reason := openvino.problem()) is not None:
+        pytest.skip(reason)
+    return openvino.EP
 
 
 @pytest.fixture(scope="session")

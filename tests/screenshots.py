@@ -15,7 +15,7 @@ from tests import browser
 from tests.conftest import ROOT
 
 REPORTS = ROOT / "reports"
-NAMES = ("copy_bound-cpu", "copy_bound-webgpu-swiftshader", "copy_bound-refdevice")
+NAMES = ("copy_bound-cpu", "copy_bound-webgpu-swiftshader", "copy_bound-openvino", "copy_bound-refdevice")
 DESK, PHONE = 1100, 390  # CSS pixels
 
 

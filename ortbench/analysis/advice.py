@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ortbench.analysis.engines import engine_sentences
 from ortbench.analysis.gpu_activity import cupti_sentences
+from ortbench.analysis.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible
 from ortbench.analysis.node_advice import node_sentences
 from ortbench.modes import CPU, MODES, PER_ITEM, PER_RUN, TOTAL, is_rate, mode_of
 from ortbench.result import OK, Case, Result
@@ -31,6 +32,7 @@ def _of_modes(result: Result) -> list[str]:
     if result.target["memory"]["kind"] == "host":
         return [_on_host(result), *_fastest(result), *_external(result)]
     return [
+        *(_handing_on(result) if is_only_host_accessible(result) else ()),
         *_copy_share(result),
         *cupti_sentences(result),
         *_fastest(result),
@@ -52,6 +54,9 @@ def headline(result: Result) -> str:
         return "Nothing was measured"
     if result.target["memory"]["kind"] == "host":
         return f"{result.target['ep']} computes in host memory: no copies to a device"
+    handed = handing_on(result)
+    if handed is not None and handed.verdict == HANDED_ON:
+        return f"{result.target['ep']} takes your arrays as they are: no copies with CPU tensors"
     copied = copy_share(result)
     if copied is None:
         timed = [mode for mode in measured if not is_rate(mode, TOTAL)]
@@ -82,6 +87,24 @@ def _on_host(result: Result) -> str:
         f"with {outputs}, their copies are numpy's, so the differences show the cost of calls, of allocating "
         "outputs and of host copies, not of a transfer."
     )
+
+
+def _handing_on(result: Result) -> list[str]:
+    found, ep = handing_on(result), result.target["ep"]
+    if found is None or found.verdict == COPIED:
+        return []
+    times = (
+        f"a run takes {duration(found.with_arrays)} with them and {duration(found.without)} with tensors that are in "
+        f"{ep}'s memory, copying in and out {duration(found.copies)}"
+    )
+    if found.verdict == UNCLEAR:
+        return [f"Whether ONNX Runtime copies the arrays of mode cpu does not show in the times: {times}."]
+    meaning = (
+        "mode cpu is zero-copy already on this EP"
+        if found.proved
+        else f"it adds no copies to those that {ep} may make itself"
+    )
+    return [f"ONNX Runtime hands your arrays on as they are, {meaning}: {times}."]
 
 
 def _copy_share(result: Result) -> list[str]:

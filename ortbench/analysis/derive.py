@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ortbench.analysis.handing_on import is_only_host_accessible, shows_copies
 from ortbench.analysis.hidden_copies import hidden
 from ortbench.analysis.link import add_shares
 from ortbench.analysis.pairs import block_medians, shared
@@ -49,6 +50,8 @@ def _derive_copies(result: Result) -> None:
     for name, mode in MODES.items():
         case, rest = result.case(name), result.case(mode.without_copies)
         total, inference = (None if it is None else it.median(TOTAL) for it in (case, rest))
+        if is_only_host_accessible(result) and not shows_copies(result, name):
+            continue
         if case is not None and total is not None and inference is not None:
             case.derived = {"copies_ns": total - inference, "inference_ns": inference}
 

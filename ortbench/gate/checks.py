@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ortbench import units
 from ortbench.analysis.compare import Spread, stored_ratio
+from ortbench.analysis.handing_on import HANDED_ON, handing_on
 from ortbench.errors import BadInput
 from ortbench.gate.contests import CANDIDATE, COPY_SHARE, Contest, Jury, fill, own_contests
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
@@ -44,6 +45,11 @@ def check_contest(result: Result, jury: Jury, contest: Contest) -> Check:
     """
     if contest.name == COPY_SHARE and result.target["memory"]["kind"] == "host":
         return Check(contest.name, PASSED, f"{result.target['ep']} computes in host memory: nothing is copied")
+    handed = handing_on(result) if contest.name == COPY_SHARE else None
+    if handed is not None and handed.verdict == HANDED_ON:
+        return Check(
+            contest.name, PASSED, "ONNX Runtime hands arrays on as they are: nothing is copied with CPU tensors"
+        )
     for mode in (contest.over.mode, contest.under.mode):
         case = next((case for case in result.cases if case.mode == mode), None)
         if case is None:

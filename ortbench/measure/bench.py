@@ -10,7 +10,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from ortbench.answers import Held, Saved
+from ortbench.analysis.precision import likely_cause
+from ortbench.answers import HeldOutputs, Saved
 from ortbench.errors import BenchmarkFailed, OrtbenchError
 from ortbench.measure.describe import describe_fence, describe_gpus
 from ortbench.measure.environment import environment
@@ -178,10 +179,12 @@ class Bench:
                     return
             for side in others:
                 with self._awake(side):
-                    held: Held = side.ask("hold_outputs", folder=folder)
+                    held: HeldOutputs = side.ask("hold_outputs", folder=folder)
                 if held["differs"] is None:
                     continue
-                message = f"the outputs of {side.name} are not those of {first.name}: {held['differs']}"
+                eps = list(dict.fromkeys(it.result.target["ep"] for it in (side, first)))
+                cause = likely_cause(eps, held["relative"])
+                message = f"the outputs of {side.name} are not those of {first.name}: {held['differs']}{cause}"
                 if side.result.model["sha256"] != first.result.model["sha256"]:
                     side.result.warn("outputs-differ", message)
                 elif self._judge is not None:

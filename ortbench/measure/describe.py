@@ -71,6 +71,7 @@ def _target(plan: Plan, opened: Opened) -> Target:
         "ep_version": opened["version"],
         "device": opened["device"],
         "memory": opened["memory"],
+        **({"eps": opened["eps"]} if opened["eps"] else {}),
         "fence": None,
         **settings(plan.target),
     }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ortbench import units
 from ortbench.characters import shortened
 from ortbench.report.model import BAD, UNCLEAR, Note
 from ortbench.result import FAILED, OK, Result
-from ortbench.schema import Memory, Tensor
+from ortbench.schema import Device, EpOfSession, Memory, Provider, Target, Tensor
 
 if TYPE_CHECKING:
     from ortbench.analysis.sweep import Sweep
@@ -24,10 +24,16 @@ def heading(result: Result) -> list[str]:
     if target["fence"] is not None:
         cost = f", {units.duration(target['fence']['cost_ns'])} of every run" if target["fence"]["cost_ns"] else ""
         lines.append(f"fence: {_FENCES.get(target['fence']['kind'], target['fence']['kind'])}{cost}")
-    lines[-1] += f"; memory: {memory_name(target['memory'])}"
+    lines[-1] += f"; memory: {_memories(target)}"
     if result.stopped is not None:
         lines[-1] += f"; stopped by {result.stopped}"
     return lines
+
+
+def _memories(target: Target) -> str:
+    if "eps" not in target:
+        return memory_name(target["memory"])
+    return ", ".join(f"{memory_name(it['memory'])} of {it['ep']}" for it in target["eps"])
 
 
 def _shape(tensor: Tensor) -> str:
@@ -50,21 +56,35 @@ _FENCES = {"run": "the run itself waits", "readback": "reading a value back"}
 
 def ep_line(result: Result | Sweep) -> str:
     """EP, device and versions."""
-    ep = f"{result.target['ep']} {result.target['ep_version'] or ''}".strip()
+    ep = " and ".join(eps(result)) or _on(result.target, device_name(result))
     chosen = f" (chosen by {policy})" if (policy := result.target.get("policy")) else ""
-    return f"{ep} on {device_name(result)}{chosen}, ONNX Runtime {result.environment['onnxruntime']}"
+    return f"{ep}{chosen}, ONNX Runtime {result.environment['onnxruntime']}"
+
+
+def eps(result: Result | Sweep) -> list[str]:
+    """Each EP that has nodes, on which device and with what share of them, where several have; else none."""
+    found = cast(Sequence[EpOfSession], result.target.get("eps", ()))  # a sweep's target has none
+    return [f"{_on(it, hardware_name(it['device'], result))} ({units.share(it['share'])} of nodes)" for it in found]
+
+
+def _on(it: Provider | EpOfSession, device: str) -> str:
+    return f"{it['ep']} {it.get('ep_version') or ''}".strip() + f" on {device}"
 
 
 def memory_name(memory: Memory) -> str:
     """An EP's memory in a few words."""
-    kinds = {"ep-device": "EP device ", "named-device": "device by name ", "host": "", "none": "no device memory"}
-    shared = f" and {memory['host_accessible']}" if memory["host_accessible"] else ""
-    return f"{kinds.get(memory['kind'], '')}{memory['default'] or ''}{shared}"
+    kinds = {"ep-device": "EP device ", "named-device": "device by name "}
+    default = "no device memory" if memory["kind"] == "none" else memory["default"]
+    return kinds.get(memory["kind"], "") + " and ".join(filter(None, (default, memory["host_accessible"])))
 
 
 def device_name(result: Result | Sweep) -> str:
     """The device in a few words."""
-    device = result.target["device"]
+    return hardware_name(result.target["device"], result)
+
+
+def hardware_name(device: Device, result: Result | Sweep) -> str:
+    """A device of the machine that a result is from, in a few words."""
     if device["type"] == "CPU":
         return str(result.environment["cpu"]["model"])
     gpus = [gpu["name"] for gpu in result.environment["gpus"] if "name" in gpu]

@@ -22,6 +22,7 @@ from ortbench.worker.session.memory import (
     copy_tensors,
     device_memory,
     host_accessible_memory,
+    is_only_host_accessible,
     token,
 )
 from ortbench.worker.session.tensors import Array, TensorSpec, host_view
@@ -140,7 +141,9 @@ class Copies:
         if memory is None:
             raise Unsupported(f"bandwidth is unsupported: {name} offers no device memory on this device")
         self._memory = memory
-        self._shared = host_accessible_memory(self.provider)
+        # Where the device has no other memory, that is the device's side.
+        only = is_only_host_accessible(self.provider)
+        self._shared = None if only else host_accessible_memory(self.provider)
         self._seed = seed
         self._pairs: dict[tuple[str, int], CopyPair] = {}
 

@@ -51,6 +51,7 @@ def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any
         **providers.describe(wanted, provider),
         "device": hardware.describe_device(opened.model),
         "memory": memory.describe(provider),
+        "eps": hardware.eps_of_session(opened.model, where["nodes"] or {}),
         "placement": where,
         "unsupported": unsupported,
         "inputs": [_tensor(spec, data.arrays.get(spec.name), data) for spec in opened.model.inputs],
@@ -87,18 +88,22 @@ def save_outputs(state: State, folder: str) -> answers.Saved:
     return {"saved": bool(reference) and files.save(Path(folder), state.opened.model.outputs, reference, "output")}
 
 
-def hold_outputs(state: State, folder: str) -> answers.Held:
+def hold_outputs(state: State, folder: str) -> answers.HeldOutputs:
     """What differs between the reference outputs here and those that another worker saved, in words, or null."""
     specs, data, request = state.opened.model.outputs, state.opened.data, state.opened.request
     try:
         others = files.load(Path(folder), specs, "output")
     except OrtbenchError as error:
-        return {"differs": str(error)}
+        return {"differs": str(error), "relative": None}
     for spec, array in zip(specs, data.reference, strict=False):
         wrong = outputs.difference(spec.name, array, others[spec.name], request.rtol, request.atol)
         if wrong is not None:
-            return {"differs": wrong + random_nodes.sentence(state.opened.path)}
-    return {"differs": None}
+            found = outputs.distance(array, others[spec.name], request.atol)
+            return {
+                "differs": outputs.with_distance(wrong, found) + random_nodes.sentence(state.opened.path),
+                "relative": None if found is None else found.relative,
+            }
+    return {"differs": None, "relative": None}
 
 
 def release(state: State) -> dict[str, object]:

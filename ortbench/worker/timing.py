@@ -38,14 +38,18 @@ class Timed(Protocol):
 
     Attributes:
         name: in ranges.
-        bytes_in, bytes_out: copied to and from the device per run.
+        bytes_in, bytes_out: copied to and from the device per run; None where that is not known.
         per_call: how many runs one call of ``total`` makes.
     """
 
     name: str
-    bytes_in: int
-    bytes_out: int
     per_call: int
+
+    @property
+    def bytes_in(self) -> int | None: ...
+
+    @property
+    def bytes_out(self) -> int | None: ...
 
     def phases(self) -> dict[str, TimedCall]:
         """What can be timed, each fenced at its end."""
@@ -71,8 +75,8 @@ class Ranges:
         if domain is None:
             return
         self.push, self.pop = domain.push_range, domain.pop_range
-        both = (mode.bytes_in + mode.bytes_out) * mode.per_call
-        moved = {"upload": mode.bytes_in, "download": mode.bytes_out, "total": both}
+        there, back = mode.bytes_in or 0, mode.bytes_out or 0
+        moved = {"upload": there, "download": back, "total": (there + back) * mode.per_call}
         for phase in PHASE_NAMES:
             look = {"color": COLORS[phase], "category": phase}
             self._block[phase] = domain.get_event_attributes(message=mode.name, payload=moved.get(phase, 0), **look)

@@ -12,6 +12,9 @@
  * Blocks are pooled, their storage is populated in advance and their first bytes are overwritten with NaN when they are
  * handed out: an allocation costs microseconds, and nobody finds the results of an earlier run in a new block.
  *
+ * With the knob `default_memory` at 0 the device has HOST_ACCESSIBLE memory alone and has sessions keep their inputs and
+ * outputs there; with `cpu` it is a CPU. DEVICE_NAME and OPERATORS, set when it is compiled, make another device of it.
+ *
  * Time. Work goes through in-order queues: one default queue for the inferences of all sessions and for copies without
  * a stream, and one queue for each stream made by create_sync_stream(). Queues run beside each other, unless the knob
  * `engines` gives them less to share: 3 are one for inferences and one for copies each way, as most GPUs have, with 2
@@ -257,10 +260,19 @@ static Status *ep_create_sync_stream(Ep *self, const void *memory_device, Stream
   return NULL;
 }
 
-static Ep *new_ep(const Config *config) {
+/* What sessions are to keep their inputs and outputs in, where the device has no DEFAULT memory. */
+static Status *ep_get_default_memory_device(const Ep *self, const void **device) {
+  *device = EP_API(MEMORY_INFO_GET_MEMORY_DEVICE, const void *, const void *)(self->accessible_info);
+  return NULL;
+}
+
+static Ep *new_ep(const Config *config, const void *accessible_info) {
   static _Atomic uint32_t sessions;
   Ep *ep = zeroed(sizeof *ep);
-  *ep = (Ep){.compute_ns = config->compute_ns, .ha_copies = config->ha_copies > 0, .honesty = config->honesty};
+  *ep = (Ep){.compute_ns = config->compute_ns,
+             .ha_copies = config->ha_copies > 0,
+             .honesty = config->honesty,
+             .accessible_info = accessible_info};
   ep->session = atomic_fetch_add(&sessions, 1) + 1;
   ep->table.version = config->honesty == ASYNC_OLD_API ? API_VERSION_WITHOUT_SYNC : API_VERSION;
   Fn *call = ep->table.call;
@@ -272,6 +284,10 @@ static Ep *new_ep(const Config *config) {
   call[EP_ON_RUN_END] = (Fn)ep_on_run_end;
   call[EP_CREATE_SYNC_STREAM] = (Fn)ep_create_sync_stream;
   call[EP_SYNC] = (Fn)ep_sync;
+  if (!config->default_memory && config->honesty != ASYNC_OLD_API) {
+    ep->table.version = API_VERSION_WITH_DEFAULT_MEMORY_DEVICE;
+    call[EP_GET_DEFAULT_MEMORY_DEVICE] = (Fn)ep_get_default_memory_device;
+  }
   return ep;
 }
 
@@ -326,7 +342,9 @@ static Status *factory_get_supported_devices(Factory *self, const void *const *d
   if (space < 1) return NULL;
   TRY(EP_API(CREATE_EP_DEVICE, Status *, Factory *, void *, const void *, const void *, void **)(
       self, self->hardware, NULL, NULL, &ep_devices[0]));
-  TRY(EP_API(EP_DEVICE_ADD_ALLOCATOR_INFO, Status *, void *, void *)(ep_devices[0], self->default_info));
+  if (self->default_info) {
+    TRY(EP_API(EP_DEVICE_ADD_ALLOCATOR_INFO, Status *, void *, void *)(ep_devices[0], self->default_info));
+  }
   TRY(EP_API(EP_DEVICE_ADD_ALLOCATOR_INFO, Status *, void *, void *)(ep_devices[0], self->accessible_info));
   *count = 1;
   return NULL;
@@ -339,7 +357,7 @@ static Status *apply_options(Config *config, const void *entries) {
       entries, &keys, &values, &count);
   for (size_t i = 0; i < count; i++) {
     size_t prefix = sizeof OPTION_PREFIX - 1;
-    if (strncmp(keys[i], OPTION_PREFIX, prefix) != 0) continue;
+    if (strncasecmp(keys[i], OPTION_PREFIX, prefix) != 0) continue;
     const char *error = set_knob(config, keys[i] + prefix, values[i]);
     if (error) return fail("%s: %s", EP_NAME, error);
   }
@@ -356,7 +374,6 @@ static Status *read_options(Config *config, const void *session_options) {
 
 static Status *factory_create_ep(Factory *self, const void *const *devices, const void *const *metadata, size_t count,
                                  const void *session_options, const void *logger, Ep **ep) {
-  (void)self;
   (void)devices;
   (void)metadata;
   (void)count;
@@ -366,7 +383,7 @@ static Status *factory_create_ep(Factory *self, const void *const *devices, cons
   Status *status = read_options(&config, session_options);
   if (!status) {
     Config own = device_config; /* what a session's options may not change for the next session */
-    *ep = new_ep(&config);
+    *ep = new_ep(&config, self->accessible_info);
     device_config = config;
     device_config.compute_ns = own.compute_ns;
     device_config.ha_copies = own.ha_copies;
@@ -416,7 +433,7 @@ static Status *factory_create_sync_stream(Factory *self, const void *memory_devi
 
 static Status *create_memory_info(const char *name, int memory, void **info) {
   return API(CREATE_MEMORY_INFO_V2, const char *, int, uint32_t, int32_t, int, size_t, int, void **)(
-      name, DEVICE_GPU, VENDOR_ID, 0, memory, (size_t)device_config.alignment, 0, info);
+      name, device_config.cpu ? DEVICE_CPU : DEVICE_GPU, VENDOR_ID, 0, memory, (size_t)device_config.alignment, 0, info);
 }
 
 static Status *create_hardware(void **hardware) {
@@ -424,7 +441,7 @@ static Status *create_hardware(void **hardware) {
   ((void (*)(void **))ort[CREATE_KEY_VALUE_PAIRS])(&metadata);
   ((void (*)(void *, const char *, const char *))ort[ADD_KEY_VALUE_PAIR])(metadata, "is_virtual", "1");
   Status *status = EP_API(CREATE_HARDWARE_DEVICE, Status *, int, uint32_t, uint32_t, const char *, void *, void **)(
-      HARDWARE_GPU, VENDOR_ID, 1, "ortbench", metadata, hardware);
+      device_config.cpu ? HARDWARE_CPU : HARDWARE_GPU, VENDOR_ID, 1, "ortbench", metadata, hardware);
   ((void (*)(void *))ort[RELEASE_KEY_VALUE_PAIRS])(metadata);
   return status;
 }
@@ -467,8 +484,10 @@ __attribute__((visibility("default"))) Status *CreateEpFactories(const char *reg
   Factory *factory = zeroed(sizeof *factory);
   fill_factory(factory);
   TRY(create_hardware(&factory->hardware));
-  TRY(create_memory_info("RefDevice", ORT_MEMORY_DEFAULT, &factory->default_info));
-  TRY(create_memory_info("RefDeviceHostAccessible", ORT_MEMORY_HOST_ACCESSIBLE, &factory->accessible_info));
+  if (device_config.default_memory) {
+    TRY(create_memory_info(DEVICE_NAME, ORT_MEMORY_DEFAULT, &factory->default_info));
+  }
+  TRY(create_memory_info(DEVICE_NAME "HostAccessible", ORT_MEMORY_HOST_ACCESSIBLE, &factory->accessible_info));
   factories[0] = factory;
   *count = 1;
   return NULL;
@@ -476,7 +495,7 @@ __attribute__((visibility("default"))) Status *CreateEpFactories(const char *reg
 
 __attribute__((visibility("default"))) Status *ReleaseEpFactory(Factory *factory) {
   for (Queue *queue = queues; queue; queue = queue->next) queue_stop_thread(queue); /* the library may go away now */
-  ((void (*)(void *))ort[RELEASE_MEMORY_INFO])(factory->default_info);
+  if (factory->default_info) ((void (*)(void *))ort[RELEASE_MEMORY_INFO])(factory->default_info);
   ((void (*)(void *))ort[RELEASE_MEMORY_INFO])(factory->accessible_info);
   EP_API(RELEASE_HARDWARE_DEVICE, void, void *)(factory->hardware);
   free(factory);

@@ -7,6 +7,8 @@ the EP options it reads, and reads the trace it leaves, also from another proces
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -28,10 +30,23 @@ SOURCES = (
 _LIBRARIES = ("-lpthread", "-lm")
 
 
-def build(directory: Path) -> Path:
-    """Compile the library into `directory` and return its path. Nothing is compiled if the sources are unchanged."""
+def build(directory: Path, name: str = "RefDevice", operators: Sequence[str] = ()) -> Path:
+    """Compile the library into `directory` and return its path. Nothing is compiled if the sources are unchanged.
+
+    Args:
+        directory: where to.
+        name: of the device; another one makes it one that can be in the same session. Its EP is called
+            ``<name>ExecutionProvider``, its environment variables begin with ``<NAME>_``.
+        operators: those it takes; empty for all that it can compute.
+    """
     here = Path(__file__).parent
-    return compile_library("the reference device", [here / name for name in SOURCES], directory, libraries=_LIBRARIES)
+    flags = []
+    if name != "RefDevice":
+        flags += [f'-DDEVICE_NAME="{name}"', f"-DVENDOR_ID={0x0C00 + zlib.crc32(name.encode()) % 256}u"]
+    if operators:
+        flags.append(f'-DOPERATORS=",{",".join(operators)},"')
+    sources = [here / source for source in SOURCES]
+    return compile_library("the reference device", sources, directory, flags, libraries=_LIBRARIES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +80,12 @@ class Config:
     """What the memory infos say of both memories, which always are page-aligned. They are made when the library is loaded,
     so it is read from the environment alone. ONNX Runtime's Python API cannot bind
     an output without a shape to memory that has an alignment."""
+    cpu: bool = False
+    """The device is a CPU, and its memories are a CPU's. Read from the environment alone, like the next one."""
+    default_memory: bool = True
+    """Without it HOST_ACCESSIBLE memory is all the device has, and copies to and from it last like uploads and downloads.
+    Together with `cpu` that is how OpenVINO's EP looks on an Intel CPU: ONNX Runtime copies no array inside a run; without
+    `cpu` it copies them all."""
     honesty: Honesty = "sync"
     """When a run returns, and which calls wait for the device; see refdevice.c."""
     later_runs: int = 0
@@ -73,7 +94,7 @@ class Config:
     """See `later_runs`."""
     ha_copies: bool = False
     """HOST_ACCESSIBLE values are copied to private memory and back in every run, at the price of an upload and a
-    download each."""
+    download each; without DEFAULT memory so are values in ordinary host memory, which a run with arrays may hand on."""
     spin_us: float = 200.0
     """A waiting thread sleeps until this many microseconds before the end and spins from there. With a second and more
     it never sleeps, which costs a core and keeps the host's caches warm: what the host does after a sleep is tens of
@@ -108,9 +129,9 @@ class Config:
         """The knobs as EP options of a session (without the trace, which is the library's)."""
         return {name: text for name, text in self._texts().items() if not name.startswith("trace")}
 
-    def environ(self) -> dict[str, str]:
-        """The knobs as environment variables, to be added to those of the process that loads the library."""
-        return {f"REFDEVICE_{name.upper()}": text for name, text in self._texts().items()}
+    def environ(self, device: str = "RefDevice") -> dict[str, str]:
+        """The knobs of a device as environment variables, to be added to those of the process that loads the library."""
+        return {f"{device.upper()}_{name.upper()}": text for name, text in self._texts().items()}
 
     def _texts(self) -> dict[str, str]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -30,6 +31,10 @@
 #include "../device_basics.h"
 
 extern char **environ;
+
+#ifndef DEVICE_NAME /* another one makes it another device, which can be in the same session */
+#define DEVICE_NAME "RefDevice"
+#endif
 
 enum { STREAMING_BYTES = 1 << 18 }; /* from this size on, data go past the caches */
 
@@ -65,7 +70,7 @@ typedef struct {
 typedef struct {
   Link upload, download, device_copy;
   double compute_ns, ha_copies, spin_ns, engines;
-  double alignment;
+  double alignment, cpu, default_memory;
   double later_runs; /* 0: never */
   Honesty honesty, later_honesty;
   Trigger fail_upload, fail_download, fail_alloc, fail_alloc_bytes, abort_run, hang_run, wrong_run, abort_copy, wrong_copy;
@@ -86,6 +91,8 @@ static const struct {
     {"device_copy_latency_us", KNOB_US, offsetof(Config, device_copy.latency_ns)},
     {"device_copy_gbps", KNOB_NUMBER, offsetof(Config, device_copy.bytes_per_ns)},
     {"alignment", KNOB_NUMBER, offsetof(Config, alignment)},
+    {"cpu", KNOB_NUMBER, offsetof(Config, cpu)},
+    {"default_memory", KNOB_NUMBER, offsetof(Config, default_memory)},
     {"honesty", KNOB_HONESTY, offsetof(Config, honesty)},
     {"later_runs", KNOB_NUMBER, offsetof(Config, later_runs)},
     {"later_honesty", KNOB_HONESTY, offsetof(Config, later_honesty)},
@@ -165,17 +172,17 @@ static Config default_config(void) {
                   .download = {10000, 4},
                   .device_copy = {5000, 8},
                   .compute_ns = 2000000,
-                  .spin_ns = 200000, .alignment = 4096,
+                  .spin_ns = 200000, .alignment = 4096, .default_memory = 1,
                   .later_honesty = ASYNC_OLD_API};
 }
 
 static const char *config_from_environment(Config *config) {
-  static const char prefix[] = "REFDEVICE_";
+  static const char prefix[] = DEVICE_NAME "_";
   *config = default_config();
   for (char **entry = environ; *entry; entry++) {
     char name[64];
     size_t length = 0;
-    if (strncmp(*entry, prefix, sizeof prefix - 1) != 0) continue;
+    if (strncasecmp(*entry, prefix, sizeof prefix - 1) != 0) continue;
     const char *knob = *entry + sizeof prefix - 1;
     for (; knob[length] && knob[length] != '=' && length < sizeof name - 1; length++) {
       name[length] = (char)(knob[length] >= 'A' && knob[length] <= 'Z' ? knob[length] + 32 : knob[length]);
@@ -185,6 +192,14 @@ static const char *config_from_environment(Config *config) {
     if (error) return error;
   }
   return NULL;
+}
+
+/* The environment's value of a knob, or NULL. */
+static const char *variable(const char *knob) {
+  char name[64];
+  snprintf(name, sizeof name, DEVICE_NAME "_%s", knob);
+  for (char *at = name; *at; at++) *at = (char)(*at >= 'a' && *at <= 'z' ? *at - 32 : *at);
+  return getenv(name);
 }
 
 static bool fires(Trigger *trigger, Memory memory) {
@@ -248,7 +263,7 @@ static Event *trace_events;
 static uint32_t own_pid;
 
 static uint64_t trace_records(void) {
-  const char *text = getenv("REFDEVICE_TRACE_RECORDS");
+  const char *text = variable("TRACE_RECORDS");
   uint64_t records = text ? strtoull(text, NULL, 10) : 0;
   return records ? records : 1000000;
 }
@@ -270,7 +285,7 @@ static bool trace_prepare(int file, TraceHeader *header) {
 
 static const char *trace_open(void) {
   static TraceHeader nowhere; /* counts, and holds no records */
-  const char *path = getenv("REFDEVICE_TRACE");
+  const char *path = variable("TRACE");
   own_pid = (uint32_t)getpid();
   trace_header = &nowhere;
   if (!path || !*path) return NULL;
@@ -818,9 +833,14 @@ static Copy *new_copy(size_t bytes) {
 
 static Memory memory_of(const Block *block) { return block ? block->memory : MEM_HOST; }
 
+/* Whether copies to and from a memory take the time of the knobs. */
+static bool is_far(Memory memory) {
+  return memory == MEM_DEFAULT || (memory == MEM_HOST_ACCESSIBLE && !device_config.default_memory);
+}
+
 static Kind copy_kind(Memory from, Memory to) {
-  if (from == MEM_DEFAULT) return to == MEM_DEFAULT ? DEVICE_COPY : DOWNLOAD;
-  return to == MEM_DEFAULT ? UPLOAD : HOST_COPY;
+  if (is_far(from)) return is_far(to) ? DEVICE_COPY : DOWNLOAD;
+  return is_far(to) ? UPLOAD : HOST_COPY;
 }
 
 /* Fills in what depends on the two memories, and says whether a knob makes this copy fail. */

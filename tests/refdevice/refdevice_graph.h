@@ -185,6 +185,7 @@ typedef struct { /* OrtEp */
   bool ha_copies;
   Honesty honesty;
   uint32_t session;
+  const void *accessible_info; /* OrtMemoryInfo */
 } Ep;
 
 typedef struct { /* OrtNodeComputeInfo: one fused node */
@@ -198,6 +199,7 @@ typedef struct { /* OrtNodeComputeInfo: one fused node */
   size_t input_count, output_count;
   float **scratch; /* room for the values inside; used by one inference at a time, since queues are in order */
   size_t *scratch_bytes;
+  bool *constant; /* weights, which an inference never copies */
 } Graph;
 
 static int value_named(Graph *graph, const char *name) {
@@ -243,6 +245,18 @@ static Status *compile_nodes(Graph *graph, const void **nodes) {
   return NULL;
 }
 
+static Status *find_constants(Graph *graph, const void *fused) {
+  const void **infos = zeroed(graph->input_count * sizeof *infos);
+  Status *status = API(NODE_GET_INPUTS, const void *, const void **, size_t)(fused, infos, graph->input_count);
+  for (size_t i = 0; i < graph->input_count && !status; i++) {
+    if (!infos[i] || graph->inputs[i] < 0) continue;
+    bool *constant = &graph->constant[graph->inputs[i]];
+    status = API(VALUE_INFO_IS_CONSTANT_INITIALIZER, const void *, bool *)(infos[i], constant);
+  }
+  free(infos);
+  return status;
+}
+
 static Status *compile_graph(Graph *graph, const void *source, const void *fused) {
   const void **nodes;
   Status *status = graph_nodes(source, &nodes, &graph->node_count);
@@ -253,7 +267,8 @@ static Status *compile_graph(Graph *graph, const void *source, const void *fused
   TRY(boundary(graph, fused, NODE_GET_NUM_OUTPUTS, NODE_GET_OUTPUTS, &graph->outputs, &graph->output_count));
   graph->scratch = zeroed((size_t)graph->value_count * sizeof *graph->scratch);
   graph->scratch_bytes = zeroed((size_t)graph->value_count * sizeof *graph->scratch_bytes);
-  return NULL;
+  graph->constant = zeroed((size_t)graph->value_count * sizeof *graph->constant);
+  return find_constants(graph, fused);
 }
 
 static void release_graph(Graph *graph) {
@@ -267,6 +282,7 @@ static void release_graph(Graph *graph) {
   free(graph->outputs);
   free(graph->scratch);
   free(graph->scratch_bytes);
+  free(graph->constant);
   free(graph);
 }
 
@@ -439,11 +455,18 @@ static void submit(Op *op, bool wait) {
   else queue_push(&default_queue, op);
 }
 
-/* With `ha_copies`: moves a HOST_ACCESSIBLE value of the job into private memory, and returns the copy that fills that
- * memory before the inference, or empties it afterwards. */
+/* With `ha_copies`: whether a value is copied. Those in ordinary host memory are where the device has no DEFAULT memory. */
+static bool is_diverted(const Inference *job, int value) {
+  if (value < 0 || job->graph->constant[value]) return false;
+  Memory memory = memory_of(job->blocks[value]);
+  return memory == MEM_HOST_ACCESSIBLE || (memory == MEM_HOST && !device_config.default_memory);
+}
+
+/* Moves such a value of the job into private memory, and returns the copy that fills that memory before the inference, or
+ * empties it afterwards. */
 static Copy *divert(Inference *job, int value, bool output) {
-  Block *shared = value < 0 ? NULL : job->blocks[value];
-  if (!shared || shared->memory != MEM_HOST_ACCESSIBLE) return NULL;
+  if (!is_diverted(job, value)) return NULL;
+  Block *shared = job->blocks[value];
   size_t bytes = value_bytes(job, value);
   Block *private = allocate_block(bytes, MEM_DEFAULT);
   Block *again;
@@ -455,9 +478,9 @@ static Copy *divert(Inference *job, int value, bool output) {
   copy->from_block = shared;
   copy->to_block = again;
   copy->op.event.kind = HA_COPY;
-  copy->op.event.memory = MEM_HOST_ACCESSIBLE;
-  copy->op.event.source = output ? MEM_DEFAULT : MEM_HOST_ACCESSIBLE;
-  copy->op.event.destination = output ? MEM_HOST_ACCESSIBLE : MEM_DEFAULT;
+  copy->op.event.memory = memory_of(shared);
+  copy->op.event.source = output ? MEM_DEFAULT : memory_of(shared);
+  copy->op.event.destination = output ? memory_of(shared) : MEM_DEFAULT;
   copy->op.ready_ns = job->op.ready_ns;
   copy->op.duration_ns = link_ns(output ? &device_config.download : &device_config.upload, bytes);
   job->blocks[value] = private;

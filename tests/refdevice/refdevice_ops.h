@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #ifdef __SSE2__
@@ -73,7 +74,18 @@ static const OpName op_names[] = {
     {"Reshape", OP_RESHAPE, 5}, {"Softmax", OP_SOFTMAX, 13}, {"GlobalAveragePool", OP_GLOBAL_AVERAGE_POOL, 1},
 };
 
+#ifndef OPERATORS /* those that this build takes, each between commas; empty for all */
+#define OPERATORS ""
+#endif
+
+static bool op_wanted(const char *name) {
+  char listed[32];
+  snprintf(listed, sizeof listed, ",%s,", name);
+  return !*OPERATORS || strstr(OPERATORS, listed);
+}
+
 static OpKind op_find(const char *name, int since) {
+  if (!op_wanted(name)) return OP_NONE;
   for (size_t i = 0; i < sizeof op_names / sizeof *op_names; i++) {
     if (strcmp(op_names[i].name, name) == 0 && since >= op_names[i].since) return op_names[i].kind;
   }

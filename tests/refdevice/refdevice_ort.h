@@ -51,6 +51,7 @@ enum { /* OrtEpApi */
   CREATE_EP_DEVICE = 0,
   GRAPH_SUPPORT_ADD_NODES_TO_FUSE = 2,
   EP_DEVICE_ADD_ALLOCATOR_INFO = 5,
+  MEMORY_INFO_GET_MEMORY_DEVICE = 6,
   MEMORY_DEVICE_GET_DEVICE_TYPE = 9,
   MEMORY_DEVICE_GET_VENDOR_ID = 11,
   MEMORY_DEVICE_GET_MEMORY_TYPE = 10,
@@ -67,6 +68,7 @@ enum { /* OrtEp */
   EP_ON_RUN_END = 8,
   EP_CREATE_SYNC_STREAM = 10,
   EP_SYNC = 14,
+  EP_GET_DEFAULT_MEMORY_DEVICE = 22,
 };
 enum { /* OrtEpFactory */
   FACTORY_GET_NAME = 0,
@@ -86,15 +88,18 @@ enum { ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2 };
 enum { TYPE_FLOAT = 1, TYPE_INT64 = 7 };                 /* ONNXTensorElementDataType */
 enum { ATTR_INT = 1, ATTR_INTS = 2, ATTR_FLOAT = 3, ATTR_STRING = 5 }; /* OrtOpAttrType */
 enum { DEVICE_CPU = 0, DEVICE_GPU = 1 };                 /* OrtMemoryInfoDeviceType */
-enum { HARDWARE_GPU = 1 };                               /* OrtHardwareDeviceType */
+enum { HARDWARE_CPU = 0, HARDWARE_GPU = 1 };             /* OrtHardwareDeviceType */
 enum { ORT_MEMORY_DEFAULT = 0, ORT_MEMORY_HOST_ACCESSIBLE = 5 };
 enum { API_VERSION = 25, API_VERSION_WITHOUT_SYNC = 24 }; /* OrtEp::Sync came with 25 */
+enum { API_VERSION_WITH_DEFAULT_MEMORY_DEVICE = 27 };     /* and OrtEp::GetDefaultMemoryDevice with 27 */
 enum { TABLE_SLOTS = 48 }; /* longer than any table ORT may read from us; slots not filled are NULL */
 
+#ifndef VENDOR_ID
 #define VENDOR_ID 0x0B0Bu
-#define EP_NAME "RefDeviceExecutionProvider"
+#endif
+#define EP_NAME DEVICE_NAME "ExecutionProvider"
 #define EP_VERSION "1.0.0"
-#define OPTION_PREFIX "ep.refdeviceexecutionprovider."
+#define OPTION_PREFIX "ep." EP_NAME "." /* in lower case */
 
 static const Fn *ort, *ort_ep;
 #define API(slot, ...) ((Status * (*)(__VA_ARGS__)) ort[slot])

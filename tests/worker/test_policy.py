@@ -6,13 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from ortbench.plan import POLICIES
+from ortbench.plan import CPU_EP, POLICIES
+from tests import openvino
 from tests.conftest import MODELS, cases, measure, ortbench_here
 from tests.refdevice import EP_NAME, Config
 from tests.refdevice.refdevice import VENDOR_ID
 
 QUICK = ["--iterations", 2, "--warmup", 1]
 FAST_DEVICE = ("env", *(f"{name}={value}" for name, value in Config(compute_us=100).environ().items()))
+
+
+def chosen_for_the_cpu() -> str:
+    """What ONNX Runtime takes there: OpenVINO's EP where it has a device, or its own."""
+    return openvino.EP if openvino.problem() is None else CPU_EP
 
 
 @pytest.mark.process
@@ -36,14 +42,14 @@ def test_the_cpu_is_chosen_though_there_is_a_gpu(library: Path, tmp_path: Path) 
     result = measure(
         MODELS / "tiny.onnx", "--ep", "prefer-cpu", "--ep-library", library, "--mode", "cpu", *QUICK, out=tmp_path
     )
-    assert (result["target"]["ep"], result["target"]["memory"]["kind"]) == ("CPUExecutionProvider", "host")
+    assert result["target"]["ep"] == chosen_for_the_cpu()
     assert result["target"]["device"]["type"] == "CPU"
 
 
 @pytest.mark.process
 def test_without_a_gpu_the_cpu_is_what_is_left(tmp_path: Path) -> None:
     result = measure(MODELS / "tiny.onnx", "--ep", "prefer-npu", "--mode", "cpu", *QUICK, out=tmp_path)
-    assert result["target"]["ep"] == "CPUExecutionProvider"
+    assert result["target"]["ep"] == chosen_for_the_cpu()
 
 
 @pytest.mark.process

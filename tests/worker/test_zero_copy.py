@@ -10,7 +10,7 @@ import pytest
 from ortbench.worker.modes.base import TimedCall
 from ortbench.worker.modes.host_accessible import HostAccessibleMode
 from ortbench.worker.modes.resident import ResidentMode
-from ortbench.worker.proofs.zero_copy import ZeroCopy, prove_zero_copy, verdict
+from ortbench.worker.proofs.zero_copy import ZeroCopy, all_of, alone, prove_alone, prove_zero_copy, verdict
 from ortbench.worker.session.memory import Copy
 
 US = 1_000
@@ -167,8 +167,47 @@ def test_in_host_memory_the_addresses_are_proof() -> None:
     )
 
 
-def test_without_device_memory_there_is_nothing_to_compare_with() -> None:
-    clock = Clock()
-    assert prove_zero_copy(ScriptedShared(clock.taking(1)), None, False, clock) == ZeroCopy(
-        False, "bound addresses are used, but there is no device memory to compare a run's time with"
+# Where there is no other memory to compare with
+
+
+@pytest.mark.parametrize(
+    ("run", "upload", "download", "proved"),
+    [
+        (99, 100, 100, True),  # too short to hold a copy in either direction
+        (100, 100, 100, False),
+        (150, 100, 300, False),  # it could hold the upload
+        (150, 200, 300, True),
+        (150, 10, 300, True),  # an upload that is next to nothing does not matter
+        (150, 100, 100, False),
+        (0, 0, 0, False),
+    ],
+)
+def test_a_run_that_is_shorter_than_a_copy_has_none(run: int, upload: int, download: int, proved: bool) -> None:
+    assert alone(run, upload, download, "used").proved is proved
+
+
+def test_what_is_said_of_a_run_without_room_for_copies() -> None:
+    assert alone(1_250_000, 1_700_000, 1_690_000, "used") == ZeroCopy(
+        True, "used; a run takes 1.25 ms, copying in 1.70 ms, copying out 1.69 ms"
     )
+    assert alone(9_000, 500, 500, "used") == ZeroCopy(
+        False,
+        "used, but a copy inside the EP cannot be excluded: a run takes 9.00 µs, copying in 500 ns, copying out 500 ns, and "
+        "there is no other memory to compare it with",
+    )
+
+
+def test_the_least_of_each_time_counts() -> None:
+    clock = Clock()
+    copies = clock.taking(300 * US, 100 * US, 300 * US), clock.taking(100 * US)
+    found = prove_alone(ScriptedShared(clock.taking(500 * US, 90 * US, 500 * US)), copies, "seen", clock)
+    assert found.how.startswith("bound addresses are used and seen")
+    assert "copying in 100 µs, copying out 100 µs" in found.how
+    other = ScriptedShared(clock.taking(1), same=False)
+    assert not prove_alone(other, copies, "seen", clock).addresses
+
+
+def test_one_part_that_is_not_proved_counts_for_all() -> None:
+    yes, no = ZeroCopy(True, "yes"), ZeroCopy(False, "no", addresses=False)
+    assert all_of([yes, yes]) == ZeroCopy(True, "yes; yes")
+    assert all_of([yes, no]) == no

@@ -10,7 +10,7 @@ from ortbench import units
 from ortbench.report import nodes
 from ortbench.report.model import DERIVED, Column, Kind, Table
 from ortbench.report.run import mode_table
-from ortbench.report.words import device_name, sequence
+from ortbench.report.words import device_name, eps, sequence
 from ortbench.result import Result
 from ortbench.schema import Gpu, Load, Tensor
 
@@ -86,6 +86,7 @@ def _environment(result: Result) -> Section:
     fence = target["fence"]
     known = {
         "ONNX Runtime": environment["onnxruntime"],
+        "execution providers": "; ".join(eps(result)),
         "execution provider": f"{target['ep']} {target.get('ep_version') or ''}".strip(),
         "library": target.get("ep_library"),
         "device": device_name(result),

@@ -38,11 +38,18 @@ def list_devices(library: str | None = None) -> list[ListedEp]:
     for name in ort.get_available_providers():
         if name not in seen | _NOT_LOCAL:
             seen.add(name)
-            entries.append(_built_in_entry(name))
+            brought = _bringing(name)
+            entries.append(_built_in_entry(name) if brought is None else _plugin_entry(name, brought))
     for name in dict.fromkeys(device.ep_name for device in ort.get_ep_devices()):
         if name not in seen:
             entries.append(_entry(name, None, None, None, None))
     return entries
+
+
+def _bringing(name: str) -> Plugin | None:
+    """The package whose library an EP came with that it does not name (OpenVINO's brings one called …AUTO, too)."""
+    libraries = {device.ep_metadata.get("library_path") for device in ep_devices(name)}
+    return next((plugin for plugin in plugins() if plugin.library in libraries), None)
 
 
 def _plugin_entry(name: str, plugin: Plugin) -> ListedEp:

@@ -47,7 +47,7 @@ class Mode(ABC):
         name: of its record in `ortbench.modes`.
         fence: what ends its inference.
         upload_fence, download_fence: what ends these, where it has them and the copy itself does not wait.
-        bytes_in, bytes_out: copied to and from the device per inference.
+        bytes_in, bytes_out: copied to and from the device per inference; None where that is not known.
         per_call: how many inferences one call of ``total`` makes.
         trials: how many calls of ``total`` each check of the outputs rests on.
     """
@@ -56,8 +56,8 @@ class Mode(ABC):
     fence: Fence
     upload_fence: Fence | None = None
     download_fence: Fence | None = None
-    bytes_in: int
-    bytes_out: int
+    bytes_in: int | None
+    bytes_out: int | None
     per_call: int
     trials: tuple[int, ...]
 

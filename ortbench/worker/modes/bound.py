@@ -9,24 +9,26 @@ from typing import Any, Self
 
 import numpy as np
 
+from ortbench.errors import Unsupported
 from ortbench.modes import MODES, TOTAL
 from ortbench.plan import Loop
 from ortbench.worker.modes.base import Mode, OneAtATime, Proof, Step, TimedCall, fence_step, then
-from ortbench.worker.modes.dynamic_outputs import DynamicOutputs, Target
+from ortbench.worker.modes.dynamic_outputs import DynamicOutputs
 from ortbench.worker.modes.external_inputs import ExternalInputs
 from ortbench.worker.modes.slots import Slot, download, refuse_strings, upload
 from ortbench.worker.proofs import in_place
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Candidates, Fence
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, device_memory, token
+from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, device_memory, tokens
+from ortbench.worker.session.places import Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
 
 
 class BoundMode(OneAtATime):
-    """What all modes with IO binding share: values in `memory`, bound once, with preallocated outputs.
+    """What all modes with IO binding share: values where the session wants them, bound once, with preallocated outputs.
 
     Attributes:
         external: the inputs, where they are in another library's memory.
@@ -34,48 +36,40 @@ class BoundMode(OneAtATime):
 
     Args:
         model, data: what runs, and with what.
-        memory: of what is bound.
-        token_memory: of a small value that tells when the device has finished.
-        pinned: memory for the host's side of copies; None for ordinary host memory.
     """
 
-    def __init__(
-        self, model: Model, data: Data, memory: Memory, token_memory: Memory, pinned: EpDeviceMemory | None = None
-    ) -> None:
+    def __init__(self, model: Model, data: Data) -> None:
         refuse_strings((*model.inputs, *model.outputs))
-        self._pinned = pinned
-        self._model, self._data, self._memory = model, data, memory
-        in_host = model.on_host(model.session.get_input_memory_infos())
-        out_host = model.on_host(model.session.get_output_memory_infos())
+        self._model, self._data = model, data
         sources = [data.arrays[spec.name] for spec in model.inputs]
         library = model.target.external if MODES[self.name].external_inputs else None
         self.external = None if library is None else ExternalInputs(library, model.provider)
-        self._ins = [self._in_slot(*item) for item in zip(model.inputs, sources, in_host, strict=True)]
+        self._ins = [self._in_slot(*item) for item in zip(model.inputs, sources, model.places.inputs, strict=True)]
         blank = [np.empty_like(array) for array in data.reference]
         dynamic = model.target.dynamic_outputs and MODES[self.name].dynamic_outputs
         self._outs = [
-            self._slot(*item, allocate=not dynamic) for item in zip(model.outputs, blank, out_host, strict=True)
+            self._slot(*item, allocate=not dynamic)
+            for item in zip(model.outputs, blank, model.places.outputs, strict=True)
         ]
         self._out_arrays = [slot.array for slot in self._outs]
         self._binding = model.session.io_binding()
         for slot in self._ins:
             self._binding.bind_ortvalue_input(slot.spec.name, slot.value)
-        self._upload = upload(memory, self._ins)
+        self._upload = upload(self._ins)
         self._run: Callable[[Any, Any], object] = model.native.run_with_iobinding
         self._native_binding = self._binding._iobinding
         self.graph_id = next(model.graph_ids) if model.target.cuda_graph and MODES[self.name].captured else None
         self._options = model.run_options(self.graph_id)
         self._dynamic: DynamicOutputs | None = None
         if dynamic:
-            places = [Target(slot.spec, slot.array, slot.pinned, slot.stays) for slot in self._outs]
-            self._dynamic = DynamicOutputs(self._binding, self._run, memory, places)
+            self._dynamic = DynamicOutputs(self._binding, self._run, self._outs)
             self._run = self._dynamic.run
             self._download: Copy = self._dynamic.download
         else:
             for slot in self._outs:
                 self._binding.bind_ortvalue_output(slot.spec.name, slot.value)
-            self._download = download(memory, self._outs)
-        self._token = token(token_memory)
+            self._download = download(self._outs)
+        self._token = tokens(model.places.memories)
         self.upload_fence: Fence | None = None
         self._prepare()
 
@@ -85,25 +79,40 @@ class BoundMode(OneAtATime):
 
     @classmethod
     def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
-        memory = device_memory(model.provider)
-        assert memory is not None
-        return cls(model, data, memory, memory)
+        return cls(model, data)
 
-    def _in_slot(self, spec: TensorSpec, array: Array, wanted_in_host: bool) -> Slot:
-        if self.external is None or (wanted_in_host and self._memory.kind != "host"):
-            return self._slot(spec, array, wanted_in_host)
-        return Slot(spec, array, self.external.wrap(spec, array), stays=False)
+    def _memory_for(self, spec: TensorSpec, place: Place) -> Memory:
+        """The memory that an input or output is bound in, of those for it.
 
-    def _slot(self, spec: TensorSpec, array: Array, wanted_in_host: bool, allocate: bool = True) -> Slot:
-        if wanted_in_host and self._memory.kind != "host":
-            return Slot(spec, array, host_value(spec, array), stays=True)
-        bound = self._memory.allocate(spec, array.shape) if allocate else None
-        if self._pinned is None:
-            return Slot(spec, array, bound, stays=False)
-        value = self._pinned.allocate(spec, array.shape)
+        Raises:
+            Unsupported: there is none that this mode could bind.
+        """
+        if place.own is None:
+            raise Unsupported(f"ONNX Runtime offers no memory of the device that {spec.name!r} is wanted on")
+        return place.own
+
+    def _pinned_for(self, spec: TensorSpec, place: Place) -> EpDeviceMemory | None:
+        """The memory of the host's side of its copies; None for ordinary host memory."""
+        return None
+
+    def _in_slot(self, spec: TensorSpec, array: Array, place: Place) -> Slot:
+        if self.external is None or place.stays:
+            return self._slot(spec, array, place)
+        memory = self._memory_for(spec, place)
+        return Slot(spec, array, self.external.wrap(spec, array), memory, stays=False)
+
+    def _slot(self, spec: TensorSpec, array: Array, place: Place, allocate: bool = True) -> Slot:
+        memory = self._memory_for(spec, place)
+        if place.stays:
+            return Slot(spec, array, host_value(spec, array), memory, stays=True)
+        bound = memory.allocate(spec, array.shape) if allocate else None
+        pinned = self._pinned_for(spec, place)
+        if pinned is None:
+            return Slot(spec, array, bound, memory, stays=False)
+        value = pinned.allocate(spec, array.shape)
         view = host_view(spec, value)
         np.copyto(view, array)
-        return Slot(spec, view, bound, stays=False, pinned=value)
+        return Slot(spec, view, bound, memory, stays=False, pinned=value)
 
     def _prepare(self) -> None:
         """The first upload and run, and the proofs of what ends them."""
@@ -130,10 +139,13 @@ class BoundMode(OneAtATime):
     def _prove_upload(self) -> Fence:
         if self._token is None:
             return Fence(RUN, None, 0, "the copy is the host's own")
-        arrays = [Slot(slot.spec, np.empty_like(slot.array), slot.value, slot.stays) for slot in self._ins]
         candidates = [(RUN, None), ("synchronize_inputs", self._binding.synchronize_inputs)]
-        readback = download(self._memory, arrays)
+        readback = download(self._apart(self._ins))
         return self._model.fences.prove("upload", self._upload, candidates, readback, self._token)
+
+    def _apart(self, slots: Sequence[Slot]) -> list[Slot]:
+        """The same with other arrays, in ordinary host memory."""
+        return [replace(slot, array=np.empty_like(slot.array), pinned=None) for slot in slots]
 
     def _launch(self) -> None:
         self._run(self._native_binding, self._options)
@@ -159,6 +171,15 @@ class BoundMode(OneAtATime):
         assert self.upload_fence is not None
         return then(self._upload, self.upload_fence.wait)
 
+    def copies_of(self, chosen: Callable[[Place], bool]) -> tuple[Copy, Copy]:
+        """The upload, fenced, and the download of some of what is bound."""
+        assert self.upload_fence is not None
+        ins, outs = (
+            [slot for slot, place in zip(slots, places, strict=True) if chosen(place)]
+            for slots, places in ((self._ins, self._model.places.inputs), (self._outs, self._model.places.outputs))
+        )
+        return then(upload(ins), self.upload_fence.wait), download(outs)
+
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
         found = []
         if self.external is not None:
@@ -174,10 +195,7 @@ class BoundMode(OneAtATime):
             self._dynamic.poison(self._data.reference)
             return
         poisons = [output_arrays.poison(array) for array in self._data.reference]
-        moved = [
-            Slot(slot.spec, array, slot.value, slot.stays) for slot, array in zip(self._outs, poisons, strict=True)
-        ]
-        upload(self._memory, moved)()
+        upload([replace(slot, array=array, pinned=None) for slot, array in zip(self._outs, poisons, strict=True)])()
         for slot, array in zip(self._outs, poisons, strict=True):
             slot.array[...] = array
 
@@ -198,7 +216,7 @@ class BoundMode(OneAtATime):
             if slot.stays:
                 np.copyto(slot.array, arrays[slot.spec.name])
         others = [replace(slot, array=np.ascontiguousarray(arrays[slot.spec.name]), pinned=None) for slot in self._ins]
-        upload(self._memory, others)()
+        upload(others)()
 
     def is_replayed(self) -> bool:
         """Whether a run is a replay: it then writes to the outputs of the capture, whichever others are bound."""
@@ -207,17 +225,17 @@ class BoundMode(OneAtATime):
             binding.bind_ortvalue_input(slot.spec.name, slot.value)
         poisons = [output_arrays.poison(array) for array in self._data.reference]
         decoys = [
-            Slot(slot.spec, array, host_value(slot.spec, array), stays=True)
+            Slot(slot.spec, array, host_value(slot.spec, array), slot.memory, stays=True)
             if slot.stays
-            else Slot(slot.spec, array, self._memory.allocate(slot.spec, array.shape), stays=False)
+            else Slot(slot.spec, array, slot.memory.allocate(slot.spec, array.shape), slot.memory, stays=False)
             for slot, array in zip(self._outs, poisons, strict=True)
         ]
         for slot in decoys:
             binding.bind_ortvalue_output(slot.spec.name, slot.value)
-        upload(self._memory, decoys)()
+        upload(decoys)()
         self._run(binding._iobinding, self._options)
         seen = [replace(slot, array=np.empty_like(slot.array)) for slot in decoys if not slot.stays]
-        download(self._memory, seen)()
+        download(seen)()
         untouched = [output_arrays.poison(reference) for reference in self._data.reference]
         moved = [array for slot, array in zip(decoys, untouched, strict=True) if not slot.stays and array.size]
         return bool(moved) and all(

@@ -10,6 +10,7 @@ from ortbench.plan import Loop
 from ortbench.worker.modes.base import OneAtATime, Step, TimedCall
 from ortbench.worker.proofs.fence import RUN, Fence
 from ortbench.worker.session.first_run import Data, cpu_arrays, cpu_call
+from ortbench.worker.session.places import Place
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Value, nbytes
 
@@ -25,8 +26,8 @@ class CpuMode(OneAtATime):
         self._model, self._data = model, data
         self._call = cpu_call(model, data.arrays)
         inputs = [data.arrays[spec.name] for spec in model.inputs]
-        self.bytes_in = _crossing(inputs, model.on_host(model.session.get_input_memory_infos()))
-        self.bytes_out = _crossing(data.reference, model.on_host(model.session.get_output_memory_infos()))
+        self.bytes_in = _crossing(inputs, model.places.inputs)
+        self.bytes_out = _crossing(data.reference, model.places.outputs)
 
     @classmethod
     def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
@@ -47,6 +48,9 @@ class CpuMode(OneAtATime):
         return cpu_arrays(self._model, call(feeds, options))
 
 
-def _crossing(values: list[Value], on_host: list[bool]) -> int:
-    """Bytes that a run moves between host and device: all but what the session wants in host memory anyway."""
-    return sum(nbytes(value) for value, stays in zip(values, on_host, strict=True) if not stays)
+def _crossing(values: list[Value], places: list[Place]) -> int | None:
+    """Bytes that a run moves between host and device: all but what the session wants in host memory anyway; None where it
+    wants something in memory that the host reaches too, since ORT may then hand an array on as it is."""
+    if any(place.is_shared for place in places):
+        return None
+    return sum(nbytes(value) for value, place in zip(values, places, strict=True) if not place.on_host)

@@ -13,7 +13,7 @@ What was tried with ONNX Runtime 1.31.1:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,32 +21,11 @@ import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.errors import Unsupported
+from ortbench.worker.modes.slots import Slot, by_memory, download
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.session.memory import Memory
-from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
+from ortbench.worker.session.tensors import Array, host_value, host_view
 
 _NO_ALLOCATOR = "Failed to find allocator for device"
-
-
-@dataclass(frozen=True)
-class Target:
-    """Where an output goes on the host.
-
-    Attributes:
-        spec: its name and dtype.
-        array: for an output of the usual shape; one of another shape gets an array of its own.
-        pinned: the value in pinned memory that `array` looks into, or None.
-        stays: the session leaves it in host memory: nothing is copied.
-    """
-
-    spec: TensorSpec
-    array: Array
-    pinned: Any
-    stays: bool
-
-    def on_host(self) -> Any:
-        """The value over `array`."""
-        return host_value(self.spec, self.array) if self.pinned is None else self.pinned
 
 
 class DynamicOutputs:
@@ -55,16 +34,14 @@ class DynamicOutputs:
     Args:
         binding: of the session, with its inputs bound.
         run: the session's run with a binding.
-        memory: where the outputs are to be.
-        targets: where they go on the host, in the model's order.
+        targets: in the model's order: the memory that each is to be in, and where it goes on the host. One of another
+            shape than its array's gets an array of its own there.
     """
 
-    def __init__(
-        self, binding: Any, run: Callable[[Any, Any], object], memory: Memory, targets: Sequence[Target]
-    ) -> None:
-        self._binding, self._run, self._memory, self._targets = binding, run, memory, targets
+    def __init__(self, binding: Any, run: Callable[[Any, Any], object], targets: Sequence[Slot]) -> None:
+        self._binding, self._run, self._targets = binding, run, targets
         host = ort_native.OrtDevice(ort_native.OrtDevice.cpu(), ort_native.OrtDevice.default_memory(), 0)
-        devices = [host if target.stays else memory.ort_device() for target in targets]
+        devices = [host if target.stays else target.memory.ort_device() for target in targets]
         self._bound = [(target.spec.name, device) for target, device in zip(targets, devices, strict=True)]
         self._native = binding._iobinding
         self._arrays = [target.array for target in targets]
@@ -72,8 +49,10 @@ class DynamicOutputs:
         self._shapes = [list(targets[number].array.shape) for number in self._moved]
         self._owners: list[Any] = []  # the natives do not keep the arrays under them alive
         self._hosts: list[Any] | None = None
-        if self._moved and memory.kind == "ep-device":
-            self._owners = [targets[number].on_host() for number in self._moved]
+        memories = [memory for memory, _ in by_memory(targets)]
+        self._label = " and ".join(memory.label for memory in memories)
+        if len(memories) == 1 and memories[0].kind == "ep-device":
+            self._owners = [_host_side(targets[number]) for number in self._moved]
             self._hosts = [value._get_c_value() for value in self._owners]
         self._ran = False
 
@@ -91,7 +70,7 @@ class DynamicOutputs:
         except RuntimeError as error:
             if _NO_ALLOCATOR in str(error):
                 raise Unsupported(
-                    f"outputs cannot be bound to {self._memory.label} without a shape: that memory has an alignment, which "
+                    f"outputs cannot be bound to {self._label} without a shape: that memory has an alignment, which "
                     "ONNX Runtime's Python API cannot name"
                 ) from None
             raise
@@ -110,12 +89,12 @@ class DynamicOutputs:
 
     def _download_apart(self, values: Sequence[Any]) -> None:
         """The same where values copy themselves or have another shape: then an array of their own is made for them."""
-        targets = [self._targets[number] for number in self._moved]
-        for number, target, value in zip(self._moved, targets, values, strict=True):
-            shape = tuple(value.shape())
+        found = []
+        for number, value in zip(self._moved, values, strict=True):
+            target, shape = self._targets[number], tuple(value.shape())
             self._arrays[number] = target.array if shape == target.array.shape else np.empty(shape, target.spec.dtype)
-        arrays = [self._arrays[number] for number in self._moved]
-        self._memory.download([target.spec for target in targets], values, arrays)()
+            found.append(replace(target, array=self._arrays[number], value=value, pinned=None))
+        download(found)()
 
     def arrays(self) -> list[Array]:
         """The outputs as they were copied last, and what the session left in host memory."""
@@ -135,7 +114,12 @@ class DynamicOutputs:
                 if target.stays:
                     np.copyto(host_view(target.spec, value), array)
                 elif tuple(value.shape()) == array.shape:
-                    self._memory.upload([target.spec], [array], [value])()
+                    target.memory.upload([target.spec], [array], [value])()
         for number, (target, array) in enumerate(zip(self._targets, poisons, strict=True)):
             self._arrays[number] = target.array
             target.array[...] = array
+
+
+def _host_side(target: Slot) -> Any:
+    """The value over the array of an output, which may be in pinned memory."""
+    return host_value(target.spec, target.array) if target.pinned is None else target.pinned

@@ -13,6 +13,7 @@ from onnxruntime.capi import _pybind_state as ort_native
 from ortbench.errors import BadInput, BenchmarkFailed, Unsupported, ort_text
 from ortbench.schema import Place
 from ortbench.worker.session.ep_names import NVIDIA_EPS
+from ortbench.worker.session.memory import device_memory, is_only_host_accessible
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec
 
@@ -44,6 +45,7 @@ class Numpy:
     name, place = "numpy", "host memory"
 
     def __init__(self, provider: Provider) -> None:
+        _refuse_to_be_copied(self.name, provider)
         if not provider.computes_on_host:
             raise Unsupported(f"numpy's arrays are in host memory, and {provider.name} computes on a device")
 
@@ -63,6 +65,7 @@ class Torch:
     name = "torch"
 
     def __init__(self, provider: Provider) -> None:
+        _refuse_to_be_copied(self.name, provider)
         self._torch = importlib.import_module("torch")
         self.place = "cpu" if provider.computes_on_host else f"cuda:{_cuda_index(self.name, provider)}"
 
@@ -114,6 +117,16 @@ def check(name: str) -> None:
         importlib.import_module(name)
     except ImportError as error:
         raise BadInput(f"--external {name}: it cannot be imported here: {ort_text(error)}") from None
+
+
+def _refuse_to_be_copied(name: str, provider: Provider) -> None:
+    """Raise `Unsupported` where ordinary host memory would be copied once, when it is bound, and never read again."""
+    memory = device_memory(provider)
+    if memory is not None and is_only_host_accessible(provider):
+        raise Unsupported(
+            f"{provider.name} wants its inputs in {memory.label}: ONNX Runtime copies what is in {name}'s host memory there "
+            "when it is bound, and what is written to it later is never read"
+        )
 
 
 def _cuda_index(name: str, provider: Provider) -> int:

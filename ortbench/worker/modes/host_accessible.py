@@ -9,21 +9,25 @@ from typing import Self
 
 import numpy as np
 
-from ortbench.errors import ort_text
+from ortbench.errors import WrongOutputs, ort_text
 from ortbench.modes import HOST_ACCESSIBLE
 from ortbench.plan import Loop
 from ortbench.schema import ZeroCopy
 from ortbench.worker.modes.base import Mode, Proof
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.resident import ResidentMode
+from ortbench.worker.modes.slots import shared_memory
+from ortbench.worker.proofs import in_place
 from ortbench.worker.proofs import outputs as output_arrays
-from ortbench.worker.proofs.zero_copy import prove_zero_copy
+from ortbench.worker.proofs.zero_copy import ZeroCopy as Verdict
+from ortbench.worker.proofs.zero_copy import all_of, prove_alone, prove_zero_copy
 from ortbench.worker.session.ep_names import NVIDIA_EPS
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.memory import device_memory, host_accessible_memory
+from ortbench.worker.session.memory import Memory, device_memory, host_accessible_memory
+from ortbench.worker.session.places import Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import Array, host_view
+from ortbench.worker.session.tensors import Array, TensorSpec, host_view
 
 
 class HostAccessibleMode(BoundMode):
@@ -45,10 +49,12 @@ class HostAccessibleMode(BoundMode):
 
     @classmethod
     def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
-        memory = device_memory(model.provider)
-        place = host_accessible_memory(model.provider) or memory
-        assert place is not None
-        return cls(model, data, place, memory or place)
+        return cls(model, data)
+
+    def _memory_for(self, spec: TensorSpec, place: Place) -> Memory:
+        if place.on_host:
+            return super()._memory_for(spec, place)
+        return shared_memory(spec, place)
 
     def _prepare(self) -> None:
         self._in_views = [host_view(slot.spec, slot.value) for slot in self._ins]
@@ -99,15 +105,34 @@ class HostAccessibleMode(BoundMode):
         return self._out_views
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
-        zero_copy = Proof("zero_copy", "proving zero-copy", partial(self._prove_zero_copy, others))
-        return [zero_copy, *super().proofs(rtol, atol, others)]
+        prove = partial(self._prove_zero_copy, others, rtol, atol)
+        return [Proof("zero_copy", "proving zero-copy", prove), *super().proofs(rtol, atol, others)]
 
-    def _prove_zero_copy(self, others: Mapping[str, Mode]) -> ZeroCopy:
+    def _prove_zero_copy(self, others: Mapping[str, Mode], rtol: float | None, atol: float | None) -> ZeroCopy:
         provider, target = self._model.provider, self._model.target
-        if provider.computes_on_host or device_memory(provider) is None:
-            return prove_zero_copy(self, None, provider.computes_on_host).to_dict()
+        places = [*self._model.places.inputs, *self._model.places.outputs]
+        if provider.computes_on_host and all(place.on_host for place in places):
+            return prove_zero_copy(self, None, on_host=True).to_dict()
         resident = others.get(ResidentMode.name)
         plain = replace(target, dynamic_outputs=False, external=None, cuda_graph=False)
-        if resident is None or plain != target:  # what is compared must differ in the memory alone
+        # What is compared must differ in the memory alone.
+        if not isinstance(resident, ResidentMode) or plain != target:
             resident = ResidentMode.make(replace(self._model, target=plain), self._data)
-        return prove_zero_copy(self, resident, on_host=False).to_dict()
+        if not any(place.is_shared for place in places):
+            return prove_zero_copy(self, resident, on_host=False).to_dict()
+        found = [self._prove_alone(resident, rtol, atol)]
+        if not all(place.is_shared or place.on_host for place in places):
+            copies = resident.copies_of(lambda place: not place.is_shared)
+            found.append(prove_zero_copy(self, resident, on_host=False, copies=copies))
+        return all_of(found).to_dict()
+
+    def _prove_alone(self, resident: ResidentMode, rtol: float | None, atol: float | None) -> Verdict:
+        """The proof for what its EP has no other memory for.
+
+        Raises:
+            WrongOutputs: runs do not see what is written in place.
+        """
+        seen = in_place.follows(self, self._model, self._data, self.write_inputs, rtol, atol)
+        if seen.wrong is not None:
+            raise WrongOutputs(f"{seen.wrong} (after inputs were written in place)")
+        return prove_alone(self, resident.copies_of(lambda place: place.is_shared), seen.how)

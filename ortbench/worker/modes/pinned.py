@@ -12,13 +12,14 @@ from ortbench.plan import Loop
 from ortbench.worker.modes.base import then
 from ortbench.worker.modes.cpu import CpuMode
 from ortbench.worker.modes.device import DeviceMode
-from ortbench.worker.modes.slots import Slot, download, refuse_strings
+from ortbench.worker.modes.slots import download, refuse_strings, shared_memory
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.memory import Copy, EpDeviceMemory, device_memory, host_accessible_memory
+from ortbench.worker.session.memory import Copy, EpDeviceMemory, host_accessible_memory
+from ortbench.worker.session.places import Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
-from ortbench.worker.session.tensors import host_view
+from ortbench.worker.session.tensors import TensorSpec, host_view
 
 
 def _no_pinned_memory(provider: Provider) -> str | None:
@@ -32,9 +33,15 @@ class CpuPinnedMode(CpuMode):
 
     name = CPU_PINNED
 
-    def __init__(self, model: Model, data: Data, pinned: EpDeviceMemory) -> None:
+    def __init__(self, model: Model, data: Data) -> None:
         refuse_strings(model.inputs)
-        self._values = [pinned.allocate(spec, data.arrays[spec.name].shape) for spec in model.inputs]
+        own = host_accessible_memory(model.provider)
+        assert own is not None
+        where = [place.shared or own for place in model.places.inputs]
+        self._values = [
+            memory.allocate(spec, data.arrays[spec.name].shape)
+            for spec, memory in zip(model.inputs, where, strict=True)
+        ]
         arrays = {}
         for spec, value in zip(model.inputs, self._values, strict=True):
             arrays[spec.name] = host_view(spec, value)
@@ -47,9 +54,7 @@ class CpuPinnedMode(CpuMode):
 
     @classmethod
     def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
-        pinned = host_accessible_memory(model.provider)
-        assert pinned is not None
-        return cls(model, data, pinned)
+        return cls(model, data)
 
 
 class DevicePinnedMode(DeviceMode):
@@ -67,9 +72,10 @@ class DevicePinnedMode(DeviceMode):
 
     @classmethod
     def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
-        memory = device_memory(model.provider)
-        assert memory is not None
-        return cls(model, data, memory, memory, host_accessible_memory(model.provider))
+        return cls(model, data)
+
+    def _pinned_for(self, spec: TensorSpec, place: Place) -> EpDeviceMemory | None:
+        return shared_memory(spec, place)
 
     def _prepare(self) -> None:
         super()._prepare()
@@ -84,5 +90,4 @@ class DevicePinnedMode(DeviceMode):
         """A download to ordinary memory."""
         if self._dynamic is not None:
             return self._token or self._download
-        apart = [Slot(slot.spec, np.empty_like(slot.array), slot.value, slot.stays) for slot in self._outs]
-        return download(self._memory, apart)
+        return download(self._apart(self._outs))

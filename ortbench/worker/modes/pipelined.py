@@ -30,7 +30,7 @@ from ortbench.schema import Depth
 from ortbench.worker.modes.base import Mode, Step, TimedCall
 from ortbench.worker.modes.buffers import Buffers
 from ortbench.worker.modes.items import make_item, make_variants
-from ortbench.worker.modes.slots import copied_bytes
+from ortbench.worker.modes.slots import by_memory, copied_bytes
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import STREAM, Fence
 from ortbench.worker.session import copy_streams
@@ -64,8 +64,10 @@ class PipelinedMode(Mode):
         self, model: Model, data: Data, memory: EpDeviceMemory, host: EpDeviceMemory | None, depth: int
     ) -> None:
         self.per_call = depth
-        self._buffers = [Buffers(model, data, memory, memory) for _ in range(depth)]
+        self._buffers = [Buffers(model, data) for _ in range(depth)]
         ins, outs = self._buffers[0].slots
+        if len(by_memory((*ins, *outs))) > 1:
+            raise Unsupported("inputs and outputs are in memories of several EPs, which no stream copies between")
         self.bytes_in, self.bytes_out = copied_bytes(ins), copied_bytes(outs)
         if not self.bytes_in + self.bytes_out:
             raise Unsupported("all inputs and outputs of the session are in host memory: there are no copies to hide")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ortbench.analysis import precision
 from ortbench.errors import WrongOutputs
 from ortbench.modes import TOTAL
 from ortbench.worker.session.tensors import Array, Value
@@ -92,6 +94,47 @@ def _close(name: str, got: Array, reference: Array, rtol: float, atol: float) ->
 def _message(name: str, count: int, size: int, at: Sequence[Any], got: Any, wanted: Any) -> str:
     place = "[" + ", ".join(str(int(index)) for index in at) + "]"
     return f"output {name}: {count} of {size} values differ, first at {place}: {got} instead of {wanted}"
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far apart two arrays of floats are.
+
+    Attributes:
+        relative: the largest difference by the largest value of the reference.
+        rtol: the smallest relative tolerance that accepts it, beside the absolute one.
+    """
+
+    relative: float
+    rtol: float
+
+
+def distance(got: Array, reference: Array, atol: float | None = None) -> Distance | None:
+    """How far apart two arrays are; None where they are not floats, of other forms, or not finite in the same places.
+
+    Args:
+        got, reference: arrays of any shape.
+        atol: instead of the dtype's own tolerance.
+    """
+    if got.shape != reference.shape or got.dtype != reference.dtype or got.dtype.kind in "Oiub" or not got.size:
+        return None
+    a, b = got.astype(np.float64).reshape(-1), reference.astype(np.float64).reshape(-1)
+    if not np.array_equal(np.isfinite(a), np.isfinite(b)):
+        return None
+    finite = np.isfinite(b)
+    off, size = np.abs(a[finite] - b[finite]), np.abs(b[finite])
+    if not off.size or not size.max():
+        return None
+    allowed = TOLERANCES.get(got.dtype.name, _FLOAT8)[1] if atol is None else atol
+    over = np.maximum(off - allowed, 0)
+    with np.errstate(divide="ignore"):
+        needed = np.divide(over, size, out=np.zeros_like(over), where=over > 0)
+    return Distance(float(off.max() / size.max()), float(needed.max()))
+
+
+def with_distance(wrong: str, found: Distance | None) -> str:
+    """What differs, and by how much."""
+    return wrong if found is None else f"{wrong}; {precision.how_far(found.relative, found.rtol)}"
 
 
 def poison(reference: Array) -> Array:

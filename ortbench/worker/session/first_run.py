@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
+from ortbench.analysis.precision import likely_cause
 from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported, ort_text
 from ortbench.plan import Inputs, Target
 from ortbench.worker.inputs import arrays as input_arrays
@@ -93,8 +94,10 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
         for spec, got in zip(model.outputs, reference, strict=True):
             wrong = output_arrays.difference(spec.name, got, expected[spec.name], request.rtol, request.atol)
             if wrong is not None:
-                why = random_nodes.sentence(path) or _tf32(model.provider)
-                raise BenchmarkFailed(f"the outputs are not the expected ones: {wrong}{why}")
+                found = output_arrays.distance(got, expected[spec.name], request.atol)
+                told = output_arrays.with_distance(wrong, found)
+                cause = random_nodes.sentence(path) or _likely_cause(model.provider, found)
+                raise BenchmarkFailed(f"the outputs are not the expected ones: {told}{cause}")
         reference = [expected[spec.name] for spec in model.outputs]
     return Data(arrays, reference, guessed, ranges, took, expected is not None)
 
@@ -114,10 +117,12 @@ def _check(specs: Sequence[TensorSpec]) -> None:
         )
 
 
-def _tf32(provider: Provider) -> str:
+def _likely_cause(provider: Provider, found: output_arrays.Distance | None) -> str:
     """What may be behind outputs that are nearly the expected ones."""
     # https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html#use_tf32
-    return " (float32 may be computed as TF32: --ep-option use_tf32=0, or --rtol)" if provider.name == CUDA_EP else ""
+    if provider.name == CUDA_EP:
+        return " (float32 may be computed as TF32: --ep-option use_tf32=0, or --rtol)"
+    return "" if found is None else likely_cause([provider.name], found.relative)
 
 
 def _run_error(error: Exception, target: Target, request: Inputs, ways_out: str) -> OrtbenchError:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from ortbench.schema import Device
+from ortbench.plan import CPU_EP
+from ortbench.schema import Device, EpOfSession
 from ortbench.worker.session.ep_names import NAMED_DEVICES
-from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.memory import describe
+from ortbench.worker.session.providers import Provider, of_session
 from ortbench.worker.session.session import Model
 
 
@@ -15,6 +18,8 @@ def describe_device(model: Model) -> Device:
     device = None
     try:
         devices = [found for found in model.session.get_input_epdevices() if found is not None]
+        if model.provider.ep_device is not None:  # another EP of the session may read the first input
+            devices = [found for found in devices if found.ep_name == model.provider.name]
         device = devices[0].device if devices else None
     except Exception:  # a session without inputs or an older ORT
         device = None
@@ -31,6 +36,30 @@ def device_of(provider: Provider) -> Device:
         return hardware(provider.ep_device.device)
     name = NAMED_DEVICES.get(provider.name)
     return {"type": "CPU" if name is None else "GPU", "name": name or "cpu", "index": provider.device_index}
+
+
+def eps_of_session(model: Model, nodes: Mapping[str, int]) -> list[EpOfSession]:
+    """Every EP that has nodes, where several beside the CPU EP have; else none.
+
+    Args:
+        model: open.
+        nodes: the number of nodes by EP.
+    """
+    if len(nodes.keys() - {CPU_EP}) < 2:
+        return []
+    found = []
+    for name, count in sorted(nodes.items(), key=lambda item: -item[1]):
+        provider = model.provider if name == model.provider.name else of_session(name, model.session)
+        entry: EpOfSession = {
+            "ep": name,
+            "ep_version": provider.version,
+            "device": device_of(provider),
+            "memory": describe(provider),
+            "nodes": count,
+            "share": round(count / sum(nodes.values()), 4),
+        }
+        found.append(entry)
+    return found
 
 
 def hardware(device: Any) -> Device:

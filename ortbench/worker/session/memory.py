@@ -44,18 +44,25 @@ class Memory(Protocol):
         """A call that copies values into arrays."""
 
 
+_IDENTITY = ("name", "device_mem_type", "device_vendor_id", "device_id")  # of what a memory info says
+
+
 class EpDeviceMemory:
-    """Memory of an EP device, through its memory info: CopyTensors moves data."""
+    """Memory of an EP device, through its memory info: CopyTensors moves data.
+
+    Attributes:
+        info: its OrtMemoryInfo.
+    """
 
     kind = "ep-device"
 
     def __init__(self, memory_info: Any, device_type: str = "GPU") -> None:
-        self._info = memory_info
+        self.info = memory_info
         self._device_type = device_type
         self.label = f"{memory_info.name} ({memory_info.device_mem_type.name})"
 
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
-        value = ort.OrtValue.ortvalue_from_shape_and_type(list(shape), spec.element_type, memory_info=self._info)
+        value = ort.OrtValue.ortvalue_from_shape_and_type(list(shape), spec.element_type, memory_info=self.info)
         size = math.prod(shape) * spec.dtype.itemsize
         # ORT takes a null pointer from an EP's allocator for memory; the first use would crash the worker.
         if size and value.data_ptr() == 0:
@@ -65,8 +72,12 @@ class EpDeviceMemory:
     def ort_device(self) -> Any:
         kind = getattr(ort_native.OrtDevice, self._device_type.lower())()
         return ort_native.OrtDevice(
-            kind, int(self._info.device_mem_type), self._info.device_vendor_id, self._info.device_id
+            kind, int(self.info.device_mem_type), self.info.device_vendor_id, self.info.device_id
         )
+
+    def is_same(self, info: Any) -> bool:
+        """Whether a memory info names this memory."""
+        return all(getattr(info, key) == getattr(self.info, key) for key in _IDENTITY)
 
     def upload(self, specs: Sequence[TensorSpec], sources: Sequence[Array], targets: Sequence[Any]) -> Copy:
         values = [host_value(spec, array) for spec, array in zip(specs, sources, strict=True)]
@@ -163,16 +174,46 @@ def _copy_arrays(sources: list[Array], targets: list[Array]) -> Copy:
     return copy
 
 
+def ep_device_memories(ep_device: Any) -> tuple[EpDeviceMemory | None, EpDeviceMemory | None]:
+    """The DEFAULT and the HOST_ACCESSIBLE memory of an EP device; None where it has none."""
+    kinds = (ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
+    default, shared = (ep_device.memory_info(kind) for kind in kinds)
+    return _of_ep_device(default, ep_device), _of_ep_device(shared, ep_device)
+
+
+def _of_ep_device(info: Any, ep_device: Any) -> EpDeviceMemory | None:
+    return None if info is None else EpDeviceMemory(info, ep_device.device.type.name)
+
+
 def device_memory(provider: Provider) -> Memory | None:
-    """The memory an EP computes in; None where it computes on a device and ONNX Runtime offers no memory of it."""
+    """The memory an EP computes in, HOST_ACCESSIBLE memory where it has no other; None where it computes on a device and
+    ONNX Runtime offers no memory of it."""
     if provider.computes_on_host:
         return HostMemory()
     if provider.ep_device is not None:
-        info = provider.ep_device.memory_info(ort.OrtDeviceMemoryType.DEFAULT)
-        return None if info is None else EpDeviceMemory(info, provider.ep_device.device.type.name)
+        default, shared = ep_device_memories(provider.ep_device)
+        return default or shared
     if provider.name in NAMED_DEVICES:
         return NamedDeviceMemory(NAMED_DEVICES[provider.name], provider.device_index)
     return None
+
+
+def tokens(memories: Sequence[Memory]) -> Copy | None:
+    """A readback of one small value of each memory; None where all are host memory, where there is nothing to wait for."""
+    found = [read for memory in memories if (read := token(memory)) is not None]
+    return one_call(found) if found else None
+
+
+def one_call(calls: Sequence[Copy]) -> Copy:
+    """Several calls as one, or none."""
+    if len(calls) < 2:
+        return calls[0] if calls else _nothing
+
+    def all_of_them() -> None:
+        for call in calls:
+            call()
+
+    return all_of_them
 
 
 def token(memory: Memory) -> Copy | None:
@@ -188,16 +229,22 @@ def token(memory: Memory) -> Copy | None:
 def describe(provider: Provider) -> schema.Memory:
     """An EP's memory for the result: ``kind`` (``none`` where there is none to bind), ``default``, ``host_accessible``."""
     memory, shared = device_memory(provider), host_accessible_memory(provider)
+    is_default = memory is not None and not is_only_host_accessible(provider)
     return {
         "kind": "none" if memory is None else memory.kind,
-        "default": None if memory is None else memory.label,
+        "default": memory.label if memory is not None and is_default else None,
         "host_accessible": None if shared is None else shared.label,
     }
 
 
+def is_only_host_accessible(provider: Provider) -> bool:
+    """Whether HOST_ACCESSIBLE memory is all that the EP's device has."""
+    if provider.ep_device is None:
+        return False
+    default, shared = ep_device_memories(provider.ep_device)
+    return default is None and shared is not None
+
+
 def host_accessible_memory(provider: Provider) -> EpDeviceMemory | None:
     """The EP's HOST_ACCESSIBLE memory, or None where it offers none."""
-    if provider.ep_device is None:
-        return None
-    info = provider.ep_device.memory_info(ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
-    return None if info is None else EpDeviceMemory(info)
+    return None if provider.ep_device is None else ep_device_memories(provider.ep_device)[1]

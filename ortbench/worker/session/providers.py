@@ -25,7 +25,7 @@ from ortbench.worker.session.libraries import (
     register,
     register_library,
 )
-from ortbench.worker.session.plugins import plugins
+from ortbench.worker.session.plugins import Plugin, plugins
 
 # EPs that compute on the CPU in ordinary memory, known by name; others are known by their EP device.
 _HOST_EPS = {CPU_EP, "DnnlExecutionProvider", "XnnpackExecutionProvider", "ACLExecutionProvider"}
@@ -55,9 +55,14 @@ class Provider:
 
     @property
     def computes_on_host(self) -> bool:
-        """Whether the EP computes in ordinary host memory, so that there is no device to copy to."""
+        """Whether the EP computes in ordinary host memory, so that there is no device to copy to.
+
+        A CPU may have memory of its own all the same, where its EP wants inputs and outputs to be.
+        """
         if self.ep_device is not None:
-            return bool(self.ep_device.device.type.name == "CPU")
+            kinds = (ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
+            has_memory = any(self.ep_device.memory_info(kind) is not None for kind in kinds)
+            return bool(self.ep_device.device.type.name == "CPU") and not has_memory
         return self.name in _HOST_EPS
 
 
@@ -103,6 +108,8 @@ def full_name(name: str) -> str:
     for ep_name in known:
         if name.lower() == ep_name.lower():
             return str(ep_name)
+    if _plugin_of(name) is not None:  # whether it has such an EP shows when it is loaded
+        return name
     raise BadInput(
         f"--ep {name!r}: no such execution provider; known are {', '.join(sorted(SHORT_NAMES))}, full names such as "
         f"{CPU_EP}, and installed plugin packages ('ortbench devices' lists them)"
@@ -125,10 +132,10 @@ def find(target: Target) -> Provider:
     name = full_name(target.ep)
     if name == CPU_EP:
         return _cpu(target)
-    for plugin in plugins():
-        if name in plugin.ep_names:
-            register(name, plugin.library)
-            return _with_device(name, target.device, plugin.library, plugin.version)
+    plugin = _plugin_of(name)
+    if plugin is not None:
+        register(name, plugin.library)
+        return _with_device(name, target.device, plugin.library, plugin.version)
     if ep_devices(name):
         return _with_device(name, target.device, None, None)
     if name in ort.get_available_providers():
@@ -241,16 +248,23 @@ def settle(provider: Provider, session: Any, library: str | None) -> None:
         counts[subgraph.ep_name] += len(subgraph.get_nodes())
     ran = [name for name, _ in counts.most_common()] or session.get_providers()  # models in ORT format tell no nodes
     others = [name for name in ran if name != CPU_EP]
-    provider.name = others[0] if others else CPU_EP
-    provider.version, provider.library, provider.ep_device = ort.__version__, None, None
-    if provider.name == CPU_EP:
-        return
-    read = [device for device in session.get_input_epdevices() if device is not None]
-    of_ep = [device for device in read if device.ep_name == provider.name] or ep_devices(provider.name)
-    provider.ep_device = next(filter(is_accelerator, of_ep), of_ep[0])
-    provider.library, version = _origin(provider.name)
-    provider.library = provider.library or library
-    provider.version = provider.ep_device.ep_metadata.get("version") or version
+    chosen = of_session(others[0] if others else CPU_EP, session)
+    provider.name, provider.version, provider.ep_device = chosen.name, chosen.version, chosen.ep_device
+    provider.library = None if provider.name == CPU_EP else chosen.library or library
+
+
+def of_session(name: str, session: Any) -> Provider:
+    """An EP of a session by its name: on the device that the session reads inputs on, else on its first GPU or NPU, or its
+    first device."""
+    if name == CPU_EP:
+        return Provider(name, version=ort.__version__)
+    library, version = _origin(name)
+    read = [device for device in session.get_input_epdevices() if device is not None and device.ep_name == name]
+    of_ep = read or ep_devices(name)
+    if not of_ep:
+        return Provider(name, library=library, version=version)
+    device = next(filter(is_accelerator, of_ep), of_ep[0])
+    return Provider(name, device, library=library, version=device.ep_metadata.get("version") or version)
 
 
 def _candidates() -> Iterator[tuple[str, Any]]:
@@ -266,10 +280,16 @@ def _candidates() -> Iterator[tuple[str, Any]]:
 
 
 def _origin(name: str) -> tuple[str | None, str | None]:
-    for plugin in plugins():
-        if name in plugin.ep_names:
-            return plugin.library, plugin.version
+    plugin = _plugin_of(name)
+    if plugin is not None:
+        return plugin.library, plugin.version
     return bundled_library(name), ort.__version__
+
+
+def _plugin_of(name: str) -> Plugin | None:
+    """The package that brings an EP: it says the EP's name, or what stands before a dot in it (OpenVINO's brings
+    OpenVINOExecutionProvider.AUTO, too)."""
+    return next((plugin for plugin in plugins() if {name, name.partition(".")[0]} & set(plugin.ep_names)), None)
 
 
 def _has_nvidia_gpu() -> bool:

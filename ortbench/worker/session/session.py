@@ -6,6 +6,7 @@ import ctypes
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ortbench.worker.proofs.fence import Fences
 from ortbench.worker.session import compute_stream, engine_cache
 from ortbench.worker.session.ep_names import CUDA_EP
 from ortbench.worker.session.libraries import bundled_library, load_problem
+from ortbench.worker.session.places import Places, places
 from ortbench.worker.session.providers import Provider, settle
 from ortbench.worker.session.tensors import TensorSpec, specs
 
@@ -83,9 +85,10 @@ class Model:
         """The names of the outputs, in the model's order."""
         return [spec.name for spec in self.outputs]
 
-    def on_host(self, memory_infos: Any) -> list[bool]:
-        """For each input or output, whether the session wants it in ordinary host memory."""
-        return [info is None or info.name == "Cpu" for info in memory_infos]
+    @cached_property
+    def places(self) -> Places:
+        """Where the session wants its inputs and outputs."""
+        return places(self.session, self.provider)
 
 
 def open_model(

@@ -1,0 +1,62 @@
+"""Outputs that nearly match: how far apart they are, what is likely behind it, and which option accepts or changes it. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ortbench.units import digits
+
+# Half of a bfloat16's last bit is 0.4 %, and errors add up on the way through a model; what is further off is wrong.
+_REDUCED = 0.05
+# What computes in another precision, and the option that has it compute in float32.
+# https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html#use_tf32
+# OpenVINO takes bfloat16 where the CPU has it:
+# https://docs.openvino.ai/2025/openvino-workflow/running-inference/optimize-inference/precision-control.html
+_WAYS = {
+    "CUDAExecutionProvider": ("TF32", "--ep-option use_tf32=0"),
+    "OpenVINOExecutionProvider": (
+        "bfloat16 or float16",
+        """--ep-option 'load_config={"CPU":{"INFERENCE_PRECISION_HINT":"f32"}}'""",
+    ),
+}
+
+
+def how_far(relative: float, rtol: float) -> str:
+    """The size of a difference in words.
+
+    Args:
+        relative: the largest difference by the largest value of the output.
+        rtol: the relative tolerance that would accept it.
+    """
+    return f"the largest difference is {_percent(relative)} of the output's largest value, --rtol {_rounded_up(rtol)} accepts it"
+
+
+def likely_cause(eps: Sequence[str], relative: float | None) -> str:
+    """What is likely behind outputs that nearly match, and what changes that; empty where nothing is.
+
+    Args:
+        eps: whose outputs they are.
+        relative: as in `how_far`; None where the outputs cannot be told apart by numbers.
+    """
+    if relative is None or relative > _REDUCED:
+        return ""
+    ways = [f"{ep} may compute float32 as {what}, {way} changes that" for ep in eps for what, way in _ways(ep)]
+    return "; a likely cause is that an EP computes in reduced precision" + "".join(f" ({way})" for way in ways)
+
+
+def _ways(ep: str) -> list[tuple[str, str]]:
+    way = _WAYS.get(ep.partition(".")[0])
+    return [] if way is None else [way]
+
+
+def _percent(part: float) -> str:
+    return f"{digits(100 * part)} %"
+
+
+def _rounded_up(number: float) -> str:
+    """Two digits, not less than the number."""
+    if number <= 0 or not math.isfinite(number):
+        return "0"
+    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return f"{math.ceil(number / unit) * unit:.2g}"

@@ -1,0 +1,116 @@
+"""Where a session wants each of its inputs and outputs: a fact about each tensor, which the session itself knows.
+
+A session may have several EPs, and each of them its own memory; one EP may want one input in its memory and another (a
+shape, say) in the host's. An EP without DEFAULT memory may want them in its HOST_ACCESSIBLE memory, as OpenVINO's does on
+Intel CPUs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ortbench.worker.session.libraries import all_ep_devices
+from ortbench.worker.session.memory import (
+    EpDeviceMemory,
+    HostMemory,
+    Memory,
+    device_memory,
+    ep_device_memories,
+)
+from ortbench.worker.session.providers import Provider
+
+
+@dataclass(frozen=True)
+class Place:
+    """The memories for one input or output.
+
+    Attributes:
+        own: where the session wants it; None in memory of a device that ONNX Runtime offers no access to.
+        shared: HOST_ACCESSIBLE memory of the EP whose `own` is, which is `own` itself where that EP has no other; None
+            where it offers none.
+        stays: the session wants it in ordinary host memory, though its EP computes elsewhere.
+    """
+
+    own: Memory | None
+    shared: EpDeviceMemory | None
+    stays: bool
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the session wants it in ordinary host memory."""
+        return self.own is not None and self.own.kind == "host"
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the session wants it in memory that the host reaches too: ORT may then hand arrays on as they are."""
+        return self.own is not None and self.own is self.shared
+
+
+@dataclass(frozen=True)
+class Places:
+    """The places of a session's inputs and outputs, in the model's order. What is in the same memory has the same object.
+
+    Attributes:
+        inputs, outputs: one each.
+        main: the memory of the EP that the run is about; None where ONNX Runtime offers none.
+    """
+
+    inputs: list[Place]
+    outputs: list[Place]
+    main: Memory | None
+
+    @property
+    def memories(self) -> list[Memory]:
+        """Every memory that takes part, the main one first."""
+        found = [] if self.main is None else [self.main]
+        for place in (*self.inputs, *self.outputs):
+            if not place.stays and place.own is not None and not any(place.own is memory for memory in found):
+                found.append(place.own)
+        return found
+
+
+def places(session: Any, provider: Provider) -> Places:
+    """Where a session wants its inputs and outputs.
+
+    Args:
+        session: onnxruntime's.
+        provider: the EP that the run is about.
+    """
+    finder = _Finder(session, provider)
+    inputs = [finder.place(info) for info in session.get_input_memory_infos()]
+    return Places(inputs, [finder.place(info) for info in session.get_output_memory_infos()], finder.main)
+
+
+class _Finder:
+    """Finds the memory of a memory info among those of the session's EP devices."""
+
+    def __init__(self, session: Any, provider: Provider) -> None:
+        self._of_devices: list[tuple[EpDeviceMemory, Place]] = []
+        if provider.ep_device is None or provider.computes_on_host:
+            self._main = Place(device_memory(provider), None, stays=False)
+        else:
+            default, shared = ep_device_memories(provider.ep_device)
+            self._main = Place(default or shared, shared, stays=False)
+            self._add(default, shared)
+        self._host = self._main if provider.computes_on_host else Place(HostMemory(), None, stays=True)
+        if provider.ep_device is not None:
+            names = session.get_providers()
+            for device in all_ep_devices():
+                if device.ep_name in names:
+                    self._add(*ep_device_memories(device))
+
+    def _add(self, default: EpDeviceMemory | None, shared: EpDeviceMemory | None) -> None:
+        """An EP device: the place of what is in each of its memories."""
+        self._of_devices += [(own, Place(own, shared, stays=False)) for own in (default, shared) if own is not None]
+
+    @property
+    def main(self) -> Memory | None:
+        """The memory of the EP that the run is about."""
+        return self._main.own
+
+    def place(self, info: Any) -> Place:
+        """That of an input or output with this memory info."""
+        if info is None or info.name == "Cpu":
+            return self._host
+        return next((place for memory, place in self._of_devices if memory.is_same(info)), self._main)

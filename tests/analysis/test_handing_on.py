@@ -1,0 +1,98 @@
+"""Arrays that ONNX Runtime hands on as they are, or copies: what the times say, and what is said of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ortbench.analysis.advice import headline, sentences
+from ortbench.analysis.derive import derive
+from ortbench.analysis.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on
+from ortbench.result import Result
+from tests.results import MS, US, measured, nvidia_result, steady
+
+SHARED = {"kind": "ep-device", "default": None, "host_accessible": "Shared (HOST_ACCESSIBLE)"}
+
+
+def with_times(
+    cpu: int, resident: int, copies: int, memory: dict[str, str | None] = SHARED, proved: bool = True
+) -> Result:
+    """Modes with these medians, ns; the copies are half up and half down."""
+    half = steady([copies // 2] * 9)
+    shared = measured("host-accessible", total=steady([resident] * 9))
+    shared.zero_copy = {"proved": proved, "how": "seen"}
+    made = nvidia_result(
+        measured("cpu", total=steady([cpu] * 9)),
+        measured("device", upload=half, inference=half, download=half, total=half),
+        measured("device-resident", total=steady([resident] * 9)),
+        shared,
+        memory=memory,
+    )
+    derive(made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("cpu", "resident", "copies", "verdict"),
+    [
+        (10 * MS, 10 * MS, 4 * MS, HANDED_ON),
+        (9 * MS, 10 * MS, 4 * MS, HANDED_ON),
+        (10_999 * US, 10 * MS, 4 * MS, HANDED_ON),
+        (11 * MS, 10 * MS, 4 * MS, UNCLEAR),  # a quarter of the copies
+        (12 * MS, 10 * MS, 4 * MS, COPIED),
+        (14 * MS, 10 * MS, 4 * MS, COPIED),
+        (8 * US, 6 * US, 1 * US, UNCLEAR),  # what a call costs is not a copy
+    ],
+)
+def test_verdicts(cpu: int, resident: int, copies: int, verdict: str) -> None:
+    made = with_times(cpu, resident, copies)
+    found = handing_on(made)
+    assert found is not None
+    assert found.verdict == verdict
+    derived = made.cases[0].derived
+    assert (derived is not None) == (verdict == COPIED)
+
+
+def test_noise_that_would_hide_copies_is_doubt() -> None:
+    made = with_times(10 * MS, 10 * MS, 4 * MS)
+    assert made.cases[0].phases["total"] is not None
+    made.cases[0].samples_ns["total"] = [7 * MS, 10 * MS, 14 * MS] * 9
+    derive(made)
+    found = handing_on(made)
+    assert found is not None
+    assert found.verdict == UNCLEAR
+
+
+def test_what_is_said_of_arrays_that_are_handed_on() -> None:
+    times = (
+        "a run takes 10.0 ms with them and 10.0 ms with tensors that are in SomeExecutionProvider's memory, copying in and "
+        "out 4.00 ms."
+    )
+    made = with_times(10 * MS, 10 * MS, 4 * MS)
+    assert sentences(made)[0] == (
+        f"ONNX Runtime hands your arrays on as they are, mode cpu is zero-copy already on this EP: {times}"
+    )
+    assert headline(made) == "SomeExecutionProvider takes your arrays as they are: no copies with CPU tensors"
+    doubtful = with_times(10 * MS, 10 * MS, 4 * MS, proved=False)
+    assert sentences(doubtful)[0] == (
+        "ONNX Runtime hands your arrays on as they are, it adds no copies to those that SomeExecutionProvider may make "
+        f"itself: {times}"
+    )
+
+
+def test_what_is_said_where_nothing_shows() -> None:
+    made = with_times(8 * US, 6 * US, 1 * US)
+    assert sentences(made)[0].startswith(
+        "Whether ONNX Runtime copies the arrays of mode cpu does not show in the times:"
+    )
+    assert not any("is copies" in sentence for sentence in sentences(made))
+
+
+def test_copies_that_show_are_said_as_ever() -> None:
+    assert sentences(with_times(14 * MS, 10 * MS, 4 * MS))[0].startswith("With CPU tensors ≈29% of a run is copies")
+
+
+def test_where_there_is_default_memory_the_question_does_not_arise() -> None:
+    memory: dict[str, str | None] = {**SHARED, "default": "Own (DEFAULT)"}
+    made = with_times(10 * MS, 10 * MS, 4 * MS, memory)
+    assert handing_on(made) is None
+    assert made.cases[0].derived is not None

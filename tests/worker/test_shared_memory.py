@@ -1,0 +1,173 @@
+"""EPs whose devices have HOST_ACCESSIBLE memory alone, as OpenVINO's has on Intel's CPUs: the reference device of that kind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortbench.result import Result
+from tests.conftest import MODELS, ONCE, cases, measure, ortbench_here
+from tests.refdevice import Config, Trace
+from tests.truth import COPIES, is_kind, recorded, relu_model, run_on_device
+
+pytestmark = pytest.mark.process
+
+SIZE = 1 << 20
+SHARED = "RefDeviceHostAccessible (HOST_ACCESSIBLE)"
+MEMORY = {"kind": "ep-device", "default": None, "host_accessible": SHARED}
+# Copies that no machine is slow enough to hide: 10 ms each way.
+SLOW = {"upload_latency_us": 10_000, "download_latency_us": 10_000}
+
+
+def on_cpu(**knobs: Any) -> Config:
+    """A CPU: ONNX Runtime hands arrays on as they are."""
+    return Config(**{"cpu": True, "default_memory": False, "compute_us": 300, **knobs})
+
+
+def variables(**knobs: Any) -> Any:
+    """The same as environment variables."""
+    return on_cpu(**knobs).environ()
+
+
+def run(library: Path, config: Config, folder: Path, *arguments: object) -> tuple[Result, str]:
+    """The result of a Relu over `SIZE` bytes, and what was printed."""
+    model = relu_model(folder / "relu.onnx", SIZE)
+    code, result, out, errors = run_on_device(library, model, config, folder, *arguments)
+    assert code == 0, errors
+    return result, " ".join(out.split())
+
+
+def test_the_device_modes_copy_into_the_memory_that_the_session_wants(library: Path, tmp_path: Path) -> None:
+    config = on_cpu(trace=tmp_path / "trace")
+    result, _ = run(library, config, tmp_path, "--iterations", 8, "--warmup", 2, "--pinned", "--async-runs")
+    trace = Trace.read(tmp_path / "trace")
+    assert result.target["memory"] == MEMORY
+    assert result.target["device"]["type"] == "CPU"
+    found = {case.mode: case for case in result.cases}
+    assert {mode: case.status for mode, case in found.items()} == dict.fromkeys(found, "ok")
+    assert {case.outputs_match for case in found.values()} == {True}
+    copied: dict[str, list[int]] = {
+        "cpu": [],
+        "device": [SIZE] * 2,
+        "device-resident": [],
+        "host-accessible": [],
+        "cpu-pinned": [],
+    }
+    for mode, wanted in copied.items():
+        for events in recorded(result, found[mode], "total", trace):
+            moved = events[is_kind(events, *COPIES) & (events["bytes"] == SIZE)]
+            assert [int(count) for count in moved["bytes"]] == wanted, mode
+    bytes_by_mode = {mode: (case.bytes_in, case.bytes_out) for mode, case in found.items()}
+    assert bytes_by_mode == {
+        "cpu": (None, None),  # not known before the times are
+        "device": (SIZE, SIZE),
+        "device-resident": (0, 0),
+        "host-accessible": (0, 0),
+        "cpu-pinned": (None, None),
+        "device-pinned": (SIZE, SIZE),
+        "device-resident-async": (0, 0),
+    }
+
+
+def test_arrays_that_are_handed_on_are_the_finding(library: Path, tmp_path: Path) -> None:
+    result, said = run(library, on_cpu(**SLOW), tmp_path, "--iterations", 12, "--warmup", 2)
+    found = {case.mode: case for case in result.cases}
+    assert found["host-accessible"].zero_copy is not None
+    assert found["host-accessible"].zero_copy["proved"]
+    how = "bound addresses are used and the outputs followed inputs that were written in place; a run takes"
+    assert found["host-accessible"].zero_copy["how"].startswith(how)
+    assert found["cpu"].derived is None
+    assert (
+        "ONNX Runtime hands your arrays on as they are, mode cpu is zero-copy already on this EP: a run takes" in said
+    )
+    assert "computes in host memory" not in said
+
+
+def test_copies_inside_the_ep_are_not_called_zero_copy(library: Path, tmp_path: Path) -> None:
+    """Every mode copies as much inside the EP: no times differ, and nothing is claimed."""
+    result, said = run(library, on_cpu(ha_copies=True, **SLOW), tmp_path, "--iterations", 12, "--warmup", 2)
+    shared = next(case for case in result.cases if case.mode == "host-accessible")
+    assert shared.zero_copy is not None
+    assert not shared.zero_copy["proved"]
+    assert "but a copy inside the EP cannot be excluded: a run takes" in shared.zero_copy["how"]
+    assert "it adds no copies to those that RefDeviceExecutionProvider may make itself" in said
+    assert "mode cpu is zero-copy" not in said
+
+
+def test_copies_that_onnx_runtime_makes_show_in_the_times(library: Path, tmp_path: Path) -> None:
+    """On a GPU of this kind ONNX Runtime copies the inputs of a run with arrays."""
+    result, said = run(library, on_cpu(cpu=False, **SLOW), tmp_path, "--iterations", 12, "--warmup", 2)
+    found = {case.mode: case for case in result.cases}
+    assert found["host-accessible"].zero_copy is not None
+    assert found["host-accessible"].zero_copy["proved"]
+    assert found["cpu"].bytes_in is None
+    assert found["cpu"].derived is not None
+    assert found["cpu"].derived["copies_ns"] > 7_500_000
+    assert "With CPU tensors ≈9" in said
+    assert "hands your arrays on" not in said
+
+
+def test_outputs_that_onnx_runtime_allocates(library: Path, tmp_path: Path) -> None:
+    result, _ = run(library, on_cpu(alignment=0), tmp_path, "--dynamic-outputs", *ONCE)
+    assert {case.status for case in result.cases} == {"ok"}
+
+
+def test_nodes_and_trace(library: Path, tmp_path: Path) -> None:
+    result, _ = run(library, on_cpu(), tmp_path, "--nodes", "--trace", tmp_path / "trace.json", *ONCE)
+    assert result.nodes is not None
+    assert (tmp_path / "trace.json").stat().st_size
+
+
+def test_a_pipeline_needs_streams(library: Path, tmp_path: Path) -> None:
+    result, _ = run(library, on_cpu(), tmp_path, "--mode", "cpu", "--mode", "pipelined", *ONCE)
+    assert result.cases[1].status == "unsupported"
+    assert result.cases[1].reason is not None
+    assert "RefDeviceExecutionProvider offers no streams on this device" in result.cases[1].reason
+
+
+def test_another_librarys_host_memory_would_be_copied_once(library: Path, tmp_path: Path) -> None:
+    result, _ = run(library, on_cpu(), tmp_path, "--external", "numpy", *ONCE)
+    found = {case.mode: case for case in result.cases}
+    assert found["device-resident"].status == "unsupported"
+    assert "what is written to it later is never read" in (found["device-resident"].reason or "")
+    assert found["host-accessible"].status == "ok"
+
+
+def test_devices_shows_the_memory_and_what_can_be_done_with_it(library: Path, tmp_path: Path) -> None:
+    ran = ortbench_here("devices", "--ep-library", library, "--json", "-", **variables())
+    assert ran.code == 0, ran.err
+    (ep,) = [ep for ep in json.loads(ran.out)["eps"] if ep["name"] == "RefDeviceExecutionProvider"]
+    (device,) = ep["devices"]
+    assert device["memory"] == MEMORY
+    assert {mode for mode, why in device["modes"].items() if why} == {"pipelined"}
+    printed = ortbench_here("devices", "--ep-library", library, **variables()).out
+    assert f"memory no DEFAULT; {SHARED}" in " ".join(printed.split())
+
+
+def test_bandwidth_is_that_of_copies_to_it(library: Path, tmp_path: Path) -> None:
+    arguments = ["--min-size", "64KiB", "--max-size", "256KiB", "--duration", 0.2, "--out", tmp_path, "--json", "-"]
+    ran = ortbench_here("bandwidth", "--ep-library", library, *arguments, **variables())
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    assert found["target"]["memory"] == MEMORY
+    assert {point["memory"] for point in found["points"]} == {"ordinary"}
+    assert {point["status"] for point in found["points"]} == {"ok"}
+
+
+def test_a_gate_on_the_copy_share_passes(library: Path, tmp_path: Path) -> None:
+    model = relu_model(tmp_path / "relu.onnx", SIZE)
+    ran = ortbench_here(
+        "gate", "--model", model, "--ep-library", library, "--max-copy-share", "5%", "--duration", 0.5,
+        "--out", tmp_path / "out", **variables(**SLOW),
+    )  # fmt: skip
+    assert ran.code == 0, ran.out + ran.err
+
+
+@pytest.mark.parametrize("model", ["cpu_island", "multi_output", "transformer_ids"])
+def test_other_models(model: str, library: Path, tmp_path: Path) -> None:
+    environ = tuple(f"{name}={value}" for name, value in on_cpu().environ().items())
+    result = measure(MODELS / f"{model}.onnx", "--ep-library", library, *ONCE, out=tmp_path, prefix=("env", *environ))
+    assert {case["status"] for case in cases(result).values()} == {"ok"}
