@@ -85,18 +85,15 @@ def _flag(value: Any, option: str) -> bool:
     return value
 
 
-def _share(value: Any, option: str) -> str:
-    if not isinstance(value, str):
-        value = str(_number(value, option))
-    parse_share(value, option)
-    return str(value)
+def _share_by(parse: Callable[[str, str], float]) -> Callable[[Any, str], str]:
+    """Of shares that `parse` reads."""
 
+    def share(value: Any, option: str) -> str:
+        text = value if isinstance(value, str) else str(_number(value, option))
+        parse(text, option)
+        return text
 
-def _precision(value: Any, option: str) -> str:
-    if not isinstance(value, str):
-        value = f"{_number(value, option):g}"
-    parse_precision(value, option)
-    return str(value)
+    return share
 
 
 def _mode(name: str, option: str) -> str:
@@ -177,8 +174,8 @@ PLACE = Kind("", text_of, _place)  # where something is written or found that be
 WHOLE = Kind("1", _whole, word=int)
 NUMBER = Kind("0.5", _number, word=float)
 FLAG = Kind("true", _flag, word=bool)
-SHARE = Kind('"1%" or 0.01', _share, parse_share)
-PRECISION = Kind('"1%" or 0.01', _precision, parse_precision)
+SHARE = Kind('"1%" or 0.01', _share_by(parse_share), parse_share)
+PRECISION = Kind('"1%" or 0.01', _share_by(parse_precision), parse_precision)
 MODE_NAMES = Kind('"cpu" or a list', _modes, _tuple, repeatable=True)
 PAIRS = _table(parse_pairs, _pair, '{key = "value"}')
 DIMS = _table(parse_dims, _dim, "{name = 8}")

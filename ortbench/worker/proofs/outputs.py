@@ -109,13 +109,15 @@ class Distance:
     rtol: float
 
 
-def distance(got: Array, reference: Array, atol: float | None = None) -> Distance | None:
-    """How far apart two arrays are; None where they are not floats, of other forms, or not finite in the same places.
+def distance(got: Value, reference: Value, atol: float | None = None) -> Distance | None:
+    """How far apart two arrays are; None where they are no arrays of floats, of other forms, or not finite in the same places.
 
     Args:
         got, reference: arrays of any shape.
         atol: instead of the dtype's own tolerance.
     """
+    if not isinstance(got, np.ndarray) or not isinstance(reference, np.ndarray):
+        return None
     if got.shape != reference.shape or got.dtype != reference.dtype or got.dtype.kind in "Oiub" or not got.size:
         return None
     a, b = got.astype(np.float64).reshape(-1), reference.astype(np.float64).reshape(-1)
