@@ -84,7 +84,7 @@ def test_pytest_ends_at_once_without_what_it_is_to_test(
     elif installed == "an old module":
         (place / "old.py").touch()
     done = subprocess.run(
-        [environment.python, "-m", "pytest", "--collect-only", ROOT / "tests" / "test_svg.py"],
+        [environment.python, "-m", "pytest", "--collect-only", ROOT / "tests" / "report" / "test_svg.py"],
         cwd=folder, env={**plain(), "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
     )  # fmt: skip
     if problem is None:
