@@ -56,6 +56,8 @@ def headline(result: Result) -> str:
         return f"{result.target['ep']} computes in host memory: no copies to a device"
     handed = handing_on(result)
     if handed is not None and handed.verdict == HANDED_ON:
+        if not handed.proved:
+            return "ONNX Runtime hands your arrays on as they are"
         return f"{result.target['ep']} takes your arrays as they are: no copies with CPU tensors"
     copied = copy_share(result)
     if copied is None:

@@ -73,6 +73,7 @@ def test_what_is_said_of_arrays_that_are_handed_on() -> None:
     )
     assert headline(made) == "SomeExecutionProvider takes your arrays as they are: no copies with CPU tensors"
     doubtful = with_times(10 * MS, 10 * MS, 4 * MS, proved=False)
+    assert headline(doubtful) == "ONNX Runtime hands your arrays on as they are"
     assert sentences(doubtful)[0] == (
         "ONNX Runtime hands your arrays on as they are, it adds no copies to those that SomeExecutionProvider may make "
         f"itself: {times}"
