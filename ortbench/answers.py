@@ -115,11 +115,9 @@ class HeldOutputs(Held):
 
 
 class Finished(Held):
-    """``finish``: the outputs after the timed runs, the copies that are made only once, and the fences, as phase and
-    kind, that now return before the device is done."""
+    """``finish``: the outputs after the timed runs, and the copies that are made only once."""
 
     once: Once | None
-    early: list[str]
 
 
 class NodeEvent(TypedDict):

@@ -63,6 +63,7 @@ class ScriptedWorker(Client):
         return {
             "ep": "SomeExecutionProvider",
             "library": None,
+            "eps": [],
             "version": "1.0",
             "notes": [],
             "device": {"type": "GPU"},
@@ -102,7 +103,7 @@ class ScriptedWorker(Client):
 
     def finish(self, mode: str) -> dict[str, Any]:
         once = {"upload_ns": 7, "download_ns": 8} if mode == "device-resident" else None
-        return {"differs": None, "once": once, "early": []}
+        return {"differs": None, "once": once}
 
 
 def measure(plan: Plan) -> Result:

@@ -316,11 +316,6 @@ class Side:
         if answer["differs"] is not None:
             case.outputs_match = False
             self.fail(mode, f"after the timed runs: {answer['differs']}")
-        elif answer["early"]:
-            self.fail(
-                mode,
-                f"after the timed runs: the device was not done when the fence of {' and of '.join(answer['early'])} returned",
-            )
 
     # The result
 

@@ -36,8 +36,7 @@ def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool
 
 
 def finish(state: State, mode: str) -> Finished:
-    """After the last block: the outputs as the timed runs left them, the copies that are made only once, and whether
-    the fences still hold."""
+    """After the last block: the outputs as the timed runs left them, and the copies that are made only once."""
     made = state.modes[mode]
     wrong = differences(made, state.opened.request.rtol, state.opened.request.atol)
     if wrong is not None:
@@ -46,8 +45,7 @@ def finish(state: State, mode: str) -> Finished:
     if copies is not None:
         upload, download = map(_median_time, copies)
         once = Once(upload_ns=upload, download_ns=download)
-    failed = [f"{phase} ({fence.kind})" for phase, fence in made.fences().items() if not fence.holds()]
-    return {"differs": wrong, "once": once, "early": failed}
+    return {"differs": wrong, "once": once}
 
 
 def capture(state: State, on: bool) -> Captured:

@@ -163,10 +163,7 @@ def test_an_out_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    ("ep", "package"),
-    [("openvino", "onnxruntime-ep-openvino"), ("qnn", "onnxruntime-qnn"), ("dml", "onnxruntime-directml")],
-)
+@pytest.mark.parametrize(("ep", "package"), [("qnn", "onnxruntime-qnn"), ("dml", "onnxruntime-directml")])
 def test_an_ep_that_is_not_installed_names_its_package(ep: str, package: str, tmp_path: Path) -> None:
     check(1, f"is not installed; install it with: pip install '{package}'", TINY, "--ep", ep, tmp_path=tmp_path)
 

@@ -397,29 +397,9 @@ def test_a_known_token_that_overtakes_the_work_here_is_refused(work: int) -> Non
     assert session.prove(other).wait == other.readback
 
 
-@pytest.mark.parametrize("work", WORKS)
-@pytest.mark.parametrize("kind", [RUN, SYNCHRONIZE, READBACK])
-def test_a_fence_holds_as_long_as_the_device_waits(kind: str, work: int) -> None:
-    device = waiting(kind, work)
-    fence = device.prove()
-    assert fence.holds()
-    device.run_leaves = device.sync_leaves = device.token_leaves = None
-    assert not fence.holds()
-
-
-@pytest.mark.parametrize("nth", [2, 5])
-def test_a_fence_holds_though_the_host_is_held_up_in_most_that_it_reads(nth: int) -> None:
-    device = Simulator(MS, sync_leaves=0)
-    fence = device.prove()
-    device.held_up_reading = all_but_each(nth, 200 * US)
-    assert fence.holds()
-
-
 def test_two_seconds_of_work_are_proved_with_six_runs_and_confirmed_with_two() -> None:
     session = Session()
     first, other = waiting(SYNCHRONIZE, 2_000 * MS), waiting(SYNCHRONIZE, 2_000 * MS)
     session.prove(first)
-    fence = session.prove(other)
+    session.prove(other)
     assert (first.launches, other.launches) == (6, 2)
-    assert fence.holds()
-    assert other.launches == 4

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ortbench import schema
-from ortbench.worker.proofs.trials import TOLERANCE_NS, Call, Trial
+from ortbench.worker.proofs.trials import Call, Trial
 
 RUN, SYNCHRONIZE, READBACK = "run", "synchronize_outputs", "readback"
 STREAM = "stream"  # of a copy on a stream: a word copied behind it has arrived
 
-_ATTEMPTS = 2  # so many confirmations must refuse a fence before it is proved in full again
 
 Clock = Callable[[], int]
 Candidates = Sequence[tuple[str, Call | None]]
@@ -53,7 +52,6 @@ class Fence:
         how: the evidence, for the report.
         known: what the proof has found out; None where there was nothing to prove.
         spent_ns: what the proof took, nearly all of it in runs.
-        again: whether it still does what was proved.
     """
 
     kind: str
@@ -62,15 +60,10 @@ class Fence:
     how: str
     known: Known | None = None
     spent_ns: int = 0
-    again: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> schema.Fence:
         """For the result file."""
         return {"kind": self.kind, "cost_ns": self.cost_ns, "how": self.how}
-
-    def holds(self) -> bool:
-        """Whether it still does what was proved; found out by a few trials, and where these refuse it by a full proof."""
-        return self.again is None or self.again()
 
 
 def prove(
@@ -126,9 +119,9 @@ class _Work:
 
     def fence(self, known: Known, wait: Call | None, cost: int, how: str, begun: int) -> Fence:
         """A fence that can be confirmed again."""
-        return Fence(known.kind, wait, cost, how, known, self.clock() - begun, lambda: self.holds(known))
+        return Fence(known.kind, wait, cost, how, known, self.clock() - begun)
 
-    def confirm(self, known: Known, least: int = 0) -> Fence | None:
+    def confirm(self, known: Known) -> Fence | None:
         """The fence that is known for such work, if a few trials do not refuse it here; see `Trial.still_left`."""
         begun = self.clock()
         token = self.token if known.by_token else None
@@ -143,23 +136,12 @@ class _Work:
             how = f"{_reading(known.by_token)}, as was proved and is confirmed here"
         else:
             wait = dict(self.candidates)[known.kind]
-            left = trial.still_left(wait, token, least)
+            left = trial.still_left(wait, token)
             how = "" if left is None else f"as was proved; confirmed here: {_left(trial, left)}"
         if left is None:
             return None
         cost = 0 if wait is None else trial.cost(wait)
         return self.fence(known, wait, cost, how, begun)
-
-    def holds(self, known: Known) -> bool:
-        """Whether such a fence is still one: noise that looks like a refusal must not fail a mode."""
-        if any(self.confirm(known, TOLERANCE_NS) is not None for _ in range(_ATTEMPTS)):
-            return True
-        found = prove(self.launch, self.candidates, self.readback, self.token, self.clock).known
-        kinds = [*(kind for kind, _ in self.candidates), READBACK]
-        assert found is not None
-        if found.kind == known.kind == READBACK:
-            return found.by_token or not known.by_token
-        return kinds.index(found.kind) <= kinds.index(known.kind)
 
 
 class Fences:

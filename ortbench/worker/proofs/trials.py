@@ -136,7 +136,7 @@ class Trial:
             many = self._read(wait, (witness,), self.burst, _BURST_REPEATS)
         return None if _too_much(many) else max(one.left(), many.left(), 0)
 
-    def still_left(self, wait: Call | None, token: Call | None, least: int) -> int | None:
+    def still_left(self, wait: Call | None, token: Call | None) -> int | None:
         """The same in a few trials, for a fence that was proved with other buffers, or at another time.
 
         The readback is a witness in each of them, so that the token is none that has come to overtake the work.
@@ -144,12 +144,11 @@ class Trial:
         Args:
             wait: the fence; None for the launch itself.
             token: a witness that waited for all work; None where only the readback did.
-            least: what may be left of one launch, in ns, however short it is.
         """
         witnesses = (self._readback,) if token is None else (token, self._readback)
         few = _LONG_CONFIRMATIONS if self.is_long else _CONFIRMATIONS
-        one = self._tried_alone(wait, witnesses, few, least=least)
-        if one.left() > _limit(one, least):
+        one = self._tried_alone(wait, witnesses, few)
+        if one.left() > _limit(one):
             return None
         many = one if self.is_long else self._read(wait, witnesses, self.burst, _BURST_CONFIRMATIONS)
         if not self.is_long and _too_much(many):
@@ -167,17 +166,16 @@ class Trial:
         witnesses: Sequence[Call],
         repeats: int,
         found: Readings | None = None,
-        least: int = 0,
     ) -> Readings:
         """Trials behind one launch: no more of them than it takes to refuse a fence that does not wait."""
         few = _SLOW_REPEATS if self.is_long else _REPEATS
         one = found or self._read(wait, witnesses, 1, min(few, repeats))
-        if _in_vain(one, least):
+        if _in_vain(one):
             return one
         if len(one.ends[0]) < repeats:
             self._read(wait, witnesses, 1, repeats - len(one.ends[0]), one)
         for _ in range(_DOUBTS):
-            if one.left() <= _limit(one, least) or _in_vain(one, least):
+            if one.left() <= _limit(one) or _in_vain(one):
                 break
             self._read(wait, witnesses, 1, repeats, one)  # it may be noise, of which more trials leave less
         return one
@@ -221,10 +219,10 @@ class Trial:
         return round(median(self._time(wait) for _ in range(min(self._repeats, _REPEATS))))
 
 
-def _limit(one: Readings, least: int = 0) -> float:
+def _limit(one: Readings) -> float:
     """What a fence may leave of one launch, in ns: a share of the work; for short work what noise hides, but never all of
-    it, unless that is at most `least`, and never more than the tolerance."""
-    return max(one.work() * TOLERANCE_SHARE, min(TOLERANCE_NS, max(one.noise(), one.work() // 4, least)))
+    it, and never more than the tolerance."""
+    return max(one.work() * TOLERANCE_SHARE, min(TOLERANCE_NS, max(one.noise(), one.work() // 4)))
 
 
 def _too_much(many: Readings) -> bool:
@@ -233,9 +231,9 @@ def _too_much(many: Readings) -> bool:
     return many.left() > max(TOLERANCE_NS, many.work() // 8)
 
 
-def _in_vain(one: Readings, least: int) -> bool:
+def _in_vain(one: Readings) -> bool:
     """Whether more trials would not help a fence: it leaves far more than noise."""
-    return one.left() > _limit(one, least) and one.left() > one.work() // 4
+    return one.left() > _limit(one) and one.left() > one.work() // 4
 
 
 def _burst_of(work: int, whole: int) -> int:
