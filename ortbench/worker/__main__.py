@@ -41,7 +41,7 @@ def main() -> None:
     sys.stdout = sys.stderr
     with os.fdopen(channel, "w", encoding="utf-8") as answers:
         with suppress(Exception):  # it is said when it is asked for; loading it need not wait for the first request
-            from ortbench.worker.modes import make  # noqa: F401
+            from ortbench.worker import blocks, opening, preparing  # noqa: F401
         serve(sys.stdin, answers)
         answers.flush()
         # Some EPs abort while they unload, so only what needs an orderly exit gets one: a profiler takes its data then.
