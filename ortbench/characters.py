@@ -27,15 +27,16 @@ _UNSEEN = (
     r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
     r"\U000e0000-\U000e007f"
 )
-_UNPRINTABLE = re.compile(f"[{_CONTROLS}{_NO_CHARACTERS}]")
-_INVISIBLE = re.compile(f"[{_CONTROLS}{_NO_CHARACTERS}{_UNSEEN}]")
-_BREAK = re.compile(r"[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
+# Texts, which `re` compiles when they are first used: that takes longer than loading all of this, and most texts are plain.
+_UNPRINTABLE = f"[{_CONTROLS}{_NO_CHARACTERS}]"
+_INVISIBLE = f"[{_CONTROLS}{_NO_CHARACTERS}{_UNSEEN}]"
+_BREAK = r"[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]"
+_SURROGATE = r"[\ud800-\udfff]"
 _NAME_BYTES = 200  # of the 255 that file systems take
 _LOST = "\N{REPLACEMENT CHARACTER}"
 LONGEST = 1000  # characters of a word that are shown; no path, and no name that somebody typed, is longer
 _END = 100  # characters that are left of a longer one, at its beginning and at its end
-_LONG_WORD = re.compile(rf"\S{{{LONGEST + 1},}}")
+_LONG_WORD = rf"\S{{{LONGEST + 1},}}"
 
 
 def accept_all_characters() -> None:
@@ -63,15 +64,15 @@ def visible(text: str) -> str:
     """
     if _is_plain(text):
         return text
-    text = _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", _BREAK.sub(" ", text))
-    return _cut(_INVISIBLE.sub(_LOST, text))
+    text = re.sub(_SURROGATE, lambda found: f"\\u{ord(found[0]):04x}", re.sub(_BREAK, " ", text))
+    return _cut(re.sub(_INVISIBLE, _LOST, text))
 
 
 def visible_lines(text: str) -> str:
     """The same for a text of any number of lines; U+FFFD for half of a surrogate pair too."""
     if _is_plain(text):
         return text
-    return _cut(_INVISIBLE.sub(_LOST, text.replace("\r\n", "\n").replace("\r", "\n")))
+    return _cut(re.sub(_INVISIBLE, _LOST, text.replace("\r\n", "\n").replace("\r", "\n")))
 
 
 def _is_plain(text: str) -> bool:
@@ -80,7 +81,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else _LONG_WORD.sub(lambda found: shortened(found[0]), text)
+    return text if len(text) <= LONGEST else re.sub(_LONG_WORD, lambda found: shortened(found[0]), text)
 
 
 def shortened(name: str) -> str:
@@ -95,7 +96,7 @@ def complain(text: str) -> None:
 
 def printable(text: str) -> str:
     """A text that any file can hold: U+FFFD for what is no character, and for controls but line breaks and tabs."""
-    return _UNPRINTABLE.sub(_LOST, text)
+    return re.sub(_UNPRINTABLE, _LOST, text)
 
 
 def encoded(text: str) -> bytes:

@@ -60,13 +60,13 @@ class Unsupported(OrtbenchError):
     """A mode cannot do this model or EP. It ends the mode, never the program."""
 
 
-_ORT_CODE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : ")
-_ORT_SOURCE = re.compile(r"\S+\.(?:cc|h):\d+ .*?\)(?:::<lambda\(.*?\)>)?(?: const)? ")
+_ORT_CODE = r"\[ONNXRuntimeError\] : \d+ : \w+ : "
+_ORT_SOURCE = r"\S+\.(?:cc|h):\d+ .*?\)(?:::<lambda\(.*?\)>)?(?: const)? "
 
 
 def ort_text(error: BaseException) -> str:
     """What an error of ONNX Runtime says, on one line, without its codes and the places in its source."""
-    return one_line(_ORT_SOURCE.sub("", _ORT_CODE.sub("", " ".join(str(error).split()))) or error)
+    return one_line(re.sub(_ORT_SOURCE, "", re.sub(_ORT_CODE, "", " ".join(str(error).split()))) or error)
 
 
 def one_line(error: BaseException | str, limit: int = 300) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +18,8 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     Raises:
         OSError: the folder cannot be written.
     """
+    import tempfile  # brings OpenSSL's hashes and random numbers, which help and errors need not wait for
+
     with stopping.held():  # a program that ends in between would leave the unfinished file
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp")
         try:
@@ -100,5 +100,7 @@ def not_written() -> list[str]:
 
 def sha256(path: Path) -> str:
     """A file's SHA-256 in hexadecimal."""
+    import hashlib
+
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

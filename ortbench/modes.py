@@ -10,7 +10,7 @@ CPU_PINNED, DEVICE_PINNED = "cpu-pinned", "device-pinned"
 PIPELINED, ASYNC = "pipelined", "device-resident-async"
 
 TOTAL = "total"  # the phase of whole inferences, which every mode has
-_COPIED = ("upload", "inference", "download", TOTAL)
+PHASE_NAMES = ("upload", "inference", "download", TOTAL)
 
 # What the total of a mode is.
 LATENCY = "latency"  # of one inference
@@ -91,7 +91,7 @@ _RECORDS = (
     Mode(
         DEVICE,
         "inputs copied to device tensors, run through IO binding, outputs copied back, every run",
-        phases=_COPIED,
+        phases=PHASE_NAMES,
         dynamic_outputs=True,
         external_inputs=True,
         captured=True,
@@ -128,7 +128,7 @@ _RECORDS = (
     Mode(
         DEVICE_PINNED,
         "as device, copied from and to the EP's pinned memory",
-        phases=_COPIED,
+        phases=PHASE_NAMES,
         option="pinned",
         like=DEVICE,
         pinned=True,
@@ -140,7 +140,7 @@ _RECORDS = (
         PIPELINED,
         "as device, but several in flight: upload of the next and download of the last behind the inference of this one, on "
         "streams of their own",
-        phases=_COPIED,
+        phases=PHASE_NAMES,
         figure=PER_ITEM,
         option="depth",
         like=DEVICE,

@@ -21,6 +21,7 @@ from typing import Any
 from ortbench.characters import printable
 from ortbench.errors import BadInput, NotComparable
 from ortbench.files import write_atomically
+from ortbench.modes import PHASE_NAMES
 from ortbench.schema import (
     CaseFence,
     Derived,
@@ -45,7 +46,6 @@ from ortbench.schema import (
 from ortbench.stats import Stats
 
 SCHEMA_VERSION = 1
-PHASE_NAMES = ("upload", "inference", "download", "total")
 
 OK, UNSUPPORTED, FAILED = "ok", "unsupported", "failed"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
+from typing import Any
 
 from ortbench.errors import BadInput
 from ortbench.kinds import NUMBER, TEXT, WHOLE
@@ -71,6 +72,10 @@ class CopyPlan:
     )
     timeout_s: float = timeout()
     command: tuple[str, ...] = ()
+
+    def worker_request(self) -> dict[str, Any]:
+        """What the worker needs to open the EP, as JSON-ready data."""
+        return {"target": asdict(self.target), "seed": self.seed}
 
 
 def check(plan: CopyPlan) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -82,13 +83,28 @@ def test_quick_commands_load_nothing_heavy(arguments: list[str]) -> None:
     assert loaded(heavy, arguments) == "[]"
 
 
+@pytest.mark.process
+def test_nothing_that_can_be_loaded_later_delays_the_start_of_a_worker() -> None:
+    heavy = {"dataclasses", "inspect", "typer", "ortbench.plan", "ortbench.cli"}
+    assert loaded_after("import ortbench.measure.process", heavy) == "[]"
+
+
+@pytest.mark.process
+def test_a_worker_loads_only_what_most_runs_need() -> None:
+    seldom = {"ortbench.schema", "ortbench.answers", "ortbench.result", "ortbench.worker.looks", "onnx", "pandas"}
+    assert loaded_after("from ortbench.worker import blocks, opening, preparing", seldom) == "[]"
+
+
 def loaded(modules: set[str], arguments: list[str]) -> str:
     """Which of some modules a command has loaded at its end."""
-    code = (
-        "import sys\nfrom ortbench.cli import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        f"print(sorted({modules} & sys.modules.keys()), file=sys.stderr)"
+    return loaded_after(
+        "from ortbench.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass", modules, arguments
     )
+
+
+def loaded_after(statements: str, modules: set[str], arguments: Sequence[str] = ()) -> str:
+    """Which of some modules Python has loaded after some statements."""
+    code = f"import sys\n{statements}\nprint(sorted({modules} & sys.modules.keys()), file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=True
     )

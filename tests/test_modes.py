@@ -15,11 +15,22 @@ from ortbench.analysis.link import add_shares
 from ortbench.asked import asked_modes
 from ortbench.gate.contests import own_contests, regression_contests
 from ortbench.gate.limits import Limits, Metric, parse_metric
-from ortbench.modes import CPU, LATENCY, MODES, PER_ITEM, PER_RUN, TOTAL, USUAL_MODES, Mode, is_rate, mode_of
+from ortbench.modes import (
+    CPU,
+    LATENCY,
+    MODES,
+    PER_ITEM,
+    PER_RUN,
+    PHASE_NAMES,
+    TOTAL,
+    USUAL_MODES,
+    Mode,
+    is_rate,
+    mode_of,
+)
 from ortbench.plan import Inputs, Plan, Target, check
 from ortbench.report.page.page import build_page
 from ortbench.report.run import mode_table, splits
-from ortbench.result import PHASE_NAMES
 from ortbench.units import duration
 from ortbench.worker.modes.make import CLASSES, make_mode
 from ortbench.worker.session import first_run, providers, session

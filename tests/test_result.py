@@ -18,8 +18,9 @@ from ortbench.files import write_atomically
 from ortbench.measure.bench import Bench
 from ortbench.measure.process import Client
 from ortbench.measure.side import Side
+from ortbench.modes import PHASE_NAMES
 from ortbench.plan import Loop, Plan, Target
-from ortbench.result import PHASE_NAMES, SCHEMA_VERSION, Case, Result, load, result_json, save
+from ortbench.result import SCHEMA_VERSION, Case, Result, load, result_json, save
 from ortbench.stats import summarise
 from tests.results import tensor
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from ortbench.analysis.pairs import block_medians, blocks, shared, timed_phase
 from ortbench.analysis.sequential import median_ratio
-from ortbench.modes import MODES
-from ortbench.result import PHASE_NAMES, Case, Result
+from ortbench.modes import MODES, PHASE_NAMES
+from ortbench.result import Case, Result
 
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
 

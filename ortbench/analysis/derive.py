@@ -6,8 +6,8 @@ from ortbench.analysis.handing_on import is_only_host_accessible, shows_copies
 from ortbench.analysis.hidden_copies import hidden
 from ortbench.analysis.link import add_shares
 from ortbench.analysis.pairs import block_medians, shared
-from ortbench.modes import CPU, MODES, TOTAL, mode_of
-from ortbench.result import OK, PHASE_NAMES, Case, Result
+from ortbench.modes import CPU, MODES, PHASE_NAMES, TOTAL, mode_of
+from ortbench.result import OK, Case, Result
 from ortbench.schema import Ratio
 from ortbench.stats import paired_ratio, summarise
 

@@ -8,10 +8,13 @@ when the session ends.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ortbench.errors import BadInput
-from ortbench.result import Result
 from ortbench.units import duration
+
+if TYPE_CHECKING:
+    from ortbench.result import Result
 
 TENSORRT, TENSORRT_RTX = "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider"
 BUILDERS = (TENSORRT, TENSORRT_RTX)

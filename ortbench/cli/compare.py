@@ -32,7 +32,7 @@ def compare(
     ] = SAME,
 ) -> None:
     """Hold results against each other: which differences are real."""
-    from ortbench.result import PHASE_NAMES
+    from ortbench.modes import PHASE_NAMES
 
     if len(results) < 2:
         raise BadInput("compare needs at least two result files")

@@ -9,7 +9,7 @@ from typing import Any, TypedDict, cast
 
 from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.kinds import MODE_NAMES, SHARE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
-from ortbench.modes import CPU, MODES, TOTAL
+from ortbench.modes import CPU, MODES, PHASE_NAMES, TOTAL
 from ortbench.options import LIMIT, Given, check_values, make, not_negative, option
 
 PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
@@ -42,7 +42,6 @@ def parse_metric(text: str, option: str = "--metric") -> Metric:
         BadInput: a part that is not a mode, a phase or a statistic.
     """
     from ortbench.analysis.compare import STATISTICS  # brings numpy, and help needs none
-    from ortbench.result import PHASE_NAMES
 
     mode, phase, stat = None, None, None
     for part in text.split("."):

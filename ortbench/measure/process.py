@@ -14,15 +14,16 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ortbench import stopping
 from ortbench.errors import BenchmarkFailed, from_data, one_line
-from ortbench.plan import Plan
 from ortbench.profiler import is_profiled
-from ortbench.sweep_plan import CopyPlan
+
+if TYPE_CHECKING:  # `start_early` waits for nothing that can be loaded while the worker loads ONNX Runtime
+    from ortbench.plan import Plan
+    from ortbench.sweep_plan import CopyPlan
 
 BOOTSTRAP = Path(__file__).resolve().parents[1] / "worker" / "bootstrap.py"
 _LAST_WORDS = 200  # characters of a dead worker's stderr that fit a one-line message
@@ -222,7 +223,7 @@ def open_worker(plan: Plan) -> Client:
 def open_copies(plan: CopyPlan) -> Client:
     """A fresh worker that has been sent the EP whose copies it is to time."""
     client = Client(plan.timeout_s)
-    client.send("bandwidth_open", target=asdict(plan.target), seed=plan.seed)
+    client.send("bandwidth_open", **plan.worker_request())
     return client
 
 

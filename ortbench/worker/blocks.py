@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from ortbench.answers import Captured, Finished, Samples, TracedSamples
 from ortbench.modes import TOTAL
-from ortbench.schema import Once
 from ortbench.worker.proofs import random_nodes
 from ortbench.worker.proofs.outputs import differences
 from ortbench.worker.state import State
 from ortbench.worker.timing import Capture, time_block
+
+if TYPE_CHECKING:
+    from ortbench.answers import Captured, Finished, Samples, TracedSamples
+    from ortbench.schema import Once
 
 _ONCE_REPEATS = 5
 
@@ -41,10 +44,11 @@ def finish(state: State, mode: str) -> Finished:
     wrong = differences(made, state.opened.request.rtol, state.opened.request.atol)
     if wrong is not None:
         wrong += random_nodes.sentence(state.opened.path)
-    copies, once = made.once(), None
+    copies = made.once()
+    once: Once | None = None
     if copies is not None:
         upload, download = map(_median_time, copies)
-        once = Once(upload_ns=upload, download_ns=download)
+        once = {"upload_ns": upload, "download_ns": download}
     return {"differs": wrong, "once": once}
 
 

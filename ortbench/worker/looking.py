@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from ortbench import answers
 from ortbench.plan import inputs_from, target_from
-from ortbench.schema import Measured
 from ortbench.worker.looks import close_up as look_close_up
 from ortbench.worker.looks import cupti, ort_profile
 from ortbench.worker.looks import devices as look_devices
@@ -15,6 +13,10 @@ from ortbench.worker.looks import model as look_model
 from ortbench.worker.looks import nodes as look_nodes
 from ortbench.worker.session.runtime import quiet, versions
 from ortbench.worker.state import State
+
+if TYPE_CHECKING:
+    from ortbench import answers
+    from ortbench.schema import Measured
 
 _PROFILED_RUNS = 3
 
@@ -61,4 +63,4 @@ def inspect(state: State, model: str, target: dict[str, Any] | None, inputs: dic
 
 def _recorded(profile: ort_profile.Profile) -> answers.Recorded:
     """A profile as a timeline needs it."""
-    return {"runs": profile.runs, "nodes": [cast(answers.NodeEvent, asdict(event)) for event in profile.events]}
+    return {"runs": profile.runs, "nodes": [cast("answers.NodeEvent", asdict(event)) for event in profile.events]}

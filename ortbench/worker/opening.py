@@ -5,15 +5,13 @@ from __future__ import annotations
 import gc
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ortbench import answers, schema
 from ortbench.errors import OrtbenchError, Unsupported
 from ortbench.plan import inputs_from, target_from
 from ortbench.worker.inputs import files
-from ortbench.worker.looks import nodes
 from ortbench.worker.modes import external_inputs
 from ortbench.worker.proofs import outputs, random_nodes
 from ortbench.worker.session import engine_cache, first_run, hardware, memory, placement, providers, session
@@ -21,6 +19,9 @@ from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.runtime import quiet, versions
 from ortbench.worker.session.tensors import TensorSpec, Value, nbytes
 from ortbench.worker.state import Opened, Stages, State
+
+if TYPE_CHECKING:
+    from ortbench import answers, schema
 
 
 def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> answers.Opened:
@@ -45,6 +46,8 @@ def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any
     stages.done("inputs and first run")
     kept, data = cache.found(), opened.data
     if unsupported is None and where["memcpy_nodes"] is None and where["nodes"] is not None:
+        from ortbench.worker.looks import nodes  # most models need none of it, and would wait for it
+
         where["memcpy_nodes"] = nodes.count_copies(model, wanted, provider, data.arrays)
         stages.done("counting Memcpy nodes in a profiled session")
     return {

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ortbench.answers import Prepared
 from ortbench.errors import WrongOutputs
 from ortbench.modes import TOTAL, is_rate
 from ortbench.plan import Loop
@@ -14,6 +13,9 @@ from ortbench.worker.proofs import random_nodes
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.state import Stages, State
 from ortbench.worker.timing import Ranges, warm_up
+
+if TYPE_CHECKING:
+    from ortbench.answers import Prepared
 
 
 def prepare(

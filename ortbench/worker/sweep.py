@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.sweep import DIRECTIONS
-from ortbench.answers import CopiesProved, CopyEp, CopyEstimate, Held, Samples
 from ortbench.plan import target_from
 from ortbench.worker.copies import Copies
 from ortbench.worker.session import hardware, providers
@@ -14,6 +13,9 @@ from ortbench.worker.session import memory as session_memory
 from ortbench.worker.session.runtime import quiet, versions
 from ortbench.worker.state import State
 from ortbench.worker.timing import Ranges, time_block, warm_up
+
+if TYPE_CHECKING:
+    from ortbench.answers import CopiesProved, CopyEp, CopyEstimate, Held, Samples
 
 COPY_WARMUP_NS = 20_000_000  # of one size and direction; there are dozens, and copies have no kernels to choose
 

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from ortbench.modes import PHASE_NAMES
 from ortbench.profiler import CAPTURE, DOMAIN
-from ortbench.result import PHASE_NAMES
 from ortbench.worker.modes.base import TimedCall
 
 # ARGB; four of Okabe and Ito's, which people who cannot tell red from green can tell apart.

@@ -13,9 +13,8 @@ from typing import Any, Self
 
 import pytest
 
-from ortbench.modes import TOTAL
+from ortbench.modes import PHASE_NAMES, TOTAL
 from ortbench.profiler import DOMAIN
-from ortbench.result import PHASE_NAMES
 from ortbench.worker.modes.base import OneAtATime, Step, TimedCall
 from ortbench.worker.proofs.fence import RUN, Fence
 from ortbench.worker.session.first_run import Data

@@ -16,12 +16,12 @@ from io import FileIO
 
 from ortbench.analysis.pairs import timed_phase
 from ortbench.errors import BadInput, one_line
-from ortbench.modes import TOTAL, is_rate
+from ortbench.modes import PHASE_NAMES, TOTAL, is_rate
 from ortbench.report.exports.junit import plain_line, samples_text, told_apart
 from ortbench.report.model import NOTHING
 from ortbench.report.run import SAMPLES_FOR
 from ortbench.report.words import device_name
-from ortbench.result import OK, PHASE_NAMES, Case, Result
+from ortbench.result import OK, Case, Result
 from ortbench.stats import Stats
 
 ACTION_UNIT = "ms"

@@ -9,13 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.gpu_activity import DOWNLOAD, GAP_NS, KERNEL, UPLOAD, Activity, Moment, measured
 from ortbench.errors import BenchmarkFailed, OrtbenchError, one_line
 from ortbench.modes import TOTAL
-from ortbench.schema import Measured
 from ortbench.worker.modes.base import Mode
+
+if TYPE_CHECKING:
+    from ortbench.schema import Measured
 
 _BUFFER_BYTES = 8 << 20  # as in NVIDIA's samples; more are asked for as they fill
 _FORCED = 1  # CUPTI_ACTIVITY_FLAG_FLUSH_FORCED: also buffers that are not full

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnxruntime as ort
 
-from ortbench.answers import EpDevice, ListedEp, Streams
 from ortbench.errors import one_line
 from ortbench.modes import MODES
 from ortbench.plan import CPU_EP
@@ -16,6 +15,9 @@ from ortbench.worker.session.libraries import NotLoaded, bundled_library, ep_dev
 from ortbench.worker.session.memory import describe
 from ortbench.worker.session.plugins import Plugin, plugins
 from ortbench.worker.session.providers import Provider
+
+if TYPE_CHECKING:
+    from ortbench.answers import EpDevice, ListedEp, Streams
 
 # Not hardware: an EP that sends a model to a service, listed by every onnxruntime wheel.
 _NOT_LOCAL = {"AzureExecutionProvider"}

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ortbench.answers import Content, Inspected
 from ortbench.errors import BadInput, OrtbenchError, Unsupported, one_line
 from ortbench.plan import Inputs, Target
-from ortbench.schema import Tensor
 from ortbench.worker.inputs.shapes import resolve_shapes
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import nodes, ort_profile
 from ortbench.worker.session import first_run, hardware, placement, providers, session
 from ortbench.worker.session.tensors import Array, TensorSpec
+
+if TYPE_CHECKING:
+    from ortbench.answers import Content, Inspected
+    from ortbench.schema import Tensor
 
 _WAYS_OUT = "--shape and --dim change their shapes; ortbench run --nodes takes real ones"
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis import node_summary
 from ortbench.analysis.islands import Node
 from ortbench.analysis.node_times import Timed, copies
 from ortbench.errors import OrtbenchError
 from ortbench.plan import CPU_EP, Inputs, Target
-from ortbench.schema import InnerCopies, Nodes
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import ort_profile
 from ortbench.worker.looks.ort_profile import NodeEvent, Profile
 from ortbench.worker.session import first_run, placement, providers, session
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array
+
+if TYPE_CHECKING:
+    from ortbench.schema import InnerCopies, Nodes
 
 
 def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tuple[Nodes, Profile]:

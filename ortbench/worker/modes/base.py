@@ -5,16 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ortbench.plan import Loop
-from ortbench.schema import Depth, External, Graph, ZeroCopy
 from ortbench.worker.proofs.fence import Fence
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Value
+
+if TYPE_CHECKING:
+    from ortbench.schema import Depth, External, Graph, ZeroCopy
 
 # A timed call takes two arguments, which it may ignore: ORT's own bound run takes two, and any wrapper around it would
 # cost several percent of a 2 µs run.

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.errors import BadInput, BenchmarkFailed, Unsupported, ort_text
-from ortbench.schema import Place
 from ortbench.worker.session.ep_names import NVIDIA_EPS
 from ortbench.worker.session.memory import device_memory, is_only_host_accessible
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec
+
+if TYPE_CHECKING:
+    from ortbench.schema import Place
 
 
 class Library(Protocol):

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from ortbench.errors import WrongOutputs, ort_text
 from ortbench.modes import HOST_ACCESSIBLE
 from ortbench.plan import Loop
-from ortbench.schema import ZeroCopy
 from ortbench.worker.modes.base import Mode, Proof
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.resident import ResidentMode
@@ -28,6 +27,9 @@ from ortbench.worker.session.places import Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, host_view
+
+if TYPE_CHECKING:
+    from ortbench.schema import ZeroCopy
 
 
 class HostAccessibleMode(BoundMode):

@@ -21,12 +21,11 @@ from __future__ import annotations
 import contextlib
 import time
 from statistics import median
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ortbench.errors import Unsupported
 from ortbench.modes import PIPELINED, TOTAL
 from ortbench.plan import Loop
-from ortbench.schema import Depth
 from ortbench.worker.modes.base import Mode, Step, TimedCall
 from ortbench.worker.modes.buffers import Buffers
 from ortbench.worker.modes.items import make_item, make_variants
@@ -39,6 +38,9 @@ from ortbench.worker.session.memory import EpDeviceMemory, device_memory, host_a
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array
+
+if TYPE_CHECKING:
+    from ortbench.schema import Depth
 
 _COST_REPEATS = 7
 _PATIENCE_S = 5.0  # for what is in flight when something has failed

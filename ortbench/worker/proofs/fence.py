@@ -14,9 +14,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ortbench import schema
 from ortbench.worker.proofs.trials import Call, Trial
+
+if TYPE_CHECKING:
+    from ortbench import schema
 
 RUN, SYNCHRONIZE, READBACK = "run", "synchronize_outputs", "readback"
 STREAM = "stream"  # of a copy on a stream: a word copied behind it has arrived

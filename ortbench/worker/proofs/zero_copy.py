@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ortbench import schema
 from ortbench.modes import TOTAL
 from ortbench.units import duration
+
+if TYPE_CHECKING:
+    from ortbench import schema
 
 if TYPE_CHECKING:
     from ortbench.worker.modes.base import Mode

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnxruntime as ort
 
 from ortbench.analysis.engines import File, cache_options, is_warm
 from ortbench.errors import BadInput
 from ortbench.plan import Target
-from ortbench.schema import EngineCache
+
+if TYPE_CHECKING:
+    from ortbench.schema import EngineCache
 
 
 def options(model: str, target: Target, ep_name: str) -> dict[str, str]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortbench.plan import CPU_EP
-from ortbench.schema import Device, EpOfSession
 from ortbench.worker.session.ep_names import NAMED_DEVICES
 from ortbench.worker.session.memory import describe
 from ortbench.worker.session.providers import Provider, of_session
 from ortbench.worker.session.session import Model
+
+if TYPE_CHECKING:
+    from ortbench.schema import Device, EpOfSession
 
 
 def describe_device(model: Model) -> Device:

@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnxruntime as ort
 
-from ortbench.answers import LoadedEp
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.plan import CPU_EP, POLICIES, Target
 from ortbench.worker.session.ep_names import CUDA_EP, NVIDIA_EPS, PACKAGES, SHORT_NAMES
@@ -26,6 +25,9 @@ from ortbench.worker.session.libraries import (
     register_library,
 )
 from ortbench.worker.session.plugins import Plugin, plugins
+
+if TYPE_CHECKING:
+    from ortbench.answers import LoadedEp
 
 # EPs that compute on the CPU in ordinary memory, known by name; others are known by their EP device.
 _HOST_EPS = {CPU_EP, "DnnlExecutionProvider", "XnnpackExecutionProvider", "ACLExecutionProvider"}

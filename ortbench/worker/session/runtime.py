@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import platform
+from typing import TYPE_CHECKING
 
 import numpy
 import onnxruntime
 
-from ortbench.schema import Runtime
+if TYPE_CHECKING:
+    from ortbench.schema import Runtime
 
 
 def versions() -> Runtime:
