@@ -115,9 +115,11 @@ class HeldOutputs(Held):
 
 
 class Finished(Held):
-    """``finish``: the outputs after the timed runs, and the copies that are made only once."""
+    """``finish``: the outputs after the timed runs, the copies that are made only once, and the fences, as phase and
+    kind, that have come to return before the device is done."""
 
     once: Once | None
+    early: list[str]
 
 
 class NodeEvent(TypedDict):

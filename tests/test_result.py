@@ -104,7 +104,7 @@ class ScriptedWorker(Client):
 
     def finish(self, mode: str) -> dict[str, Any]:
         once = {"upload_ns": 7, "download_ns": 8} if mode == "device-resident" else None
-        return {"differs": None, "once": once}
+        return {"differs": None, "once": once, "early": []}
 
 
 def measure(plan: Plan) -> Result:

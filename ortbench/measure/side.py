@@ -316,6 +316,9 @@ class Side:
         if answer["differs"] is not None:
             case.outputs_match = False
             self.fail(mode, f"after the timed runs: {answer['differs']}")
+        elif answer["early"]:
+            fences = " and of ".join(answer["early"])
+            self.fail(mode, f"after the timed runs: the device was not done when the fence of {fences} returned")
 
     # The result
 

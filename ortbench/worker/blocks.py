@@ -39,7 +39,8 @@ def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool
 
 
 def finish(state: State, mode: str) -> Finished:
-    """After the last block: the outputs as the timed runs left them, and the copies that are made only once."""
+    """After the last block: the outputs as the timed runs left them, the copies that are made only once, and whether
+    the fences still wait."""
     made = state.modes[mode]
     wrong = differences(made, state.opened.request.rtol, state.opened.request.atol)
     if wrong is not None:
@@ -49,7 +50,8 @@ def finish(state: State, mode: str) -> Finished:
     if copies is not None:
         upload, download = map(_median_time, copies)
         once = {"upload_ns": upload, "download_ns": download}
-    return {"differs": wrong, "once": once}
+    early = [f"{phase} ({fence.kind})" for phase, fence in made.fences().items() if fence.returns_early()]
+    return {"differs": wrong, "once": once, "early": early}
 
 
 def capture(state: State, on: bool) -> Captured:

@@ -6,6 +6,7 @@ after what was launched before it. On a busy host a call may return later still.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -401,5 +402,61 @@ def test_two_seconds_of_work_are_proved_with_six_runs_and_confirmed_with_two() -
     session = Session()
     first, other = waiting(SYNCHRONIZE, 2_000 * MS), waiting(SYNCHRONIZE, 2_000 * MS)
     session.prove(first)
-    session.prove(other)
+    fence = session.prove(other)
     assert (first.launches, other.launches) == (6, 2)
+    assert not fence.returns_early()
+    assert other.launches == 3
+
+
+# At the end of a measurement
+
+
+def stops_waiting(device: Simulator) -> None:
+    device.run_leaves = device.sync_leaves = device.token_leaves = None
+
+
+@pytest.mark.parametrize("work", WORKS)
+@pytest.mark.parametrize("kind", [RUN, SYNCHRONIZE, READBACK])
+def test_a_fence_that_stops_waiting_is_found_out(kind: str, work: int) -> None:
+    device = waiting(kind, work)
+    fence = device.prove()
+    assert not fence.returns_early()
+    stops_waiting(device)
+    assert fence.returns_early()
+
+
+def test_reading_the_outputs_back_needs_no_second_look() -> None:
+    device = Simulator()
+    fence = device.prove(with_token=False)
+    launches = device.launches
+    assert (fence.returns_early(), device.launches) == (False, launches)
+
+
+def busy(seed: int, share: float) -> Callable[[int], int]:
+    """A host that is held up for 3 to 30 ms in a share of all cases, as by other processes that want its core."""
+    chance = random.Random(seed)
+    return lambda _: chance.randrange(3 * MS, 30 * MS) if chance.random() < share else 0
+
+
+@pytest.mark.parametrize("work", WORKS)
+def test_a_busy_host_fails_no_fence_that_waits(work: int) -> None:
+    """A readback that is held up looks as if work had been left."""
+    device = waiting(RUN, work)
+    fence = device.prove()
+    for seed in range(300):
+        device.held_up_reading = busy(seed, 0.3)
+        assert not fence.returns_early(), seed
+
+
+@pytest.mark.parametrize("work", [50 * US, MS, 30 * MS])
+def test_a_busy_host_hides_no_fence_that_stopped_waiting(work: int) -> None:
+    """A host that is held up behind a launch finds nothing left to wait for."""
+    device = waiting(RUN, work)
+    fence = device.prove()
+    stops_waiting(device)
+    launches = max(1, min(20 * MS // work, 128))
+    found = 0
+    for seed in range(300):
+        device.held_up = busy(seed, 0.05 / launches)
+        found += fence.returns_early()
+    assert found >= 297

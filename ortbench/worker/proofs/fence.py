@@ -6,14 +6,15 @@ must take as long as work and a readback, less what the readback takes on an idl
 returns earlier than that, by what was left to do. How it is tried is in `ortbench.worker.proofs.trials`.
 
 What a fence is worth is a fact about the EP, its memory and its kind of work. So it is proved in full once; for other
-buffers, and at the end of a measurement, a few trials that would refuse it confirm it.
+buffers a few trials that would refuse it confirm it. At the end of a measurement it is tried again: one that clearly
+does not wait any more has made the figures wrong.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ortbench.worker.proofs.trials import Call, Trial
@@ -55,6 +56,7 @@ class Fence:
         how: the evidence, for the report.
         known: what the proof has found out; None where there was nothing to prove.
         spent_ns: what the proof took, nearly all of it in runs.
+        again: whether it returns early now.
     """
 
     kind: str
@@ -63,10 +65,15 @@ class Fence:
     how: str
     known: Known | None = None
     spent_ns: int = 0
+    again: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> schema.Fence:
         """For the result file."""
         return {"kind": self.kind, "cost_ns": self.cost_ns, "how": self.how}
+
+    def returns_early(self) -> bool:
+        """Whether it has come to return before the work is done; see `Trial.returns_early`."""
+        return self.again is not None and self.again()
 
 
 def prove(
@@ -122,7 +129,14 @@ class _Work:
 
     def fence(self, known: Known, wait: Call | None, cost: int, how: str, begun: int) -> Fence:
         """A fence that can be confirmed again."""
-        return Fence(known.kind, wait, cost, how, known, self.clock() - begun)
+        return Fence(known.kind, wait, cost, how, known, self.clock() - begun, lambda: self.returns_early(known, wait))
+
+    def returns_early(self, known: Known, wait: Call | None) -> bool:
+        """Whether a fence of such work does not wait any more."""
+        # Reading the outputs back cannot return before they are there.
+        return wait != self.readback and Trial(self.launch, self.readback, self.clock, known.work_ns).returns_early(
+            wait
+        )
 
     def confirm(self, known: Known) -> Fence | None:
         """The fence that is known for such work, if a few trials do not refuse it here; see `Trial.still_left`."""

@@ -30,6 +30,11 @@ _LONG_NS, _LONG_REPEATS = 10_000_000, 9
 _SLOW_NS, _SLOW_REPEATS = 100_000_000, 2
 _CONFIRMATIONS, _LONG_CONFIRMATIONS = 5, 2  # trials of one launch, and of a burst, where the fence was proved before
 _BURST_CONFIRMATIONS, _CONFIRMED_BURST_NS = 2, 20_000_000
+# Of a fence that was proved and then used: what it must leave to be called early, and by how many trials more must say
+# so, or that it waits, than say otherwise. A right mode must not fail because the machine is busy.
+_EARLY_NS, _EARLY_PART = 2_000_000, 4
+_SURELY_EARLY, _SURELY_WAITS, _MOST_TRIALS = 8, 2, 40
+_MOST_LAUNCHES = 1000  # in one such trial
 
 
 @dataclass
@@ -160,6 +165,29 @@ class Trial:
         few = _LONG_CONFIRMATIONS if self.is_long else _BURST_CONFIRMATIONS
         return self._read(token, (self._readback,), self.burst, few).ordered(self.burst, TOLERANCE_NS)
 
+    def returns_early(self, wait: Call | None) -> bool:
+        """Whether a fence that was proved does not wait any more, for certain.
+
+        A trial says that it does not if a quarter of what was queued is left, and more than noise often is. That a busy
+        host holds one trial up proves nothing: they go on until one answer leads clearly. Runs of a few µs are done when
+        the host has queued the next one, whether or not they are waited for: nothing is left of them.
+
+        Args:
+            wait: the fence; None for the launch itself.
+        """
+        burst = _burst_of(self.work_ns, _CONFIRMED_BURST_NS, _MOST_LAUNCHES)
+        sure = 1 if self.work_ns >= _SLOW_NS else _SURELY_WAITS
+        waits = early = 0
+        while waits - early < sure and early + waits < _MOST_TRIALS:
+            trial = self._read(wait, (self._readback,), burst, 1)
+            if trial.left() > max(_EARLY_NS, trial.work() // _EARLY_PART):
+                early += 1
+            else:
+                waits += 1
+            if early - waits == _SURELY_EARLY:
+                return True
+        return False
+
     def _tried_alone(
         self,
         wait: Call | None,
@@ -236,6 +264,6 @@ def _in_vain(one: Readings) -> bool:
     return one.left() > _limit(one) and one.left() > one.work() // 4
 
 
-def _burst_of(work: int, whole: int) -> int:
+def _burst_of(work: int, whole: int, most: int = _MAX_BURST) -> int:
     """How many runs are tried at once, of which each takes `work` ns and all of them `whole`."""
-    return max(1, min(_MAX_BURST, whole // max(1, work)))
+    return max(1, min(most, whole // max(1, work)))

@@ -1,0 +1,53 @@
+"""The fence at the end of a measurement: a device that changes while it runs is found out, and one that does not is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ortbench.errors import BENCHMARK_FAILED, DONE
+from ortbench.result import Result
+from tests.refdevice import Config, Honesty, Trace
+from tests.truth import relu_model, run_on_device
+
+MODES = ("device", "device-resident", "host-accessible")
+FENCES = {"sync": "run", "async-wait": "run", "async": "synchronize_outputs", "async-old-api": "readback"}
+
+
+def measured(library: Path, folder: Path, config: Config) -> tuple[int, Result]:
+    modes = [word for mode in MODES for word in ("--mode", mode)]
+    model = relu_model(folder / "relu.onnx", 1 << 12)
+    code, result, _, _ = run_on_device(
+        library, model, config, folder, *modes, "--iterations", 40, "--warmup", 1, "--quiet"
+    )
+    return code, result
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("honesty", ["sync", "async-wait", "async"])
+def test_a_mode_whose_fence_no_longer_waits_has_failed(library: Path, tmp_path: Path, honesty: Honesty) -> None:
+    first = Config(compute_us=5000, honesty=honesty, trace=tmp_path / "trace")
+    code, result = measured(library, tmp_path, first)
+    assert code == DONE, [case.reason for case in result.cases]
+    blocks = sorted(start for case in result.cases for it in case.blocks.values() for _, _, start in it)
+    runs = Trace.read(tmp_path / "trace").of("run")["queued_ns"]
+    in_the_middle = int((runs < blocks[len(blocks) // 2]).sum())
+    (tmp_path / "again").mkdir()
+    later = Config(compute_us=5000, honesty=honesty, later_runs=in_the_middle)
+    code, result = measured(library, tmp_path / "again", later)
+    assert code == BENCHMARK_FAILED
+    for case in result.cases:
+        assert (case.status, case.samples_ns["total"][:1] != []) == ("failed", True), case
+        fence = FENCES[honesty]
+        wanted = f"after the timed runs: the device was not done when the fence of inference ({fence}) returned"
+        # A run in HOST_ACCESSIBLE memory that nobody waits for leaves its outputs unwritten, which is found first.
+        assert case.reason == wanted or "output" in str(case.reason), case.reason
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("honesty", list(FENCES))
+@pytest.mark.parametrize("compute_us", [5, 20_000])
+def test_a_fence_that_waits_still_does(library: Path, tmp_path: Path, honesty: Honesty, compute_us: int) -> None:
+    code, result = measured(library, tmp_path, Config(compute_us=compute_us, honesty=honesty))
+    assert (code, [case.reason for case in result.cases]) == (DONE, [None] * len(MODES))
