@@ -79,6 +79,8 @@ class Bench:
         self._all_decided = False
         modes = sum(len(side.plan.modes) for side in self._sides)
         self._forecast = Forecast(self._sides[0].plan.loop, len(self._sides), modes)
+        for side in self._sides:
+            side.while_waiting = self._tell_left
         self.interrupted = False
         self.not_opened: list[tuple[Side, OrtbenchError]] = []
 
@@ -113,6 +115,9 @@ class Bench:
     def _step(self, step: Step, text: str) -> None:
         self._forecast.begin(step)
         self._observer.stage(text)
+        self._tell_left()
+
+    def _tell_left(self) -> None:
         self._observer.left(self._forecast.left_s())
 
     def _profile(self) -> None:
@@ -250,7 +255,7 @@ class Bench:
     def _time_blocks(self, schedule: Schedule[Lane] | InOrder[Lane], lanes: set[Lane], watch: Watch) -> None:
         while (block := schedule.next_block()) is not None:
             self._forecast.measured(schedule.progress)
-            self._observer.left(self._forecast.left_s())
+            self._tell_left()
             side = self._sides[block.lane.side]
             with self._awake(side):
                 answer = side.block(block.lane.mode, block)

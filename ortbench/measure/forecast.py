@@ -34,7 +34,7 @@ class Forecast:
         self._run_s = 0.0
         self._measured = 0.0
         self._now: Step | None = None
-        self._begun = clock()
+        self._begun = self._measured_at = clock()
 
     def begin(self, step: Step) -> None:
         """A step begins, and with it all before it are over."""
@@ -54,17 +54,18 @@ class Forecast:
 
     def measured(self, share: float) -> None:
         """How much of the measurement is done, 0 to 1."""
-        self._measured = share
+        self._measured, self._measured_at = share, self._clock()
 
     def left_s(self) -> float:
         """How long it will still take, about."""
         to_come = sum(count * self._expected(step) for step, count in self._count.items())
         if self._now is None:
             return to_come
-        gone = self._clock() - self._begun
         if self._now == "measure" and self._measured > _TELLING_SHARE:
-            return to_come + gone * (1 / self._measured - 1)
-        return to_come + max(0.0, self._expected(self._now) - gone)
+            expected, since = (self._measured_at - self._begun) * (1 / self._measured - 1), self._measured_at
+        else:
+            expected, since = self._expected(self._now), self._begun
+        return to_come + max(0.0, expected - (self._clock() - since))
 
     def _expected(self, step: Step) -> float:
         if step == "measure":

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # `start_early` waits for nothing that can be loaded while th
 
 BOOTSTRAP = Path(__file__).resolve().parents[1] / "worker" / "bootstrap.py"
 _LAST_WORDS = 200  # characters of a dead worker's stderr that fit a one-line message
+_TELL_S = 1.0  # how often who waits for an answer is told that there is none yet
 _FLUSH_S = 30.0  # how long a profiler may take to save what it recorded in a worker
 
 
@@ -43,10 +44,12 @@ class Client:
 
     Attributes:
         started_ns: when the process was started, on the clock of `time.perf_counter_ns`.
+        while_waiting: called each second for which an answer is waited for.
     """
 
     def __init__(self, timeout_s: float, python: Sequence[str] = (sys.executable,)) -> None:
         self.timeout_s = timeout_s
+        self.while_waiting: Callable[[], None] = lambda: None
         self.started_ns = time.perf_counter_ns()
         self._stderr = nameless_file()
         with stopping.held():  # what started is known to be ended
@@ -132,14 +135,21 @@ class Client:
         raise from_data(answer)
 
     def _line(self) -> bytes:
-        try:
-            with stopping.awaited():
-                line = self._answers.get(timeout=self.timeout_s)
-        except queue.Empty:
-            self._kill()
-            raise WorkerLost(
-                f"the worker gave no answer for {self.timeout_s:g} s and was stopped (--timeout){self._words()}"
-            ) from None
+        until = time.monotonic() + self.timeout_s
+        line = None
+        while line is None:
+            left_s = until - time.monotonic()
+            try:
+                with stopping.awaited():
+                    line = self._answers.get(timeout=max(0.0, min(_TELL_S, left_s)))
+            except queue.Empty:
+                if left_s > _TELL_S:
+                    self.while_waiting()
+                    continue
+                self._kill()
+                raise WorkerLost(
+                    f"the worker gave no answer for {self.timeout_s:g} s and was stopped (--timeout){self._words()}"
+                ) from None
         if not line:
             raise WorkerLost(self._obituary())
         return line

@@ -41,6 +41,9 @@ class Side:
         keep: saves the result so far; called whenever more is known.
         name: what messages call it; by default its EP.
         timeline: where to write down what happens when; None where nobody wants to know.
+
+    Attributes:
+        while_waiting: called each second for which the worker is waited for.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Side:
         self.name = name or plan.target.ep
         self.timeline = timeline
         self._client = client
+        self.while_waiting: Callable[[], None] = lambda: None
         self._keep = keep
         self.cases = {mode: Case(mode) for mode in plan.modes}
         self._prepared: dict[str, Prepared] = {}
@@ -104,6 +108,7 @@ class Side:
     @property
     def _worker(self) -> Client:
         assert self._client is not None, "the side was not started"
+        self._client.while_waiting = self.while_waiting
         return self._client
 
     def pause(self) -> None:

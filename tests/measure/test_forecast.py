@@ -58,3 +58,15 @@ def test_iterations_are_as_long_as_their_runs() -> None:
     forecast.know_run(0.1)
     forecast.begin("measure")
     assert 20 < forecast.left_s() < 35
+
+
+def test_within_a_long_block_the_time_left_goes_down() -> None:
+    clock = Clock()
+    forecast = Forecast(Loop(duration_s=10.0), sides=1, modes=1, clock=clock)
+    forecast.begin("measure")
+    clock.now = 4.0
+    forecast.measured(0.25)
+    clock.now = 7.0
+    assert forecast.left_s() == pytest.approx(9.0 + 0.1)
+    clock.now = 30.0
+    assert forecast.left_s() == pytest.approx(0.1)

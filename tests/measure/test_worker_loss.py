@@ -153,3 +153,29 @@ def test_the_client_leaves_no_worker_behind() -> None:
         assert client.ask("devices")["eps"]
         pid = client.pid
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_who_waits_for_long_is_told_so_each_second() -> None:
+    told: list[float] = []
+    with Client(timeout_s=60) as client:
+        client.ask("devices")
+
+        def tell() -> None:
+            told.append(time.monotonic())
+            if len(told) == 3:
+                client.resume()
+
+        client.while_waiting = tell
+        client.pause()
+        begun = time.monotonic()
+        client.ask("devices")
+    assert told[2] - begun >= 3
+
+
+def test_a_limit_of_less_than_a_second_is_kept() -> None:
+    with Client(timeout_s=60) as client:
+        client.ask("devices")
+        client.pause()
+        client.timeout_s = 0.2
+        with pytest.raises(WorkerLost, match=r"no answer for 0\.2 s"):
+            client.ask("devices")

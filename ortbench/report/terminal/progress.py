@@ -17,7 +17,8 @@ _PROGRESS_WIDTH = 20  # cells
 
 
 class LiveProgress(Observer):
-    """A progress bar on stderr. It is drawn between blocks only: drawing during one would take a core from it."""
+    """A progress bar on stderr. It is drawn between blocks, as drawing during one takes a core from it, and once a second
+    where one of them, or a step before them, takes longer than that."""
 
     _EVERY_S = 0.2
 
