@@ -253,6 +253,7 @@ class Bench:
             side.capture(False)
 
     def _time_blocks(self, schedule: Schedule[Lane] | InOrder[Lane], lanes: set[Lane], watch: Watch) -> None:
+        asked_ns = time.perf_counter_ns()
         while (block := schedule.next_block()) is not None:
             self._forecast.measured(schedule.progress)
             self._tell_left()
@@ -263,8 +264,10 @@ class Bench:
                 for lane in lanes.difference(self._lanes()):
                     schedule.remove(lane)
                 self._keep()
+                asked_ns = time.perf_counter_ns()
                 continue
-            schedule.add(block, answer["samples"], answer["spent_ns"])
+            schedule.add(block, answer["samples"], answer["spent_ns"], time.perf_counter_ns() - asked_ns)
+            asked_ns = time.perf_counter_ns()
             if self._thinning is not None:
                 self._thin(self._thinning, block)
             if self._judge is not None:

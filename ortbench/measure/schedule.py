@@ -143,14 +143,22 @@ class Schedule(Generic[LaneT]):
             return self._size[key]
         return min(self._size[key], self._rule.iterations - self._records[key].count)
 
-    def add(self, block: Block[LaneT], samples: Sequence[int], spent_ns: int) -> None:
-        """What a block gave: the duration of each recorded iteration, and of the whole block, in ns."""
+    def add(self, block: Block[LaneT], samples: Sequence[int], spent_ns: int, waited_ns: int = 0) -> None:
+        """What a block gave.
+
+        Args:
+            block: which one.
+            samples: the duration of each recorded iteration, ns.
+            spent_ns: of the whole block.
+            waited_ns: since the block before, with all that lay between: of short blocks that is as much as they take
+                themselves, and who asked for a duration waits for it too.
+        """
         record = self._records[block.lane, block.phase]
         record.count += len(samples)
         if self._rule.precision:
             record.samples.extend(samples)
             record.sizes.append(len(samples))
-        self._spent_ns[block.lane] += spent_ns
+        self._spent_ns[block.lane] += max(spent_ns, waited_ns)
         if (block.lane, block.phase) in self._learning:
             # Of the whole block: where a call makes several inferences, a sample is but one of them.
             known, ns = self._estimates[block.lane][block.phase], spent_ns / (block.n + block.drop)
@@ -231,7 +239,7 @@ class InOrder(Generic[LaneT]):
         self._asked += 1
         return self._blocks[self._asked - 1]
 
-    def add(self, block: Block[LaneT], samples: Sequence[int], spent_ns: int) -> None:
+    def add(self, block: Block[LaneT], samples: Sequence[int], spent_ns: int, waited_ns: int = 0) -> None:
         """Nothing is learned from samples: the blocks are fixed."""
 
     def remove(self, lane: LaneT) -> None:

@@ -272,6 +272,19 @@ def test_precision_is_half_the_interval_over_its_middle(precision: float, precis
 # Budget
 
 
+def test_what_lies_between_short_blocks_is_waited_for_too() -> None:
+    rule = StopRule(duration_ns=SECOND, precision=None)
+    alone, waiting = (make({"cpu": (TOTAL,)}, ESTIMATES, rule, 0) for _ in range(2))
+    counts = []
+    for schedule, waited_ns in ((alone, 0), (waiting, 20_000_000)):
+        count = 0
+        while (block := schedule.next_block()) is not None:
+            schedule.add(block, steady(block), 10_000_000, waited_ns)
+            count += 1
+        counts.append(count)
+    assert counts == [100, 50]
+
+
 @pytest.mark.parametrize(("spent_ns", "rounds"), [(SECOND, 1), (SECOND // 2, 2), (SECOND * 3 // 10, 4)])
 def test_the_budget_is_a_duration_for_each_mode(spent_ns: int, rounds: int) -> None:
     kinds = {"cpu": (TOTAL,), "device": (TOTAL,)}

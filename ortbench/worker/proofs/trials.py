@@ -168,9 +168,11 @@ class Trial:
     def returns_early(self, wait: Call | None) -> bool:
         """Whether a fence that was proved does not wait any more, for certain.
 
-        A trial says that it does not if a quarter of what was queued is left, and more than noise often is. That a busy
-        host holds one trial up proves nothing: they go on until one answer leads clearly. Runs of a few µs are done when
-        the host has queued the next one, whether or not they are waited for: nothing is left of them.
+        A trial says that it does not if the fence returned before three quarters of what was queued can be done, and a
+        quarter of it, and more than noise often is, was then still waited for. The first a fence that waits cannot do,
+        however busy the host; the second alone may be a readback that was held up. Trials go on until one answer leads
+        clearly. Runs of a few µs are done when the host has queued the next one, whether or not they are waited for:
+        nothing is left of them.
 
         Args:
             wait: the fence; None for the launch itself.
@@ -180,7 +182,8 @@ class Trial:
         waits = early = 0
         while waits - early < sure and early + waits < _MOST_TRIALS:
             trial = self._read(wait, (self._readback,), burst, 1)
-            if trial.left() > max(_EARLY_NS, trial.work() // _EARLY_PART):
+            part = burst * self.work_ns // _EARLY_PART
+            if trial.left() > max(_EARLY_NS, part) and trial.ends[0][0] < burst * self.work_ns - part:
                 early += 1
             else:
                 waits += 1
