@@ -122,6 +122,7 @@ def test_the_fence_waits_for_both(text: str, honesty: str, packages: Path, tmp_p
             assert min(found[mode].samples_ns["total"]) > 19_000_000, (slow, mode)
 
 
+@pytest.mark.timing
 def test_zero_copy_is_proved_for_both(packages: Path, tmp_path: Path) -> None:
     slow = {"upload_latency_us": 10_000, "download_latency_us": 10_000}
     result, _ = run(packages, tmp_path, APART, *knobs(**slow), "--iterations", 3, "--warmup", 1)

@@ -72,6 +72,7 @@ def test_the_device_modes_copy_into_the_memory_that_the_session_wants(library: P
     }
 
 
+@pytest.mark.timing
 def test_arrays_that_are_handed_on_are_the_finding(library: Path, tmp_path: Path) -> None:
     result, said = run(library, on_cpu(**SLOW), tmp_path, "--iterations", 12, "--warmup", 2)
     found = {case.mode: case for case in result.cases}
@@ -86,6 +87,7 @@ def test_arrays_that_are_handed_on_are_the_finding(library: Path, tmp_path: Path
     assert "computes in host memory" not in said
 
 
+@pytest.mark.timing
 def test_copies_inside_the_ep_are_not_called_zero_copy(library: Path, tmp_path: Path) -> None:
     """Every mode copies as much inside the EP: no times differ, and nothing is claimed."""
     result, said = run(library, on_cpu(ha_copies=True, **SLOW), tmp_path, "--iterations", 12, "--warmup", 2)
@@ -97,6 +99,7 @@ def test_copies_inside_the_ep_are_not_called_zero_copy(library: Path, tmp_path: 
     assert "mode cpu is zero-copy" not in said
 
 
+@pytest.mark.timing
 def test_copies_that_onnx_runtime_makes_show_in_the_times(library: Path, tmp_path: Path) -> None:
     """On a GPU of this kind ONNX Runtime copies the inputs of a run with arrays."""
     result, said = run(library, on_cpu(cpu=False, **SLOW), tmp_path, "--iterations", 12, "--warmup", 2)
@@ -157,6 +160,7 @@ def test_bandwidth_is_that_of_copies_to_it(library: Path, tmp_path: Path) -> Non
     assert {point["status"] for point in found["points"]} == {"ok"}
 
 
+@pytest.mark.timing
 def test_a_gate_on_the_copy_share_passes(library: Path, tmp_path: Path) -> None:
     model = relu_model(tmp_path / "relu.onnx", SIZE)
     ran = ortbench_here(
