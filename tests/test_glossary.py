@@ -134,7 +134,7 @@ def glossary(text: str) -> dict[str, str]:
 
 def test_a_page_explains_the_words_that_it_has() -> None:
     alone = glossary(build_page([result_of(measured("cpu", total=steady([1_000_000] * 20)))], ["m"]))
-    assert list(alone) == ["cpu", "total", "p95", "runs", "runs/s", "copied/run", "fence", "95 %"]
+    assert list(alone) == ["cpu", "total", "p95", "runs", "runs/s", "fence", "95 %", "mode"]
     whole = glossary(build_page([usual()], ["m"]))
     assert {"upload", "copy rate", "device-resident", "host-accessible", DERIVED} <= whole.keys()
     assert "pipelined" not in whole
