@@ -100,7 +100,7 @@ _RECORDS = (
     ),
     Mode(
         RESIDENT,
-        "the same, but copied in once before and out once after all runs",
+        "as device, but copied in once before and out once after all runs",
         phases=("inference", TOTAL),
         only="inference",
         dynamic_outputs=True,

@@ -3,7 +3,8 @@
 Schema 1. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do not know.
 
 Top level: ``schema_version``, ``tool``, ``created`` (UTC, ISO 8601), ``command``, ``environment``, ``model``, ``target``,
-``placement``, ``setup``, ``stopped`` (why the measurement ended), ``warnings``, ``cases`` (one a mode, see `Case`),
+``placement``, ``setup``, ``stopped`` (why the measurement ended), ``took_ns`` (from its first block to its last, of all modes
+and sides; null where nothing was timed, absent from older files), ``warnings``, ``cases`` (one a mode, see `Case`),
 ``nodes`` (null without ``--nodes``), ``link``, null where no bandwidth sweep of the same device was found, and ``note``
 (null without ``--note``). The keys of each part are in `ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
 """
@@ -129,6 +130,7 @@ class Result:
     placement: Placement = field(default_factory=empty)
     setup: Setup = field(default_factory=empty)
     stopped: str | None = None
+    took_ns: int | None = None
     warnings: list[Warned] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
     nodes: Nodes | None = None

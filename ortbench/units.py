@@ -6,18 +6,13 @@ _TIME_UNITS = [("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0)]
 _SIZE_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
-def time_unit(least: float, most: float | None = None) -> tuple[str, float]:
-    """The unit in which durations from `least` to `most` ns read best, and how many ns it has.
+def time_unit(most: float) -> tuple[str, float]:
+    """The unit of durations of up to `most` ns, and how many ns it has: the largest that fits the most.
 
-    It is the unit that fits the least, or the next larger ones while the most has more than five digits.
+    All tables go by it, so a duration reads the same in each of them: 45.9 ms and never 45930 µs.
     """
     # A hair below a unit already rounds up to it: 999.96 µs reads 1.00 ms.
-    fits = next((place for place, (_, size) in enumerate(_TIME_UNITS) if abs(least) >= size * 0.9995), -1)
-    unit = _TIME_UNITS[fits]
-    larger = _TIME_UNITS[:fits]
-    while most is not None and most / unit[1] >= 99_999.5 and larger:
-        *larger, unit = larger
-    return unit
+    return next((unit for unit in _TIME_UNITS if abs(most) >= unit[1] * 0.9995), _TIME_UNITS[-1])
 
 
 def digits(value: float, most: int = 12) -> str:
@@ -42,6 +37,14 @@ def duration(ns: float) -> str:
     """A duration, for example ``4.21 ms``."""
     name, size = time_unit(ns)
     return f"{time(ns, size)} {name}"
+
+
+def seconds(ns: float) -> str:
+    """How long something went on, as a wall clock tells it: in s, with two decimals at most, ``0.15 s``.
+
+    What is too short for that is a `duration`, for example ``2.12 ms``.
+    """
+    return f"{digits(ns / 1e9, most=2)} s" if ns >= 1e8 else duration(ns)
 
 
 def ratio(value: float, decimals: int = 2) -> str:

@@ -76,6 +76,7 @@ def test_every_folder_is_a_room() -> None:
         ["--version"],
         ["run", "nowhere.onnx"],
         ["bandwidth", "--min-size", "none"],
+        ["explain", "fence"],
     ],
 )
 def test_quick_commands_load_nothing_heavy(arguments: list[str]) -> None:

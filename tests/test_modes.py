@@ -123,9 +123,15 @@ def test_no_literal_lists_modes(path: Path) -> None:
 
 
 def test_the_page_says_what_each_mode_does() -> None:
-    shown = html.unescape(build_page([result_of(measured(CPU, total=steady([MS] * 20)))], ["m"]))
+    every = result_of(*(measured(name, total=steady([MS] * 20)) for name in MODES))
+    shown = html.unescape(build_page([every], ["m"]))
     for mode in MODES.values():
         assert f'<th scope="row">{mode.name}</th><td>{mode.sentence}</td>' in shown.replace("\xa0", " ")
+
+
+def test_the_page_says_nothing_of_modes_that_nobody_asked_for() -> None:
+    shown = html.unescape(build_page([result_of(measured(CPU, total=steady([MS] * 20)))], ["m"]))
+    assert [name for name in MODES if f'<th scope="row">{name}</th>' in shown.partition("<h2>Words</h2>")[2]] == [CPU]
 
 
 def test_a_mode_that_is_only_a_record_is_known_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:

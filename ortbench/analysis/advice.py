@@ -83,11 +83,13 @@ def headline_of_many(results: Sequence[Result]) -> str:
 
 
 def _on_host(result: Result) -> str:
+    said = f"{result.target['ep']} computes in host memory: nothing is copied to a device."
+    if all(mode_of(case.mode).of_cpu_tensors for case in result.cases if case.median(TOTAL) is not None):
+        return said
     outputs = "outputs that ONNX Runtime allocates" if result.target.get("dynamic_outputs") else "preallocated outputs"
     return (
-        f"{result.target['ep']} computes in host memory: nothing is copied to a device. The device modes are IO binding "
-        f"with {outputs}, their copies are numpy's, so the differences show the cost of calls, of allocating "
-        "outputs and of host copies, not of a transfer."
+        f"{said} The device modes are IO binding with {outputs}, their copies are numpy's, so the differences show the cost "
+        "of calls, of allocating outputs and of host copies, not of a transfer."
     )
 
 

@@ -4,8 +4,9 @@ Schema 1 of ``bandwidth.json``. Keys change only with `SCHEMA_VERSION`; readers 
 
 Top level: ``schema_version``, ``tool`` (name, version), ``created`` (UTC, ISO 8601), ``command``, ``environment`` and
 ``target`` (ep, device, memory, …) as in a run's result, ``target.fence`` (by host memory and direction: what ends a
-sample; kind, cost_ns, how), ``setup`` (seed), ``stopped``, ``warnings`` (code, message), ``points``, and ``peak``: by
-direction the fastest point (gbps, bytes, memory), null where none was measured.
+sample; kind, cost_ns, how), ``setup`` (seed), ``stopped``, ``took_ns`` (from the first copy to the last; null where none was
+timed, absent from older files), ``warnings`` (code, message), ``points``, and ``peak``: by direction the fastest point
+(gbps, bytes, memory), null where none was measured.
 
 A point is one size, direction and host memory: see `Point`; in the file its statistics stand beside its other keys
 (``n``, ``median_ns``, ``ci95_ns``, …, null where nothing was measured). Durations are integer nanoseconds, sizes bytes,
@@ -93,6 +94,7 @@ class Sweep:
     target: SweepTarget = field(default_factory=empty)
     setup: SweepSetup = field(default_factory=empty)
     stopped: str | None = None
+    took_ns: int | None = None
     warnings: list[Warned] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
     schema_version: int = SCHEMA_VERSION

@@ -53,6 +53,7 @@ COMMANDS = {
     "bandwidth": "ortbench.cli.bandwidth",
     "devices": "ortbench.cli.look",
     "inspect": "ortbench.cli.look",
+    "explain": "ortbench.cli.explain",
 }
 
 

@@ -18,7 +18,7 @@ from ortbench.jobs.launch import launch
 from ortbench.jobs.suite_folder import done, emptied, keep, saved_result
 from ortbench.result import OK
 from ortbench.suite.job import Job
-from ortbench.suite.record import BROKEN, INCOMPARABLE, SKIPPED, Record, figures
+from ortbench.suite.record import BROKEN, INCOMPARABLE, MEASURED, SKIPPED, Record, figures
 
 
 def run(
@@ -96,7 +96,8 @@ def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
 
 def _judged(verdict: Verdict) -> dict[str, Any]:
     """A verdict as a `Record` has it."""
-    found: dict[str, Any] = {"outcome": verdict.word, "exit_code": verdict.code, "reason": None}
+    outcome = MEASURED if verdict.word == PASSED and not verdict.checks else verdict.word
+    found: dict[str, Any] = {"outcome": outcome, "exit_code": verdict.code, "reason": None}
     found["checks"] = [check.to_dict() for check in verdict.checks]
     failed = verdict.failed if len(verdict.results) > 1 else [failure for _, failure in verdict.failures]
     reasons = failed or [check.text for check in verdict.checks if check.verdict != PASSED]

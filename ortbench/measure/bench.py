@@ -81,6 +81,7 @@ class Bench:
         self._forecast = Forecast(self._sides[0].plan.loop, len(self._sides), modes)
         for side in self._sides:
             side.while_waiting = self._tell_left
+        self._took_ns: int | None = None
         self.interrupted = False
         self.not_opened: list[tuple[Side, OrtbenchError]] = []
 
@@ -108,7 +109,7 @@ class Bench:
             for side in self._sides:
                 side.close()
         for side in self._sides:
-            side.end(why)
+            side.end(why, self._took_ns)
         self._profile()
         return [side.result for side in self._sides]
 
@@ -211,7 +212,7 @@ class Bench:
         self._forecast.know_modes(len(lanes))
         self._step("measure", "measuring")
         schedule = self._schedule(lanes)
-        with self._captured():
+        with self._captured(), self._clocked():
             watch.look(now=True)
             self._time_blocks(schedule, set(lanes), watch)
             watch.look(now=True)
@@ -241,6 +242,15 @@ class Bench:
                 self._observer.stage(f"measuring copies with CUPTI ({side.plan.target.ep})")
                 with self._awake(side):
                     measure_copies(side)
+
+    @contextmanager
+    def _clocked(self) -> Iterator[None]:
+        """How long all blocks take together is part of the results, also of a run that is cut short."""
+        began = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            self._took_ns = time.monotonic_ns() - began
 
     @contextmanager
     def _captured(self) -> Iterator[None]:

@@ -332,9 +332,14 @@ class Side:
         derive(self.result)
         self._keep(self.result)
 
-    def end(self, why: str | None) -> None:
-        """The measurement is over: bring the result to its final form."""
-        self.result.stopped = why
+    def end(self, why: str | None, took_ns: int | None) -> None:
+        """The measurement is over: bring the result to its final form.
+
+        Args:
+            why: it ended.
+            took_ns: from its first block to its last; None where there was none.
+        """
+        self.result.stopped, self.result.took_ns = why, took_ns
         self.result.environment["load_average"]["end"] = load_average()
         for case in self.cases.values():
             if case.status == OK and not case.samples_ns:

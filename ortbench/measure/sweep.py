@@ -172,6 +172,17 @@ class SweepBench:
         duration_ns = round(self._plan.duration_s * 1e9 / len(self._estimates))
         rule = StopRule(duration_ns, _PRECISION, self._plan.iterations)
         schedule = Schedule(self._estimates, rule, self._plan.seed)
+        began = time.monotonic_ns()
+        try:
+            self._time_blocks(schedule)
+        finally:
+            self.sweep.took_ns = time.monotonic_ns() - began
+        self._observer.stage("checking data")
+        for kind, size in dict.fromkeys((lane.memory, lane.bytes) for lane in self._estimates):
+            self._check(kind, size)
+        return self._why(schedule.stopped or "")
+
+    def _time_blocks(self, schedule: Schedule[Lane]) -> None:
         while (block := schedule.next_block()) is not None:
             self._observer.progress(schedule.progress)
             try:
@@ -184,10 +195,6 @@ class SweepBench:
                 continue
             schedule.add(block, answer["samples"], answer["spent_ns"])
             self._add(block, answer)
-        self._observer.stage("checking data")
-        for kind, size in dict.fromkeys((lane.memory, lane.bytes) for lane in self._estimates):
-            self._check(kind, size)
-        return self._why(schedule.stopped or "")
 
     def _add(self, block: Block[Lane], answer: Samples) -> None:
         samples = answer["samples"]

@@ -23,7 +23,7 @@ from ortbench.report.model import (
     columns,
     numbers,
 )
-from ortbench.report.words import heading, not_measured, remark
+from ortbench.report.words import heading, hint, not_measured, remark
 from ortbench.result import Result
 
 # Of two results.
@@ -65,7 +65,7 @@ def _rows(results: Sequence[Result], only: Selection) -> list[Row]:
 
 def _table(found: Sequence[Row], names: Sequence[str], same: float | None, in_order: bool) -> Table:
     medians = [median for row in found for median in row.medians_ns if median]
-    unit, scale = units.time_unit(min(medians, default=1), max(medians, default=1))
+    unit, scale = units.time_unit(max(medians, default=1))
     if len(names) == 2:
         words = () if same is None else (Column("verdict", Kind.WORD, 2),)
         headed = (*_PAIR, *columns(Kind.TIME, *names), *_RATIO, *words)
@@ -119,7 +119,8 @@ def build(
     """
     notes = [*why_missing(results, names), *map(remark, remarks)]
     sides = side_by_side(results, names, same, in_order, only)
-    return Report(title(names), ([sides], [Notes(notes), Paragraph(legend(results, same))]))
+    explained = [Paragraph(legend(results, same)), hint("ratio", "95 %", "verdict")]
+    return Report(title(names), ([sides], [Notes(notes), *explained]))
 
 
 def title(names: Sequence[str]) -> str:

@@ -4,8 +4,9 @@ them: `ortbench.report.markdown`, `ortbench.report.terminal.print`; the page tak
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from itertools import compress
 
 NOTHING = "–"  # a cell without a figure
 DERIVED = "≈"  # before what was derived, not measured
@@ -92,6 +93,14 @@ class Paragraph(Block):
 
 
 @dataclass(frozen=True)
+class Hint(Block):
+    """Where to learn more, for who reads on a screen: a pipe or a file does without, so that logs stay short."""
+
+    text: str
+    media: frozenset[Medium] = field(default=TERMINAL, kw_only=True)
+
+
+@dataclass(frozen=True)
 class Table(Block):
     """A table of text.
 
@@ -120,6 +129,15 @@ class Table(Block):
         """The rows with at most `longest` characters of long names."""
         long = {at for at, column in enumerate(self.columns) if column.kind is Kind.LONG_NAME}
         return [tuple(cut(cell, longest) if at in long else cell for at, cell in enumerate(row)) for row in self.rows]
+
+
+def filled(table: Table) -> Table:
+    """A table without the columns in which no row has anything; one without rows as it is."""
+    if not table.rows:
+        return table
+    kept = [any(cell != NOTHING for cell in cells) for cells in zip(*table.rows, strict=True)]
+    rows = tuple(tuple(compress(row, kept)) for row in table.rows)
+    return replace(table, columns=tuple(compress(table.columns, kept)), rows=rows)
 
 
 def cut(text: str, longest: int) -> str:

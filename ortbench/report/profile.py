@@ -59,7 +59,7 @@ def phase_table(profile: Profile) -> Table:
     """What ortbench timed beside what Nsight Systems recorded: a row a phase, times and sizes of one run."""
     session, recording = profile.session, profile.recording
     medians = [stats.median_ns for case, phase in phases(session) if (stats := case.phases[phase])]
-    unit, scale = units.time_unit(min(medians, default=1))
+    unit, scale = units.time_unit(max(medians, default=1))
     gpu = recording is not None and recording.gpu is not None
     rows = []
     for case, phase in phases(session):

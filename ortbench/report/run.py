@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ortbench import units
 from ortbench.analysis.advice import sentences
 from ortbench.analysis.pairs import timed_phase
-from ortbench.modes import CPU, TOTAL, is_rate, mode_of
+from ortbench.modes import CPU, PHASE_NAMES, TOTAL, is_rate, mode_of
 from ortbench.report import nodes
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE
 from ortbench.report.csv import csv_text
@@ -31,8 +31,9 @@ from ortbench.report.model import (
     SavedIn,
     Table,
     columns,
+    filled,
 )
-from ortbench.report.words import heading, not_measured, warnings
+from ortbench.report.words import heading, hint, not_measured, warnings
 from ortbench.result import OK, Case, Result
 from ortbench.stats import Stats
 
@@ -50,17 +51,21 @@ COLUMNS = (
     Column("total", Kind.TIME, 1),
     *columns(Kind.NUMBER, "vs cpu", "95 %", group=2),
     *columns(Kind.TIME, "p95", "p99", group=3),
+    Column("runs", Kind.NUMBER, 3),
     *columns(Kind.TIME, "upload", "inference", "download", group=4),
     *columns(Kind.NUMBER, "runs/s", "copied/run", "copy rate", group=5),
 )
 
 
 def mode_table(result: Result) -> Table:
-    """The table of a run: a row for each mode that was measured, with a bar of its phases."""
-    medians = [median for case in result.cases if (median := case.median(TOTAL))] or [1]
-    unit, scale = units.time_unit(min(medians), max(medians))
+    """The table of a run: a row for each mode that was measured, with a bar of its phases; only columns that hold something."""
+    medians = [median for case in result.cases for phase in PHASE_NAMES if (median := case.median(phase))]
+    unit, scale = units.time_unit(max(medians, default=1))
     rows = tuple(_row(case, scale) for case in result.cases if case.phases[TOTAL] is not None)
-    return Table(COLUMNS, rows, unit, title="Table", bars=splits(result))
+    bars = splits(result)
+    if len(bars) == 1 and len(bars[0]) == 1:  # neither shared out nor beside another
+        bars = []
+    return filled(Table(COLUMNS, rows, unit, title="Table", bars=bars))
 
 
 def _row(case: Case, scale: float) -> tuple[str, ...]:
@@ -73,10 +78,17 @@ def _row(case: Case, scale: float) -> tuple[str, ...]:
         *_ratio_cells(case),
         _percentile(case, total, "p95", scale),
         _percentile(case, total, "p99", scale),
+        str(_runs(case)),
         *_phase_cells(case, scale),
         units.rate(1e9 / max(total.median_ns, 1)),
         *_copy_cells(case),
     )
+
+
+def _runs(case: Case) -> int | None:
+    """How many inferences the figures of `total` rest on; None where there are none."""
+    total = case.phases[TOTAL]
+    return None if total is None else total.n * case.inferences(TOTAL)
 
 
 def _phase_cells(case: Case, scale: float) -> tuple[str, str, str]:
@@ -189,7 +201,8 @@ def build(result: Result, folder: str | None = None) -> Report:
     """
     table = mode_table(result)
     notes = [*not_measured(result), *map(Note, sentences(result)), *warnings(result)]
-    last: list[Block] = [Notes(notes), Paragraph(_LEGEND, media=MARKDOWN), Command(result.command), SavedIn(folder)]
+    legend = Paragraph(f"Times are medians.{derived_mark(table)}", media=MARKDOWN)
+    last: list[Block] = [Notes(notes), legend, Command(result.command), SavedIn(folder)]
     parts: list[Sequence[Block]] = [[Heading(heading(result))]]
     if table.rows:
         parts += [[table], _explained(table)]
@@ -198,14 +211,21 @@ def build(result: Result, folder: str | None = None) -> Report:
     return Report(f"ortbench: {result.model['path']}", [*parts, last])
 
 
-_LEGEND = f"Times are medians. {DERIVED} marks what was derived, not measured."
+def derived_mark(table: Table) -> str:
+    """A sentence on the mark of what was derived, after a space; nothing where no cell of the table has it."""
+    return f" {DERIVED} marks what was derived, not measured." if _is_marked(table) else ""
+
+
+def _is_marked(table: Table) -> bool:
+    return any(cell.startswith(DERIVED) for row in table.rows for cell in row)
 
 
 def _explained(table: Table) -> list[Block]:
     """What a terminal says right below the table."""
-    derived = any(cell.startswith(DERIVED) for row in table.rows for cell in row)
-    text = f"Times are medians, in {table.unit}" + (f"; {DERIVED} derived, not measured." if derived else ".")
-    return [Paragraph(split_legend(table.bars), fills=True, media=TERMINAL), Paragraph(text, media=TERMINAL)]
+    text = f"Times are medians, in {table.unit}" + (f"; {DERIVED} derived, not measured." if _is_marked(table) else ".")
+    bars = [Paragraph(split_legend(table.bars), fills=True, media=TERMINAL)] if table.bars else []
+    unusual = {SPLIT: bool(table.bars), DERIVED: _is_marked(table)}
+    return [*bars, Paragraph(text, media=TERMINAL), hint("fence", *(word for word, there in unusual.items() if there))]
 
 
 # Its figures for other programs
@@ -228,6 +248,7 @@ def records(result: Result) -> list[dict[str, Any]]:
         row["zero_copy_proved"] = case.zero_copy and case.zero_copy["proved"]
         row["depth"] = case.pipeline and case.pipeline["depth"]
         row["hidden_share"] = case.pipeline and case.pipeline["hidden_share"]
+        row["runs"] = _runs(case)
         found.append(row)
     return found
 

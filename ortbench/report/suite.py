@@ -20,15 +20,17 @@ from ortbench.report.model import (
     Report,
     SavedIn,
     Table,
+    filled,
 )
-from ortbench.suite.record import BROKEN, INCOMPARABLE, MISSING, SKIPPED, Record
+from ortbench.report.words import hint
+from ortbench.suite.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPPED, Record
 from ortbench.units import duration, ratio
 
 
 def headline(records: Sequence[Record]) -> str:
     """How many cases came to what."""
     counts = Counter(record.outcome for record in records)
-    order = (PASSED, FAILED, UNCLEAR, INCOMPARABLE, BROKEN, MISSING, SKIPPED)
+    order = (PASSED, MEASURED, FAILED, UNCLEAR, INCOMPARABLE, BROKEN, MISSING, SKIPPED)
     cases = "1 case" if len(records) == 1 else f"{len(records)} cases"
     return f"{cases}: {', '.join(f'{counts[word]} {word}' for word in order if counts[word]) or 'nothing to do'}"
 
@@ -44,7 +46,7 @@ _COLUMNS = (
 
 
 def case_table(records: Sequence[Record]) -> Table:
-    """A row a case."""
+    """A row a case; only columns that hold something."""
     rows = tuple(
         (
             record.id,
@@ -56,15 +58,16 @@ def case_table(records: Sequence[Record]) -> Table:
         )
         for record in records
     )
-    return Table(_COLUMNS, rows)
+    return filled(Table(_COLUMNS, rows))
 
 
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
     """The summary of a suite; `folder` is where it was saved, which is said in a terminal."""
     reasons = [_reason(record) for record in records if record.reason]
+    words = [hint(*dict.fromkeys(record.outcome for record in records))] if records else []
     last: list[Block] = [Notes(reasons)] if reasons else []
     last += [Conclusion(f"suite {name}: {headline(records)}"), SavedIn(folder)]
-    return Report(f"ortbench suite {name}: {headline(records)}", ([case_table(records)], last))
+    return Report(f"ortbench suite {name}: {headline(records)}", ([case_table(records), *words], last))
 
 
 def _reason(record: Record) -> Note:

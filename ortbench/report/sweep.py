@@ -38,7 +38,7 @@ from ortbench.report.model import (
     Title,
     columns,
 )
-from ortbench.report.words import ep_line, memory_name, warnings
+from ortbench.report.words import ended, ep_line, memory_name, warnings
 from ortbench.result import OK
 from ortbench.stats import Ratio, Stats
 
@@ -60,10 +60,11 @@ def heading(sweep: Sweep) -> list[str]:
     target = sweep.target
     fences = _grouped({TITLES[kind]: _fence(sweep, kind) for kind in MEMORIES if kind in target["fence"]})
     ends = f"fence: {fences}; " if fences else ""
+    end = "" if sweep.stopped is None else f"; {ended(sweep.stopped, sweep.took_ns)}"
     return [
         f"copies of {_span([point.bytes for point in sweep.points])} between host and device",
         ep_line(sweep),
-        f"{ends}memory: {memory_name(target['memory'])}; stopped by {sweep.stopped}",
+        f"{ends}memory: {memory_name(target['memory'])}{end}",
     ]
 
 

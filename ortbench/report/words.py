@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from ortbench import units
 from ortbench.characters import shortened
-from ortbench.report.model import BAD, UNCLEAR, Note
+from ortbench.report.model import BAD, UNCLEAR, Hint, Note
 from ortbench.result import FAILED, OK, Result
 from ortbench.schema import Device, EpOfSession, Memory, Provider, Target, Tensor
 
@@ -26,8 +26,41 @@ def heading(result: Result) -> list[str]:
         lines.append(f"fence: {_FENCES.get(target['fence']['kind'], target['fence']['kind'])}{cost}")
     lines[-1] += f"; memory: {_memories(target)}"
     if result.stopped is not None:
-        lines[-1] += f"; stopped by {result.stopped}"
+        lines[-1] += f"; {ended(result.stopped, result.took_ns)}"
     return lines
+
+
+# What each reason for an end comes to, by its first word.
+_ENDS = {
+    "precision": "every median known to {what}",
+    "duration": "time is up ({what})",
+    "iterations": "{count} iterations {of}",
+    "samples": "{count} samples {of}, the most that are kept",
+    "verdict": "{what}",
+}
+_WITHOUT_A_REASON = {"interrupted": "interrupted", "the end of the session": "done"}
+
+
+def ended(stopped: str, took_ns: int | None) -> str:
+    """How a measurement ended, and after how long: ``done after 0.15 s: every median known to ±1 %``.
+
+    Args:
+        stopped: why, as ``stopped`` of a result has it.
+        took_ns: what it took, ns; None where that is not known.
+    """
+    kind, _, what = stopped.partition(": ")
+    count, _, of = what.partition(" ")
+    after = "" if took_ns is None else f" after {units.seconds(took_ns)}"
+    if stopped in _WITHOUT_A_REASON:
+        return f"{_WITHOUT_A_REASON[stopped]}{after}"
+    if kind in _ENDS and what:
+        return f"done{after}: {_ENDS[kind].format(what=what, count=count, of=of)}"
+    return f"ended{after}: {stopped}"
+
+
+def hint(*words: str) -> Hint:
+    """Where some words of a report are explained."""
+    return Hint(f"ortbench explain {', '.join(words)} … says what the words mean.")
 
 
 def _memories(target: Target) -> str:

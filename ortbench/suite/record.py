@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypedDict
 
 from ortbench.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, CheckData
 from ortbench.modes import CPU, TOTAL, is_rate
 from ortbench.result import Result
-from ortbench.units import duration, ratio
+from ortbench.units import ratio, seconds
 
 SKIPPED, MISSING = "skipped", "missing"
 BROKEN, INCOMPARABLE = "benchmark failed", "not comparable"
-CONCLUDED = (PASSED, FAILED, UNCLEAR)  # the benchmark did what it was asked to, and the gate has spoken
+MEASURED = "measured"  # without a gate there is nothing to pass
+CONCLUDED = (
+    PASSED,
+    FAILED,
+    UNCLEAR,
+    MEASURED,
+)  # the benchmark did what it was asked to, and the gate, if any, has spoken
 # From the worst to the best: what a whole suite ends with if one of its cases does.
 _BY_WEIGHT = (BENCHMARK_FAILED, REGRESSION, NOT_COMPARABLE, CANNOT_TELL, DONE)
 
@@ -27,8 +33,8 @@ class Record:
         id: of the case.
         model, ep, shape: its parts, as the suite calls them.
         fingerprint: of everything that its figures depend on; empty where nothing was run.
-        outcome: ``passed``, ``failed``, ``cannot tell``, ``not comparable``, ``benchmark failed``, ``skipped`` or
-            ``missing``.
+        outcome: ``passed``, ``failed`` or ``cannot tell``, as its gate has it, ``measured`` without one; ``not comparable``,
+            ``benchmark failed``, ``skipped`` or ``missing``.
         exit_code: what `ortbench gate` ends with in such a case.
         reason: why it did not pass, or None.
         seconds: it took.
@@ -69,7 +75,7 @@ class Record:
             speed = "" if self.vs_cpu is None or self.fastest == CPU else f" {ratio(self.vs_cpu)}× cpu"
             parts.append(f"{self.fastest}{speed}")
         if was_done or self.seconds:
-            parts.append("done before" if was_done else duration(self.seconds * 1e9))
+            parts.append("done before" if was_done else f"took {seconds(self.seconds * 1e9)}")
         return f"{self.id}: {', '.join(parts)}" + (f": {self.reason}" if self.reason else "")
 
 
@@ -80,6 +86,8 @@ def record_from(data: Mapping[str, Any]) -> Record:
         TypeError, ValueError: one that is needed is missing, or is not as it should be.
     """
     record = Record(**{item.name: data[item.name] for item in fields(Record) if item.name in data})
+    if record.outcome == PASSED and not record.checks:  # as earlier versions called it
+        record = replace(record, outcome=MEASURED)
     if record.exit_code not in _BY_WEIGHT:
         raise ValueError(f"exit code {record.exit_code}")
     return record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import onnx
@@ -79,6 +80,10 @@ def test_the_result_has_the_contracts_keys(tmp_path: Path) -> None:
     assert result["placement"]["memcpy_nodes"] == 0
     assert result["setup"]["seed"] == 7
     assert result["stopped"] == "iterations: 30 per mode"
+    starts = [start for case in result["cases"] for blocks in case["blocks"].values() for _, _, start in blocks]
+    assert result["took_ns"] > max(starts) - min(starts) > 0
+    table = next(tmp_path.glob("**/table.md")).read_text()
+    assert re.search(r"; done after [\d.]+ m?s: 30 iterations per mode  $", table, re.MULTILINE), table
     assert len(result["model"]["sha256"]) == 64
     environment = result["environment"]
     assert environment["cpu"]["model"]

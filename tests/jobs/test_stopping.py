@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -220,6 +221,8 @@ def test_what_was_measured_is_saved_and_shown(number: int, tmp_path: Path) -> No
     (file,) = tmp_path.glob("out/*/result.json")
     result = json.loads(file.read_text())
     assert result["stopped"] == "interrupted"
+    assert result["took_ns"] > 0
+    assert re.search(r"; interrupted after [\d.]+ m?s$", ran.out, re.MULTILINE)
     assert sum(len(taken) for case in result["cases"] for taken in case["samples_ns"].values())
     assert (file.parent / "table.md").exists()
 

@@ -85,9 +85,9 @@ where = {{model = "fp*"}}
 skip = "no half precision here"
 """
 MIXED_OUTCOMES = {
-    "tiny--cpu": ("passed", 0),
-    "transformer_ids--cpu--batch-1": ("passed", 0),
-    "transformer_ids--cpu--big": ("passed", 0),
+    "tiny--cpu": ("measured", 0),
+    "transformer_ids--cpu--batch-1": ("measured", 0),
+    "transformer_ids--cpu--big": ("measured", 0),
     "bench--cpu": ("benchmark failed", 1),
     "strings--cpu": ("failed", 3),
     "fp16--cpu": ("skipped", 0),
@@ -123,7 +123,7 @@ def test_every_case_has_a_folder_and_the_suite_a_summary(mixed: tuple[Path, Ran]
     whole = ["case.json", "result.json", "table.csv", "table.md"]
     for name, (outcome, _) in MIXED_OUTCOMES.items():
         files = sorted(path.name for path in (place / name).iterdir())
-        assert files == (whole if outcome in ("passed", "failed") else ["case.json"])
+        assert files == (whole if outcome in ("measured", "failed") else ["case.json"])
     assert json.loads((place / "suite.json").read_text())["cases"] == list(MIXED_OUTCOMES)
     assert sorted(path.name for path in place.iterdir() if path.is_file()) == [
         "suite.json",
@@ -145,7 +145,7 @@ def test_progress_is_a_line_a_case_and_the_summary_a_table(mixed: tuple[Path, Ra
     folder, ran = mixed
     lines = ran.err.splitlines()
     assert len(lines) == 6
-    assert re.fullmatch(r"\[1/6\] tiny--cpu: passed, [a-z-]+( \d+\.\d\d× cpu)?, [\d.]+ m?s", lines[0])
+    assert re.fullmatch(r"\[1/6\] tiny--cpu: measured, [a-z-]+( \d+\.\d\d× cpu)?, took [\d.]+ m?s", lines[0])
     assert lines[3].startswith("[4/6] bench--cpu: benchmark failed, ")
     assert lines[5] == "[6/6] fp16--cpu: skipped: no half precision here"
     text = (folder / "reports" / "mixed" / "summary.md").read_text()
@@ -153,7 +153,7 @@ def test_progress_is_a_line_a_case_and_the_summary_a_table(mixed: tuple[Path, Ra
         assert re.search(rf"^{name} .* {outcome}$", ran.out, re.MULTILINE), ran.out
         assert re.search(rf"^\| {name} \| .* \| {outcome} \|$", text, re.MULTILINE), text
     assert "✗ strings--cpu: failed: device is unsupported" in ran.out
-    assert "suite mixed: 6 cases: 3 passed, 1 failed, 1 benchmark failed, 1 skipped" in ran.out
+    assert "suite mixed: 6 cases: 3 measured, 1 failed, 1 benchmark failed, 1 skipped" in ran.out
     assert "Saved in reports/mixed" in ran.out
     assert (folder / "step.md").read_text() == text
     rows = (folder / "reports" / "mixed" / "summary.csv").read_text().splitlines()
@@ -312,13 +312,13 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_call_goes_on(tmp_path: Path) -> 
     out, err = process.communicate(timeout=600)
     assert process.returncode == 130, err
     assert "interrupted after 1 of 2 cases; the same command goes on" in err
-    assert "suite bench: 1 case: 1 passed" in out
-    assert outcomes(place) == {"tiny--cpu": ("passed", 0)}
+    assert "suite bench: 1 case: 1 measured" in out
+    assert outcomes(place) == {"tiny--cpu": ("measured", 0)}
     before = created(place)
     ran = suite(text, tmp_path)
     assert ran.code == 0
     assert ran.err.splitlines()[0].endswith("done before")
-    assert outcomes(place) == {"tiny--cpu": ("passed", 0), "compute_bound--cpu": ("passed", 0)}
+    assert outcomes(place) == {"tiny--cpu": ("measured", 0), "compute_bound--cpu": ("measured", 0)}
     assert created(place)["tiny--cpu"] == before["tiny--cpu"]
 
 
@@ -384,7 +384,7 @@ def test_every_model_on_every_ep_of_this_machine(ep: str, request: pytest.Fixtur
     assert ran.code == 0, ran.err
     skipped = {"fp16"} if ep == "webgpu" else set()
     assert outcomes(tmp_path) == {
-        f"{name}--{ep}": ("skipped" if name in skipped else "passed", 0) for name in MODEL_NAMES
+        f"{name}--{ep}": ("skipped" if name in skipped else "measured", 0) for name in MODEL_NAMES
     }
     for name in set(MODEL_NAMES) - skipped:
         result = json.loads((tmp_path / f"{name}--{ep}" / "result.json").read_text())

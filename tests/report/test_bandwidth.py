@@ -210,8 +210,8 @@ def test_a_sweep_survives_the_way_to_disk_and_back(tmp_path: Path) -> None:
 def test_the_keys_of_the_file(tmp_path: Path) -> None:
     data = json.loads(sweep_json(usual()))
     assert data.keys() == {
-        "schema_version", "tool", "created", "command", "environment", "target", "setup", "stopped", "warnings", "points",
-        "peak",
+        "schema_version", "tool", "created", "command", "environment", "target", "setup", "stopped", "took_ns", "warnings",
+        "points", "peak",
     }  # fmt: skip
     assert data["schema_version"] == 1
     assert data["peak"]["upload"] == {"gbps": 7.980050, "bytes": 16 * MB, "memory": "host-accessible"}
@@ -336,7 +336,7 @@ def test_the_heading_names_fences_once_where_they_are_the_same() -> None:
     assert report_sweep.heading(sweep) == [
         "copies of 4.00 kB to 16.0 MB between host and device",
         "SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0",
-        "fence: the copy itself waits; memory: EP device Mem (DEFAULT); stopped by duration: 20 s",
+        "fence: the copy itself waits; memory: EP device Mem (DEFAULT); done: time is up (20 s)",
     ]
     sweep.target["fence"][HOST_ACCESSIBLE] = {"upload": {"kind": "readback", "cost_ns": 12_300, "how": ""}}
     assert report_sweep.heading(sweep)[2].startswith(
@@ -644,6 +644,8 @@ def test_a_sweep_keeps_what_failed_apart_and_leaves_out_what_has_no_memory() -> 
          "message": "copies of 256 kB and more (HOST_ACCESSIBLE memory) are left out: no memory left"},
     ]  # fmt: skip
     assert sweep.stopped == "iterations: 30 of each copy"
+    assert sweep.took_ns is not None
+    assert sweep.took_ns > 0
     assert sweep.target["fence"][ORDINARY]["upload"]["kind"] == "run"
     assert worker.closed
     assert kept[-1] == sweep_json(sweep)

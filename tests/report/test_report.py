@@ -10,6 +10,7 @@ import pytest
 
 from ortbench import units
 from ortbench.analysis.advice import sentences
+from ortbench.report.comparison import side_table
 from ortbench.report.markdown import markdown, table_lines
 from ortbench.report.model import NOTHING, Column, Table
 from ortbench.report.run import COLUMNS as RUN_COLUMNS
@@ -26,6 +27,13 @@ def rows(made: Result) -> list[tuple[str, ...]]:
     return list(mode_table(made).rows)
 
 
+def cells(made: Result, row: int, *names: str) -> list[str | None]:
+    """Cells of a row by their columns' names; None where the table lacks the column."""
+    table = mode_table(made)
+    by_name = dict(zip((column.name for column in table.columns), table.rows[row], strict=True))
+    return [by_name.get(name) for name in names]
+
+
 # Four modes on a device
 
 
@@ -33,20 +41,20 @@ def test_table_of_four_modes() -> None:
     table = mode_table(published())
     assert table.unit == "ms"
     assert COLUMNS == (
-        "mode", "total", "vs cpu", "95 %", "p95", "p99", "upload", "inference", "download",
+        "mode", "total", "vs cpu", "95 %", "p95", "p99", "runs", "upload", "inference", "download",
         "runs/s", "copied/run", "copy rate",
     )  # fmt: skip
     assert table.rows == (
         (
-            "cpu", "7.20", "1.00×", "–", "7.92", "8.64", "≈4.20", "≈3.00", "(both)",
+            "cpu", "7.20", "1.00×", "–", "7.92", "8.64", "200", "≈4.20", "≈3.00", "(both)",
             "139", "≈50.0 MB", "≈11.9 GB/s",
         ),
         (
-            "device", "8.00", "0.90×", "0.88–0.92", "8.80", "9.60", "2.10", "3.10", "2.10",
+            "device", "8.00", "0.90×", "0.88–0.92", "8.80", "9.60", "200", "2.10", "3.10", "2.10",
             "125", "50.0 MB", "11.9 GB/s",
         ),
-        ("device-resident", "3.00", "2.40×", "2.30–2.50", "3.30", "3.60", "–", "3.00", "–", "333", "0", "–"),
-        ("host-accessible", "4.00", "1.80×", "1.75–1.85", "4.40", "4.80", "–", "4.00", "–", "250", "0", "–"),
+        ("device-resident", "3.00", "2.40×", "2.30–2.50", "3.30", "3.60", "200", "–", "3.00", "–", "333", "0", "–"),
+        ("host-accessible", "4.00", "1.80×", "1.75–1.85", "4.40", "4.80", "200", "–", "4.00", "–", "250", "0", "–"),
     )  # fmt: skip
     assert not_measured(published()) == []
 
@@ -70,15 +78,15 @@ def test_markdown_of_four_modes() -> None:
         "m.onnx (x 1x3, s scalar)  \n"
         "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0  \n"
         "fence: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; "
-        "stopped by precision: ±1 %  \n"
+        "done: every median known to ±1 %  \n"
         "\n"
-        "| mode | total (ms) | vs cpu | 95 % | p95 (ms) | p99 (ms) | upload (ms) | inference (ms) | download (ms) "
+        "| mode | total (ms) | vs cpu | 95 % | p95 (ms) | p99 (ms) | runs | upload (ms) | inference (ms) | download (ms) "
         "| runs/s | copied/run | copy rate |\n"
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
-        "| cpu | 7.20 | 1.00× | – | 7.92 | 8.64 | ≈4.20 | ≈3.00 | (both) | 139 | ≈50.0 MB | ≈11.9 GB/s |\n"
-        "| device | 8.00 | 0.90× | 0.88–0.92 | 8.80 | 9.60 | 2.10 | 3.10 | 2.10 | 125 | 50.0 MB | 11.9 GB/s |\n"
-        "| device-resident | 3.00 | 2.40× | 2.30–2.50 | 3.30 | 3.60 | – | 3.00 | – | 333 | 0 | – |\n"
-        "| host-accessible | 4.00 | 1.80× | 1.75–1.85 | 4.40 | 4.80 | – | 4.00 | – | 250 | 0 | – |\n"
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+        "| cpu | 7.20 | 1.00× | – | 7.92 | 8.64 | 200 | ≈4.20 | ≈3.00 | (both) | 139 | ≈50.0 MB | ≈11.9 GB/s |\n"
+        "| device | 8.00 | 0.90× | 0.88–0.92 | 8.80 | 9.60 | 200 | 2.10 | 3.10 | 2.10 | 125 | 50.0 MB | 11.9 GB/s |\n"
+        "| device-resident | 3.00 | 2.40× | 2.30–2.50 | 3.30 | 3.60 | 200 | – | 3.00 | – | 333 | 0 | – |\n"
+        "| host-accessible | 4.00 | 1.80× | 1.75–1.85 | 4.40 | 4.80 | 200 | – | 4.00 | – | 250 | 0 | – |\n"
         "\n"
         "- With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its total less that of device-resident).\n"
         "- device-resident is fastest: 2.40 times as fast as cpu (95 %: 2.30 to 2.50).\n"
@@ -122,13 +130,13 @@ def test_table_on_host_memory() -> None:
     table = mode_table(on_host())
     assert table.unit == "µs"
     assert table.rows == (
-        ("cpu", "20.0", "1.00×", "–", "22.0", "24.0", "–", "–", "–", "50000", "0", "–"),
+        ("cpu", "20.0", "1.00×", "–", "22.0", "24.0", "200", "–", "–", "–", "50000", "0", "–"),
         (
-            "device", "21.0", "0.95×", "0.90–1.10", "23.1", "25.2", "1.00", "19.0", "1.50",
+            "device", "21.0", "0.95×", "0.90–1.10", "23.1", "25.2", "200", "1.00", "19.0", "1.50",
             "47619", "8.10 kB", "3.24 GB/s",
         ),
-        ("device-resident", "18.0", "1.11×", "1.08–1.13", "19.8", "21.6", "–", "18.0", "–", "55556", "0", "–"),
-        ("host-accessible", "18.0", "1.10×", "1.05–1.12", "19.8", "21.6", "–", "18.0", "–", "55556", "0", "–"),
+        ("device-resident", "18.0", "1.11×", "1.08–1.13", "19.8", "21.6", "200", "–", "18.0", "–", "55556", "0", "–"),
+        ("host-accessible", "18.0", "1.10×", "1.05–1.12", "19.8", "21.6", "200", "–", "18.0", "–", "55556", "0", "–"),
     )  # fmt: skip
 
 
@@ -145,7 +153,7 @@ def test_heading_on_host_memory() -> None:
     assert heading(on_host()) == [
         "m.onnx (x 1x3, s scalar)",
         "CPUExecutionProvider on Some CPU, ONNX Runtime 1.28.0",
-        "fence: the run itself waits; memory: host memory; stopped by precision: ±1 %",
+        "fence: the run itself waits; memory: host memory; done: every median known to ±1 %",
     ]
 
 
@@ -155,8 +163,8 @@ def test_heading_on_host_memory() -> None:
 def test_modes_without_figures_are_notes() -> None:
     table = mode_table(with_failures())
     assert table.rows == (
-        ("cpu", "3.00", "1.00×", "–", "3.30", "3.60", "–", "–", "–", "333", "0", "–"),
-        ("device (failed)", "2.00", "–", "–", "2.20", "2.40", "1.00", "1.00", "1.00", "500", "0", "–"),
+        ("cpu", "3.00", "1.00×", "3.30", "3.60", "200", "–", "–", "–", "333", "0"),
+        ("device (failed)", "2.00", "–", "2.20", "2.40", "200", "1.00", "1.00", "1.00", "500", "0"),
     )
     assert [note.text for note in not_measured(with_failures())] == [
         "device: failed: after the timed runs: output y: 1 of 2 values differ",
@@ -191,7 +199,7 @@ def test_nothing_was_measured() -> None:
         "- cpu: failed: no\n"
         "- device: unsupported: never\n"
         "\n"
-        "Times are medians. ≈ marks what was derived, not measured.\n"
+        "Times are medians.\n"
         "\n"
         "`ortbench run m.onnx --ep some`\n"
     )
@@ -208,8 +216,33 @@ def test_nothing_was_measured() -> None:
     ],
 )
 def test_percentiles_need_samples_beyond_them(n: int, p95: str, p99: str) -> None:
-    (row,) = rows(nvidia_result(case("cpu", n=n, total=2 * MS)))
-    assert [row[COLUMNS.index(name)] for name in ("total", "p95", "p99")] == ["2.00", p95, p99]
+    made = nvidia_result(case("cpu", n=n, total=2 * MS), case("device", n=200, total=2 * MS))
+    assert cells(made, 0, "total", "p95", "p99", "runs") == ["2.00", p95, p99, str(n)]
+
+
+def test_columns_in_which_nothing_stands_are_left_out() -> None:
+    table = mode_table(nvidia_result(case("cpu", n=3, ratio=(1.0, 1.0, 1.0), total=2 * MS)))
+    assert [column.name for column in table.columns] == ["mode", "total", "vs cpu", "runs", "runs/s", "copied/run"]
+    assert table.rows == (("cpu", "2.00", "1.00×", "3", "500", "0"),)
+    assert table.bars == []  # nothing is shared out, and nothing stands beside it
+
+
+def test_one_mode_that_is_shared_out_has_its_bar() -> None:
+    device = case("device", upload=1 * MS, inference=1 * MS, download=1 * MS, total=3 * MS)
+    assert len(mode_table(nvidia_result(device)).bars) == 1
+
+
+def test_runs_are_the_inferences_that_were_timed() -> None:
+    """Of modes that make several in a call too."""
+    burst, filled = case("device-resident-async", n=20, total=MS), case("pipelined", n=7, total=MS)
+    burst.runs_per_sample, filled.runs_per_sample = 100, 3
+    made = nvidia_result(burst, filled, Case("cpu", FAILED, "no"))
+    assert [cells(made, row, "runs") for row in (0, 1)] == [["2000"], ["21"]]
+    assert {mode: row["runs"] for mode, row in read_csv(csv(made)).items() if mode != "cpu"} == {
+        "device-resident-async": 2000,
+        "pipelined": 21,
+    }
+    assert pd.isna(read_csv(csv(made))["cpu"]["runs"])
 
 
 # What cannot be told apart
@@ -247,7 +280,7 @@ def test_too_few_blocks_for_an_interval() -> None:
         "Keeping tensors on the device pays from run 2 on: over 100 runs ≈420 ms of copies with CPU tensors against "
         "4.20 ms when copied in and out once.",
     ]
-    assert rows(made)[1][COLUMNS.index("vs cpu") :][:2] == ("2.40×", NOTHING)
+    assert cells(made, 1, "vs cpu", "95 %") == ["2.40×", None]
 
 
 def test_copies_that_seem_to_take_less_than_nothing() -> None:
@@ -256,7 +289,7 @@ def test_copies_that_seem_to_take_less_than_nothing() -> None:
     cpu.derived = {"copies_ns": -100 * US, "inference_ns": 7_300 * US}
     made.cases = [cpu, made.cases[2]]
     assert rows(made)[0] == (
-        "cpu", "7.20", "1.00×", "–", "7.92", "8.64", "≈0", "≈7.30", "(both)", "139", "≈50.0 MB", "–",
+        "cpu", "7.20", "1.00×", "–", "7.92", "8.64", "200", "≈0", "≈7.30", "(both)", "139", "≈50.0 MB",
     )  # fmt: skip
     assert sentences(made)[0].startswith("Copies are not a measurable part")
 
@@ -290,7 +323,7 @@ def test_without_cpu_nothing_is_compared() -> None:
     for without in made.cases:
         without.vs_cpu = None
     assert sentences(made) == ["host-accessible: zero-copy is proved (bound addresses are used)."]
-    assert [row[COLUMNS.index("vs cpu")] for row in rows(made)] == [NOTHING, NOTHING]
+    assert cells(made, 0, "vs cpu", "95 %", "copied/run", "copy rate") == [None, None, "0", None]
 
 
 # Headings
@@ -330,7 +363,37 @@ def test_heading_of_a_device(device: dict[str, Any], name: str) -> None:
     ],
 )
 def test_heading_of_a_memory(memory: dict[str, Any], text: str) -> None:
-    assert heading(nvidia_result(memory=memory))[2].endswith(f"; memory: {text}; stopped by precision: ±1 %")
+    assert heading(nvidia_result(memory=memory))[2].endswith(f"; memory: {text}; done: every median known to ±1 %")
+
+
+@pytest.mark.parametrize(
+    ("stopped", "took_ns", "text"),
+    [
+        ("precision: ±1 %", 150_000_000, "done after 0.15 s: every median known to ±1 %"),
+        ("precision: ±1 %", None, "done: every median known to ±1 %"),
+        ("duration: 10 s per mode", 20_300_000_000, "done after 20.3 s: time is up (10 s per mode)"),
+        ("duration: 20 s", 20_000_000_000, "done after 20.0 s: time is up (20 s)"),
+        ("iterations: 30 per mode", 2_120_000, "done after 2.12 ms: 30 iterations per mode"),
+        ("iterations: 5 of each copy", 10**9, "done after 1.00 s: 5 iterations of each copy"),
+        (
+            "samples: 200000 of one mode",
+            10**10,
+            "done after 10.0 s: 200000 samples of one mode, the most that are kept",
+        ),
+        ("verdict: every contest is decided", 10**10, "done after 10.0 s: every contest is decided"),
+        ("the end of the session", 10**9, "done after 1.00 s"),
+        ("interrupted", 3 * 10**9, "interrupted after 3.00 s"),
+        ("interrupted", None, "interrupted"),
+        ("no mode left to measure", None, "ended: no mode left to measure"),
+        ("an error: the worker is gone", 10**9, "ended after 1.00 s: an error: the worker is gone"),
+        ("iterations", None, "ended: iterations"),
+        ("of tomorrow: 3 {x}", None, "ended: of tomorrow: 3 {x}"),
+    ],
+)
+def test_how_a_measurement_ended(stopped: str, took_ns: int | None, text: str) -> None:
+    made = nvidia_result()
+    made.stopped, made.took_ns = stopped, took_ns
+    assert heading(made)[2].endswith(f"EP device Some and SomeShared; {text}")
 
 
 def test_one_of_several_gpus_is_not_guessed() -> None:
@@ -346,7 +409,7 @@ def test_one_of_several_gpus_is_not_guessed() -> None:
 def test_markdown_rows_have_the_same_number_of_cells(make: Any) -> None:
     lines = [line for line in markdown(build(make())).splitlines() if line.startswith("|")]
     assert len(lines) >= 4
-    assert {line.replace("\\|", "").count("|") for line in lines} == {len(COLUMNS) + 1}
+    assert {line.replace("\\|", "").count("|") for line in lines} == {len(mode_table(make()).columns) + 1}
 
 
 def test_a_cell_of_markdown_is_one_line_and_one_cell() -> None:
@@ -460,6 +523,22 @@ def test_durations(ns: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (150_000_000, "0.15 s"),
+        (100_000_000, "0.10 s"),
+        (99_999_999, "100 ms"),
+        (2_120_000, "2.12 ms"),
+        (1_234_000_000, "1.23 s"),
+        (20_300_000_000, "20.3 s"),
+        (7_200_000_000_000, "7200 s"),
+    ],
+)
+def test_wall_times(ns: int, text: str) -> None:
+    assert units.seconds(ns) == text
+
+
+@pytest.mark.parametrize(
     ("count", "text"),
     [
         (0, "0 B"),
@@ -484,27 +563,30 @@ def test_rates(per_second: float, text: str) -> None:
     assert units.rate(per_second) == text
 
 
-def test_the_unit_is_that_of_the_fastest_mode() -> None:
-    made = nvidia_result(case("cpu", total=2 * MS), case("device-resident", total=900 * US))
-    assert mode_table(made).unit == "µs"
-    assert [row[COLUMNS.index("total")] for row in rows(made)] == ["2000", "900"]
+def test_the_unit_is_that_of_the_longest_median() -> None:
+    made = nvidia_result(case("cpu", total=45_930 * US), case("device-resident", total=900 * US))
+    assert mode_table(made).unit == "ms"
+    assert [row[COLUMNS.index("total")] for row in rows(made)] == ["45.9", "0.900"]
+    first, second = rows(made)[0], side_table([made, made], ["one", "two"], None, in_order=False).rows[0]
+    assert (first[:2], second[:4]) == (("cpu", "45.9"), ("cpu", "total", "45.9", "45.9"))
 
 
 def test_a_small_phase_keeps_its_digits_beside_long_ones() -> None:
     device = case("device", upload=4_120, inference=90 * MS, download=87, total=90 * MS)
     device.bytes_in, device.bytes_out = 64, 64
-    (row,) = rows(nvidia_result(device))
-    assert row[COLUMNS.index("upload") :][:3] == ("0.00412", "90.0", "0.000087")
-    assert row[COLUMNS.index("copy rate")] == "30.4 MB/s"
+    made = nvidia_result(device)
+    assert cells(made, 0, "upload", "inference", "download") == ["0.00412", "90.0", "0.000087"]
+    assert cells(made, 0, "copy rate") == ["30.4 MB/s"]
 
 
 @pytest.mark.parametrize(
     ("fastest", "slowest", "unit", "totals"),
     [
-        (5 * US, 99 * MS, "µs", ["5.00", "99000"]),
+        (5 * US, 999 * US, "µs", ["5.00", "999"]),
+        (5 * US, 99 * MS, "ms", ["0.00500", "99.0"]),
         (5 * US, 100 * MS, "ms", ["0.00500", "100"]),
         (5 * US, 200_000 * MS, "s", ["0.00000500", "200"]),
-        (7, 90_000_000 * US, "ms", ["0.000007", "90000"]),
+        (7, 90_000_000 * US, "s", ["0.000000007", "90.0"]),
         (3_000 * MS, 4_000 * MS, "s", ["3.00", "4.00"]),
     ],
 )

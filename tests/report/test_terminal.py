@@ -81,14 +81,14 @@ def test_a_run_at_80_columns() -> None:
         "m.onnx (x 1x3, s scalar)",
         "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0",
         "fence: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and",
-        "SomeShared; stopped by precision: ±1 %",
+        "SomeShared; done: every median known to ±1 %",
         "",
-        "mode             split                      total  vs cpu       95 %   p95   p99",
-        "                                               ms                       ms    ms",
-        "cpu              ≈≈≈≈≈≈≈≈≈≈≈≈≈█████████      7.20   1.00×          –  7.92  8.64",
-        "device           ░░░░░░░███████████▒▒▒▒▒▒▒   8.00   0.90×  0.88–0.92  8.80  9.60",
-        "device-resident  █████████                   3.00   2.40×  2.30–2.50  3.30  3.60",
-        "host-accessible  ████████████                4.00   1.80×  1.75–1.85  4.40  4.80",
+        "mode             split                total  vs cpu       95 %   p95   p99  runs",
+        "                                         ms                       ms    ms",
+        "cpu              ≈≈≈≈≈≈≈≈≈≈███████     7.20   1.00×          –  7.92  8.64   200",
+        "device           ░░░░░░████████▒▒▒▒▒   8.00   0.90×  0.88–0.92  8.80  9.60   200",
+        "device-resident  ███████               3.00   2.40×  2.30–2.50  3.30  3.60   200",
+        "host-accessible  ██████████            4.00   1.80×  1.75–1.85  4.40  4.80   200",
         "",
         "mode             upload  inference  download  runs/s  copied/run   copy rate",
         "                     ms         ms        ms",
@@ -99,6 +99,7 @@ def test_a_run_at_80_columns() -> None:
         "",
         "split: ░ upload █ inference ▒ download ≈ copies both ways, scaled to total",
         "Times are medians, in ms; ≈ derived, not measured.",
+        "ortbench explain fence, split, ≈ … says what the words mean.",
         "",
         "• With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its total less",
         "  that of device-resident).",
@@ -114,40 +115,48 @@ def test_a_run_at_80_columns() -> None:
 def test_a_run_in_a_pipe_is_one_table_without_an_edge() -> None:
     lines = shown(run.build, published(), "reports/some")
     assert lines[4:10] == [
-        "mode             split                     total  vs cpu       95 %   p95   p99"
+        "mode             split                     total  vs cpu       95 %   p95   p99  runs"
         "  upload  inference  download  runs/s  copied/run   copy rate",
-        "                                              ms                       ms    ms      ms         ms        ms",
-        "cpu              ≈≈≈≈≈≈≈≈≈≈≈≈≈█████████     7.20   1.00×          –  7.92  8.64"
+        "                                              ms                       ms    ms      "
+        "      ms         ms        ms",
+        "cpu              ≈≈≈≈≈≈≈≈≈≈≈≈≈█████████     7.20   1.00×          –  7.92  8.64   200"
         "   ≈4.20      ≈3.00    (both)     139    ≈50.0 MB  ≈11.9 GB/s",
-        "device           ░░░░░░░██████████▒▒▒▒▒▒▒   8.00   0.90×  0.88–0.92  8.80  9.60"
+        "device           ░░░░░░░██████████▒▒▒▒▒▒▒   8.00   0.90×  0.88–0.92  8.80  9.60   200"
         "    2.10       3.10      2.10     125     50.0 MB   11.9 GB/s",
-        "device-resident  █████████                  3.00   2.40×  2.30–2.50  3.30  3.60"
+        "device-resident  █████████                  3.00   2.40×  2.30–2.50  3.30  3.60   200"
         "       –       3.00         –     333           0           –",
-        "host-accessible  ████████████               4.00   1.80×  1.75–1.85  4.40  4.80"
+        "host-accessible  ████████████               4.00   1.80×  1.75–1.85  4.40  4.80   200"
         "       –       4.00         –     250           0           –",
     ]
+    assert not any("ortbench explain" in line for line in lines)  # logs stay short
     assert len(lines) == 19
 
 
 def test_a_run_at_60_columns_with_failures() -> None:
     assert shown(run.build, with_failures(), "reports/some", width=60)[6:] == [
-        "mode             split                   total  vs cpu  95 %",
-        "                                            ms",
-        "cpu              ━━━━━━━━━━━━━━━━━━━━━━   3.00   1.00×     –",
-        "device (failed)  ░░░░░█████▒▒▒▒▒          2.00       –     –",
+        "mode             split                         total  vs cpu",
+        "                                                  ms",
+        "cpu              ━━━━━━━━━━━━━━━━━━━━━━━━━━━━   3.00   1.00×",
+        "device (failed)  ░░░░░░░██████▒▒▒▒▒▒            2.00       –",
         "",
-        "mode              p95   p99  upload  inference  download",
-        "                   ms    ms      ms         ms        ms",
-        "cpu              3.30  3.60       –          –         –",
-        "device (failed)  2.20  2.40    1.00       1.00      1.00",
+        "mode              p95   p99  runs",
+        "                   ms    ms",
+        "cpu              3.30  3.60   200",
+        "device (failed)  2.20  2.40   200",
         "",
-        "mode             runs/s  copied/run  copy rate",
-        "cpu                 333           0          –",
-        "device (failed)     500           0          –",
+        "mode             upload  inference  download",
+        "                     ms         ms        ms",
+        "cpu                   –          –         –",
+        "device (failed)    1.00       1.00      1.00",
+        "",
+        "mode             runs/s  copied/run",
+        "cpu                 333           0",
+        "device (failed)     500           0",
         "",
         "split: ░ upload █ inference ▒ download ━ not split, scaled",
         "to total",
         "Times are medians, in ms.",
+        "ortbench explain fence, split … says what the words mean.",
         "",
         "✗ device: failed: after the timed runs: output y: 1 of 2",
         "  values differ",
@@ -155,6 +164,40 @@ def test_a_run_at_60_columns_with_failures() -> None:
         "✗ host-accessible: unsupported: no HOST_ACCESSIBLE memory",
         "Saved in reports/some",
     ]
+
+
+def test_one_mode_on_host_memory_has_no_empty_column_and_nothing_on_other_modes() -> None:
+    made = on_host_alone()
+    assert shown(run.build, made, "reports/some", width=80) == [
+        "m.onnx (x 1x3, s scalar)",
+        "CPUExecutionProvider on Some CPU, ONNX Runtime 1.28.0",
+        "fence: the run itself waits; memory: host memory; done after 0.15 s: 9",
+        "iterations per mode",
+        "",
+        "mode  total  vs cpu  runs  runs/s  copied/run",
+        "         ms",
+        "cpu    2.00   1.00×     9     500           0",
+        "",
+        "Times are medians, in ms.",
+        "ortbench explain fence … says what the words mean.",
+        "",
+        "• CPUExecutionProvider computes in host memory: nothing is copied to a device.",
+        "Saved in reports/some",
+    ]
+
+
+def on_host_alone() -> Result:
+    """Mode cpu on the CPU EP, timed a few times."""
+    made = nvidia_result(
+        case("cpu", n=9, ratio=(1.0, 1.0, 1.0), total=2 * MS),
+        ep="CPUExecutionProvider",
+        ep_version=None,
+        device={"type": "CPU", "name": "cpu", "index": 0},
+        memory={"kind": "host", "default": "host memory", "host_accessible": None},
+        fence={"kind": "run", "cost_ns": 0, "how": "seen"},
+    )
+    made.stopped, made.took_ns = "iterations: 9 per mode", 150 * MS
+    return made
 
 
 def test_the_first_example_of_the_readme_is_what_is_printed() -> None:
@@ -198,6 +241,7 @@ def test_a_comparison_at_80_columns() -> None:
         "",
         "ratio: of median times, above 1 is slower, from blocks of the same rounds; same:",
         "within ±2 % for certain.",
+        "ortbench explain ratio, 95 %, verdict … says what the words mean.",
     ]
 
 
@@ -255,7 +299,7 @@ def test_a_gate_at_80_columns() -> None:
     ]
 
 
-RECORD = record.Record("tiny--cpu", "tiny", "cpu", "", "f", PASSED, cpu_ns=4_120, fastest="device-resident")
+RECORD = record.Record("tiny--cpu", "tiny", "cpu", "", "f", record.MEASURED, cpu_ns=4_120, fastest="device-resident")
 RECORD = replace(RECORD, fastest_ns=987, vs_cpu=4.1743)
 LONG_ID = "a_model_with_a_rather_long_name--CUDAExecutionProvider--batch-128-sequence-4096"
 
@@ -267,16 +311,17 @@ def test_a_summary_folds_long_names() -> None:
     ]
     assert shown(suite.build, "nightly", records, "reports/nightly", width=80) == [
         "case                       cpu  fastest mode      total  × cpu  verdict",
-        "tiny--cpu              4.12 µs  device-resident  987 ns   4.17  passed",
+        "tiny--cpu              4.12 µs  device-resident  987 ns   4.17  measured",
         "a_model_with_a_        4.12 µs  device-resident  987 ns      –  benchmark failed",
         "rather_long_name--",
         "CUDAExecutionProvider",
         "--batch-128-sequence-",
         "4096",
+        "ortbench explain measured, benchmark failed … says what the words mean.",
         "",
         "✗ a_model_with_a_rather_long_name--CUDAExecutionProvider--batch-128-sequence-",
         "  4096: benchmark failed: it broke",
-        "suite nightly: 2 cases: 1 passed, 1 benchmark failed",
+        "suite nightly: 2 cases: 1 measured, 1 benchmark failed",
         "Saved in reports/nightly",
     ]
 
@@ -449,11 +494,11 @@ def test_any_screen_in_any_encoding(name: str, encoding: str) -> None:
 
 def test_a_run_in_ascii() -> None:
     assert shown(run.build, published(), "reports/some", width=80, encoding="ascii")[5:10] == [
-        "mode             split                      total  vs cpu       95 %   p95   p99",
-        "                                               ms                       ms    ms",
-        "cpu              ~~~~~~~~~~~~~#########      7.20   1.00x          -  7.92  8.64",
-        "device           .......###########:::::::   8.00   0.90x  0.88-0.92  8.80  9.60",
-        "device-resident  #########                   3.00   2.40x  2.30-2.50  3.30  3.60",
+        "mode             split                total  vs cpu       95 %   p95   p99  runs",
+        "                                         ms                       ms    ms",
+        "cpu              ~~~~~~~~~~#######     7.20   1.00x          -  7.92  8.64   200",
+        "device           ......########:::::   8.00   0.90x  0.88-0.92  8.80  9.60   200",
+        "device-resident  #######               3.00   2.40x  2.30-2.50  3.30  3.60   200",
     ]
 
 
@@ -462,7 +507,7 @@ def test_bars_use_the_room_that_there_is() -> None:
         width: sum(len(line.split()[1]) for line in shown(run.build, published(), "x", width=width) if "░█" in line)
         for width in (60, 80, 100, 120, 140, 160, 200, None)
     }
-    assert slowest == {60: 17, 80: 25, 100: 16, 120: 36, 140: 24, 160: 44, 200: 60, None: 24}
+    assert slowest == {60: 17, 80: 19, 100: 39, 120: 30, 140: 18, 160: 38, 200: 60, None: 24}
 
 
 # Folding

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from ortbench.errors import BadInput
-from ortbench.gate.limits import Metric
+from ortbench.gate.limits import PASSED, Check, Metric
 from ortbench.jobs.fingerprint import fingerprint
 from ortbench.modes import USUAL_MODES
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build, case_table, csv, headline
 from ortbench.suite.cases import Suite, SuiteCase, read
 from ortbench.suite.job import Job, jobs_of
-from ortbench.suite.record import Record, exit_code
+from ortbench.suite.record import Record, exit_code, record_from
 from ortbench.suite.shards import parse_shard, shard
 
 BENCH = '[[bench]]\nmodel = "a.onnx"\n'
@@ -476,7 +476,7 @@ def record(name: str, outcome: str, code: int = 0, reason: str | None = None, **
 
 
 RECORDS = [
-    record("a--cpu", "passed", cpu_ns=2_000_000, fastest="device", fastest_ns=1_000_000, vs_cpu=2.004, seconds=4.2),
+    record("a--cpu", "measured", cpu_ns=2_000_000, fastest="device", fastest_ns=1_000_000, vs_cpu=2.004, seconds=4.2),
     record("a--gpu", "skipped", 0, "no GPU"),
     record("b--cpu", "cannot tell", 4, "too noisy"),
 ]
@@ -484,17 +484,32 @@ RECORDS = [
 
 def test_the_summary_shows_each_case_and_why_it_did_not_pass() -> None:
     table = case_table(RECORDS)
-    assert table.rows[0] == ("a--cpu", "2.00 ms", "device", "1.00 ms", "2.00", "passed")
+    assert table.rows[0] == ("a--cpu", "2.00 ms", "device", "1.00 ms", "2.00", "measured")
     assert table.rows[1][1:5] == ("–",) * 4
-    assert headline(RECORDS) == "3 cases: 1 passed, 1 cannot tell, 1 skipped"
+    assert headline(RECORDS) == "3 cases: 1 measured, 1 cannot tell, 1 skipped"
     text = markdown(build("nightly", RECORDS))
-    assert text.startswith("# ortbench suite nightly: 3 cases: 1 passed")
+    assert text.startswith("# ortbench suite nightly: 3 cases: 1 measured")
     assert text.count("\n| ") == 2 + 3
     assert text.endswith("\n- a--gpu: skipped: no GPU\n- b--cpu: cannot tell: too noisy\n")
-    assert csv(RECORDS).splitlines()[1] == "a--cpu,m,e,,passed,0,,4.2,2000000,device,1000000,2.004"
-    assert RECORDS[0].line(False) == "a--cpu: passed, device 2.00× cpu, 4.20 s"
-    assert RECORDS[0].line(True) == "a--cpu: passed, device 2.00× cpu, done before"
+    assert csv(RECORDS).splitlines()[1] == "a--cpu,m,e,,measured,0,,4.2,2000000,device,1000000,2.004"
+    assert RECORDS[0].line(False) == "a--cpu: measured, device 2.00× cpu, took 4.20 s"
+    assert RECORDS[0].line(True) == "a--cpu: measured, device 2.00× cpu, done before"
     assert RECORDS[2].line(False) == "b--cpu: cannot tell: too noisy"
+
+
+def test_columns_that_no_case_has_a_figure_for_are_left_out() -> None:
+    alone = record("a--cpu", "measured", fastest="device", fastest_ns=1_000_000, seconds=4.2)
+    table = case_table([alone, RECORDS[1]])
+    assert [column.name for column in table.columns] == ["case", "fastest mode", "total", "verdict"]
+
+
+def test_what_passed_without_a_check_was_measured() -> None:
+    """Earlier versions called both the same."""
+    check = Check("cpu total median", PASSED, "fine").to_dict()
+    gated = {**record("a", "passed").to_dict(), "checks": [check]}
+    assert record_from(record("a", "passed").to_dict()) == record("a", "measured")
+    assert record_from(gated).outcome == "passed"
+    assert record_from(record("a", "failed", 3).to_dict()).outcome == "failed"
 
 
 def test_the_exit_code_is_that_of_the_worst_case() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ortbench.report.model import Table
+from ortbench.report.model import Table, filled
 from ortbench.report.page.charts import plots, sheet
 from ortbench.report.page.pictures.gallery import Picture
 
@@ -26,4 +26,4 @@ class Drawn:
 def drawn(picture: Picture, salt: str) -> Drawn:
     """Draw a picture; `salt` tells its ids from those of the others of the page."""
     wide, narrow = (Markup(plots.draw(picture, width, f"{salt} {width}")) for width in (sheet.WIDE, sheet.NARROW))
-    return Drawn(picture.title, picture.label, picture.caption, picture.table(), wide, narrow)
+    return Drawn(picture.title, picture.label, picture.caption, filled(picture.table()), wide, narrow)

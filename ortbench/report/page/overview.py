@@ -10,7 +10,7 @@ from ortbench.analysis.advice import copy_share, fastest, is_faster
 from ortbench.analysis.comparable import changes, mismatches
 from ortbench.modes import MODES, TOTAL
 from ortbench.report.comparison import legend, side_table
-from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns
+from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns, filled
 from ortbench.report.page.drawn import Drawn, drawn
 from ortbench.report.page.facts import Remark
 from ortbench.report.page.pictures.gallery import of_many
@@ -48,7 +48,7 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
         ]
     headed = (Column("result", Kind.NAME), *columns(Kind.NUMBER, "copies", "fastest mode", "vs cpu", *modes))
     rows = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
-    return Overview(Table(headed, rows), said, pictures, section)
+    return Overview(filled(Table(headed, rows)), said, pictures, section)
 
 
 def _row(name: str, result: Result, modes: Sequence[str]) -> tuple[str, ...]:

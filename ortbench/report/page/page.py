@@ -16,7 +16,7 @@ from markupsafe import Markup
 from ortbench import __version__
 from ortbench.analysis.advice import headline, headline_of_many
 from ortbench.characters import visible_lines
-from ortbench.modes import MODES
+from ortbench.glossary import Group, entries
 from ortbench.report.model import DERIVED, Column, Kind, Table
 from ortbench.report.page.charts import sheet
 from ortbench.report.page.drawn import Drawn, drawn
@@ -24,21 +24,11 @@ from ortbench.report.page.facts import Fact, Remark, facts, remarks
 from ortbench.report.page.overview import overview
 from ortbench.report.page.pictures.gallery import of_one
 from ortbench.report.page.sections import Section, sections
+from ortbench.report.run import derived_mark, mode_table
 from ortbench.report.words import heading
 from ortbench.result import Result
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|GB/s|%)(?!\w))")
-_WORDS = Table(
-    (),
-    (
-        *((mode.name, mode.sentence) for mode in MODES.values()),
-        ("upload, inference, download", "phases, timed in blocks of their own, each ended by a fence"),
-        ("total", "one whole inference as its user waits for it, with no fence between its phases"),
-        ("fence", "what makes sure that the device has finished before the clock is read"),
-        (DERIVED, "derived, not measured: the copies inside a cpu run are its total less that of device-resident"),
-        ("95 %", "the interval in which the median, or the ratio, lies with 95 % confidence"),
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -88,9 +78,23 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
         errors=errors,
         parts=parts,
         overview=overview(results, names) if many else None,
-        words=_WORDS,
+        words=_glossary(results),
     )
     return text
+
+
+_ALWAYS = {"fence", "95 %"}  # words that stand outside of tables too
+_GROUPS = (Group.MODES, Group.RUN, Group.WORDS)
+
+
+def _glossary(results: Sequence[Result]) -> Table:
+    """What the words mean that the page has: the modes that were asked for, the columns that there are."""
+    tables = [mode_table(result) for result in results]
+    there = _ALWAYS | {case.mode for result in results for case in result.cases}
+    there |= {column.name for table in tables for column in table.columns}
+    there |= {DERIVED} if any(map(derived_mark, tables)) else set()
+    found = [entry for group in _GROUPS for entry in entries() if entry.group is group and entry.word in there]
+    return Table((), tuple((entry.word, entry.sentence) for entry in found))
 
 
 def _shown(value: object) -> object:

@@ -8,8 +8,8 @@ from typing import Any
 
 from ortbench import units
 from ortbench.report import nodes
-from ortbench.report.model import DERIVED, Column, Kind, Table
-from ortbench.report.run import mode_table
+from ortbench.report.model import Column, Kind, Table
+from ortbench.report.run import derived_mark, mode_table
 from ortbench.report.words import device_name, eps, sequence
 from ortbench.result import Result
 from ortbench.schema import Gpu, Load, Tensor
@@ -41,11 +41,8 @@ def sections(result: Result) -> Iterator[Section]:
 def _modes(result: Result) -> Iterator[Section]:
     table = mode_table(result)
     if table.rows:
-        said = (
-            f"Times are medians in {table.unit}; p95 and p99 are of the total. "
-            f"{DERIVED} marks what was derived, not measured."
-        )
-        yield Section(table.title, table, (said,))
+        tails = "; p95 and p99 are of the total" if {"p95", "p99"} & {column.name for column in table.columns} else ""
+        yield Section(table.title, table, (f"Times are medians in {table.unit}{tails}.{derived_mark(table)}",))
 
 
 def _placement(result: Result) -> Section:

@@ -8,6 +8,7 @@ from ortbench.report.model import (
     Block,
     Conclusion,
     Heading,
+    Hint,
     Medium,
     Notes,
     Paragraph,
@@ -56,6 +57,9 @@ def _print(screen: Screen, block: Block) -> None:
                 screen.text(line)
         case Paragraph():
             screen.text(block.text, signs=FILL_STYLES if block.fills else None)
+        case Hint():
+            if not screen.endless:
+                screen.text(block.text)
         case Table():
             print_table(screen, block)
         case SideBySide():

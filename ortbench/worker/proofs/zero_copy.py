@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ortbench.modes import TOTAL
+from ortbench.modes import CPU, MODES, TOTAL
 from ortbench.units import duration
 
 if TYPE_CHECKING:
@@ -96,8 +96,10 @@ def verdict(extra_ns: float, copies_ns: float, noise_ns: float, used: str = _USE
         noise_ns: how far apart repeated runs are.
         used: what is known of the addresses.
     """
-    sign = "+" if extra_ns >= 0 else ""
-    compared = f"a run takes {sign}{duration(extra_ns)} against device-resident, copying takes {duration(copies_ns)}"
+    resident = MODES[CPU].without_copies
+    longer = f"{duration(extra_ns)} longer than one of {resident}"
+    less = f"{duration(-extra_ns)} less than one of {resident}, so it is not slower"
+    compared = f"a run takes {longer if extra_ns > 0 else less}; copying in and out takes {duration(copies_ns)}"
     if extra_ns >= copies_ns / 4:
         return ZeroCopy(False, f"{used}, but {compared}")
     if copies_ns < 2 * noise_ns:

@@ -61,7 +61,7 @@ class Spread:
 
     def table(self) -> Table:
         """What it shows, in numbers."""
-        unit, scale = units.time_unit(min(it.stats.median_ns for it in self.modes))
+        unit, scale = units.time_unit(max(it.stats.median_ns for it in self.modes))
         names = ("min", "median", "95 % of the median", "p90", "p95", "p99", "max", "std dev")
         headed = (Column("mode", Kind.NAME), Column("samples"), *columns(Kind.TIME, *names))
         return Table(headed, tuple(_stats_cells(it, scale) for it in self.modes), unit)
@@ -138,7 +138,7 @@ class Drift:
 
     def table(self) -> Table:
         """What it shows, in numbers."""
-        unit, scale = units.time_unit(min(it.stats.median_ns for it in self.modes))
+        unit, scale = units.time_unit(max(it.stats.median_ns for it in self.modes))
         headed = (
             Column("mode", Kind.NAME),
             *columns(Kind.TIME, "first quarter", "last quarter"),

@@ -58,7 +58,7 @@ class Split:
 
     def table(self) -> Table:
         """What it shows, in numbers."""
-        unit, scale = units.time_unit(min(bar.total_ns for bar in self.bars))
+        unit, scale = units.time_unit(max(bar.total_ns for bar in self.bars))
         times = columns(Kind.TIME, UPLOAD, INFERENCE, DOWNLOAD, "together", TOTAL)
         return Table((Column("mode", Kind.NAME), *times), tuple(_bar_cells(bar, scale) for bar in self.bars), unit)
 

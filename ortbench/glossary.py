@@ -1,0 +1,268 @@
+"""The words of reports and what they mean: `ortbench explain`, the glossary of a page and docs/words.md are made of these.
+
+Everything a table has a column of, every mode, verdict and code of a warning has an entry, which a test holds. Verdicts and
+warnings are in `ortbench.glossary_of_verdicts`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ortbench.glossary_of_verdicts import VERDICTS, WARNINGS, Texts
+from ortbench.modes import LATENCY, MODES, Mode
+
+
+class Group(Enum):
+    """What words are of: the title of their list, and what one of them is."""
+
+    WORDS = "Words", "a word"
+    MODES = "Modes", "a mode"
+    RUN = "Columns of a run", "a column of a run"
+    COMPARISON = "Columns of compare and gate", "a column of compare and gate"
+    SUITE = "Columns of a suite", "a column of a suite"
+    BANDWIDTH = "Columns of a bandwidth sweep", "a column of a bandwidth sweep"
+    NODES = "Columns of nodes", "a column of the tables of nodes"
+    PROFILE = "Columns of a profiled session", "a column of a profiled session"
+    VERDICTS = "Verdicts", "a verdict"
+    WARNINGS = "Warnings", "a warning"
+
+    @property
+    def title(self) -> str:
+        """Of the list."""
+        return self.value[0]
+
+    @property
+    def one(self) -> str:
+        """One of them, with its article."""
+        return self.value[1]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A word of reports.
+
+    Attributes:
+        word: as reports have it.
+        group: what it is of.
+        sentence: what it means, in a few words that go on after it, without an end.
+        more: what else there is to know, in sentences, or "".
+        page: where docs/ says more, such as ``measuring.md#the-fence``, or "".
+        also: what else it may be called.
+    """
+
+    word: str
+    group: Group
+    sentence: str
+    more: str = ""
+    page: str = ""
+    also: tuple[str, ...] = ()
+
+
+# A word: its sentence, more, the page, other spellings.
+_WORDS: Texts = {
+    "fence": (
+        "what makes sure that the device has finished before the clock is read",
+        "A run that returned is not a run that finished. Which fence does it on this EP (the run itself, synchronize_outputs, "
+        "or reading a value back) is proved before anything is measured; the heading names it, and what it costs of every run.",
+        "measuring.md#the-fence",
+    ),
+    "split": (
+        "a bar as long as the mode's total, shared out by what its phases take",
+        "░ upload, █ inference, ▒ download, ≈ copies both ways (known in sum only), ┅ time per run of many with one wait, ━ not "
+        "split. Phases are timed apart from total, so the bar shares total out in proportion to them.",
+        "",
+        ("bar", "bars", "░", "█", "▒", "┅", "━"),
+    ),
+    "≈": (
+        "derived, not measured: the copies inside a cpu run are its total less that of device-resident",
+        "A difference of two medians. It stands for both directions together.",
+        "measuring.md#what-a-time-is",
+        ("~", "derived", "(both)", "both"),
+    ),
+    "95 %": (
+        "the interval in which the median, or the ratio, lies with 95 % confidence",
+        "That of a median takes into account that samples come in blocks; that of a ratio is from pairs of blocks of the same "
+        "round. An interval of a ratio that holds 1 shows no difference.",
+        "measuring.md#what-a-time-is",
+        ("95%", "95", "ci95", "interval"),
+    ),
+    "–": ("nothing is known, or there are too few samples to say", "", "", ("-", "dash")),
+    "median": (
+        "half of the samples took less, half took more",
+        "All times in tables are medians, unless they say otherwise.",
+    ),
+    "mode": (
+        "a way to hand inputs to a model and to get its outputs back",
+        "Modes are measured side by side in alternating blocks, and their outputs are compared.",
+        "modes.md",
+        ("modes",),
+    ),
+    "phase": (
+        "upload, inference or download, or total for all of an inference",
+        "Phases are timed in blocks of their own, each ended by a fence, so they need not add up to total.",
+        "measuring.md#what-a-time-is",
+        ("phases",),
+    ),
+    "block": (
+        "a short burst of samples of one mode and phase, about 20 ms; blocks of all modes alternate",
+        "So what drifts in the machine hits all alike. A round has one block of each.",
+        "measuring.md#what-a-time-is",
+        ("blocks", "round", "rounds", "sample", "samples"),
+    ),
+    "EP": (
+        "execution provider: the part of ONNX Runtime that runs a model's nodes on a device",
+        "",
+        "running.md#execution-providers",
+        ("execution provider", "provider"),
+    ),
+    "HOST_ACCESSIBLE": (
+        "memory of an EP's device that the host reads and writes in place",
+        "On NVIDIA's GPUs it is pinned host memory.",
+        "modes.md#which-memory-they-bind",
+        ("host accessible", "pinned", "pinned memory"),
+    ),
+    "zero-copy": (
+        "inputs and outputs are used where they lie, and nothing is copied on the way",
+        "It is proved, or said not to be: the bound addresses must be used, and a run must not take longer by what copies "
+        "would add.",
+        "measuring.md#what-is-checked",
+        ("zero copy",),
+    ),
+    "Memcpy node": (
+        "a node that ONNX Runtime puts into a graph to copy between the CPU and the device",
+        "It is there because a node beside it stays on the CPU, and it copies in every run.",
+        "hidden-copies.md",
+        ("memcpy", "memcpy nodes"),
+    ),
+    "done after": (
+        "what the blocks of a measurement took, and why it ended",
+        "Enough was known (every median to --precision), time was up (--duration for each mode), as many iterations as "
+        "--iterations asks for were done, the most samples that are kept were taken, or every contest of a gate was decided.",
+        "running.md#how-long",
+        ("done", "stopped"),
+    ),
+    "warning": (
+        "something to bear in mind with the figures; in result.json it has a code, which is explained by its name",
+        "",
+        "",
+        ("warnings",),
+    ),
+}
+
+_RUN: Texts = {
+    "total": (
+        "one whole inference as its user waits for it, with no fence between its phases",
+        "In pipelined and device-resident-async it is time per inference, which is throughput and not latency.",
+        "measuring.md#what-a-time-is",
+    ),
+    "vs cpu": (
+        "how many times as fast as mode cpu, over pairs of blocks of the same round; above 1 is faster",
+        "",
+        "measuring.md#what-a-time-is",
+        ("vs_cpu",),
+    ),
+    "p95": ("95 of 100 inferences took at most so long", "It takes 20 samples to be known.", "", ("percentile",)),
+    "p99": ("99 of 100 inferences took at most so long", "It takes 100 samples to be known."),
+    "runs": ("how many inferences were timed, on which total and its percentiles rest", "Warm-up is not among them."),
+    "upload": ("median of copying the inputs to the device, in blocks of its own, ended by a fence",),
+    "inference": ("median of the run with its tensors in place, in blocks of its own, ended by a fence",),
+    "download": ("median of copying the outputs back, in blocks of its own, ended by a fence",),
+    "runs/s": ("inferences in a second, one after the other: 1 s divided by total",),
+    "copied/run": ("bytes to and from the device in one inference",),
+    "copy rate": ("those bytes in the time that the copies take, both directions together",),
+}
+
+_COMPARISON: Texts = {
+    "ratio": (
+        "median time of the second result divided by that of the first; above 1 is slower",
+        "From blocks of the same rounds where both are of one run, else from runs at different times, with their noise.",
+        "gates.md#compare",
+    ),
+    "verdict": (
+        "in a word whether a difference is real",
+        "The words themselves are explained one by one: slower, faster, same, cannot tell.",
+        "gates.md#compare",
+    ),
+    "result": ("which result a row is of",),
+    "vs first": ("median time divided by that of the first result; above 1 is slower",),
+    "vs previous": ("median time divided by that of the result before; above 1 is slower",),
+    "step": ("the verdict on the difference to the result before",),
+    "baseline": ("what a gate holds the candidate against", "", "gates.md#live-gates"),
+    "candidate": ("what a gate judges", "", "gates.md#live-gates"),
+}
+
+_SUITE: Texts = {
+    "case": ("one model on one EP with one shape, measured in its modes", "", "suites.md"),
+    "cpu": ("the median of mode cpu",),
+    "fastest mode": ("the mode with the shortest median of those whose total is a latency",),
+    "total": ("the median of the fastest mode",),
+    "× cpu": ("how many times as fast as mode cpu the fastest mode is", "", "", ("x cpu",)),
+    "verdict": ("what became of the case", "The words themselves are explained one by one.", "suites.md"),
+}
+
+_BANDWIDTH: Texts = {
+    "size": ("bytes of one copy", "", "bandwidth.md"),
+    "GB/s up": ("bytes of an upload divided by its median time; 1 GB is 1e9 bytes", "", "bandwidth.md"),
+    "GB/s down": ("bytes of a download divided by its median time; 1 GB is 1e9 bytes", "", "bandwidth.md"),
+}
+
+_NODES: Texts = {
+    "operator": ("the ONNX operator of nodes; compiled graph is what an EP made of several", "", "hidden-copies.md"),
+    "on": ("where nodes ran: an EP, or between EPs for Memcpy nodes",),
+    "nodes": ("how many nodes there are",),
+    "time": ("what they take of a run in ONNX Runtime's profiler, by the host's clock",),
+    "share": ("that time as a part of a profiled run",),
+    "copied tensor": ("what a Memcpy node copies", "", "hidden-copies.md"),
+    "direction": ("to host, or from host to the device",),
+    "bytes": ("of a copied tensor, or of all that an island has copied",),
+    "forced by": ("the node because of which a Memcpy node is there", "", "hidden-copies.md"),
+    "island": (
+        "nodes on the CPU that hang together, between nodes on the device",
+        "",
+        "hidden-copies.md",
+        ("islands",),
+    ),
+    "on the CPU": ("the operators of an island",),
+    "copies": ("how many Memcpy nodes an island forces",),
+    "in nodes": ("what the nodes of an island take of a profiled run",),
+    "in copies": ("what the copies of an island take of a profiled run",),
+}
+
+_PROFILE: Texts = {
+    "ortbench": ("the median that ortbench measured", "", "timelines.md#nsight-systems"),
+    "range": ("the median of the NVTX ranges around the same calls", "", "timelines.md#the-ranges", ("NVTX",)),
+    "to device": ("copies to the device in one run, by the GPU's clock", "", "timelines.md#nsight-systems"),
+    "to host": ("copies to the host in one run, by the GPU's clock", "", "timelines.md#nsight-systems"),
+    "kernels": ("what the GPU computes in one run, by its own clock", "", "timelines.md#nsight-systems"),
+}
+
+
+def _mode(mode: Mode) -> Entry:
+    said = [f"Asked for with --{mode.option}."] if mode.option else []
+    said += [f"It is held against {mode.like}."] if mode.like else []
+    said += [] if mode.figure == LATENCY else [f"Its total is {mode.figure}, which is throughput and not latency."]
+    return Entry(mode.name, Group.MODES, mode.sentence, " ".join(said), "modes.md")
+
+
+def entries() -> tuple[Entry, ...]:
+    """Every word, by group and in the order in which reports have them."""
+    lists = {
+        Group.WORDS: _WORDS,
+        Group.MODES: None,
+        Group.RUN: _RUN,
+        Group.COMPARISON: _COMPARISON,
+        Group.SUITE: _SUITE,
+        Group.BANDWIDTH: _BANDWIDTH,
+        Group.NODES: _NODES,
+        Group.PROFILE: _PROFILE,
+        Group.VERDICTS: VERDICTS,
+        Group.WARNINGS: WARNINGS,
+    }
+    return tuple(
+        entry
+        for group, texts in lists.items()
+        for entry in (
+            map(_mode, MODES.values()) if texts is None else (Entry(word, group, *said) for word, said in texts.items())
+        )
+    )

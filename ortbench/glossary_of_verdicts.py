@@ -1,0 +1,91 @@
+"""What verdicts mean, and the codes of warnings; see `ortbench.glossary`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# A word: its sentence and, as far as there is more to say, what else `ortbench.glossary.Entry` has, in that order.
+Texts = Mapping[str, tuple[str] | tuple[str, str] | tuple[str, str, str] | tuple[str, str, str, tuple[str, ...]]]
+
+VERDICTS: Texts = {
+    "slower": ("the interval of the ratio lies above 1, and beyond what counts as the same", "", "gates.md#compare"),
+    "faster": ("the interval of the ratio lies below 1, and beyond what counts as the same", "", "gates.md#compare"),
+    "same": (
+        "the interval of the ratio lies within --same for certain, 2 % unless that says otherwise",
+        "",
+        "gates.md#compare",
+    ),
+    "cannot tell": (
+        "the noise is too large for a verdict",
+        "More time, a live gate or a quieter machine may tell. A gate ends with exit code 4.",
+        "gates.md#the-rule",
+    ),
+    "passed": ("every limit of the gate is kept", "Exit code 0.", "gates.md#limits-that-can-be-set"),
+    "failed": (
+        "of a gate: a limit is not kept (exit code 3); of a mode: it gave an error or other outputs (exit code 1)",
+        "",
+        "running.md#exit-codes",
+    ),
+    "measured": (
+        "a case of a suite without a gate: it has figures, and nothing that it could pass or fail",
+        "",
+        "suites.md",
+    ),
+    "benchmark failed": (
+        "what was to be measured could not be: the reason stands beside it",
+        "Exit code 1.",
+        "running.md#exit-codes",
+    ),
+    "not comparable": (
+        "two results are of other models, shapes, EPs, devices or machines",
+        "Exit code 5; --force compares them all the same.",
+        "gates.md#compare",
+    ),
+    "unsupported": ("a mode that this EP or model cannot do, with the reason", "It is no failure.", "modes.md"),
+    "skipped": ("a case that the suite's file says is not to be run, with the reason", "", "suites.md"),
+    "missing": ("a case that none of the merged folders has", "Exit code 1.", "suites.md#shards"),
+    "interrupted": (
+        "a signal ended the measurement; what was measured until then is shown and saved",
+        "",
+        "running.md#exit-codes",
+    ),
+}
+
+WARNINGS: Texts = {
+    "auto-cpu": (
+        "--ep auto took the CPU EP because no EP with a GPU or NPU could be loaded; it says why",
+        "Name one with --ep to have that as an error.",
+        "running.md#execution-providers",
+    ),
+    "policy-candidates": ("--ep prefer-gpu and the like: an EP that ONNX Runtime could not choose from, and why",),
+    "named-device": ("the EP offers no EP device, so its memory is found by name",),
+    "dims-set-to-1": (
+        "symbolic dimensions that nobody gave are 1",
+        "Figures of such a small input may say little: give them with --dim or --shape.",
+        "running.md#inputs-and-outputs",
+    ),
+    "cpu-nodes": (
+        "nodes that the EP does not take stay on the CPU, and Memcpy nodes copy between them in every run",
+        "--nodes says which, and what they cost; --require-placement makes it an error.",
+        "hidden-copies.md",
+    ),
+    "gpu-state": (
+        "a GPU's clocks moved or were held back during the measurement, by what NVML reads",
+        "Figures before and after are not of the same machine.",
+    ),
+    "outputs-differ": ("another model than the first gave other outputs, so the times are not of the same work",),
+    "samples-thinned": (
+        "of a soak run samples of whole rounds were left out, so that the result stays small; all figures are of the rest",
+        "",
+        "measuring.md#from-command-to-table",
+    ),
+    "not-captured": ("a profiler was not told what to record", "", "timelines.md#nsight-systems"),
+    "copies-not-measured": ("--measure-copies gave nothing, and why", "", "hidden-copies.md"),
+    "nodes-failed": ("--nodes gave nothing, and why", "", "hidden-copies.md"),
+    "engine-not-kept": (
+        "the session did not end in order, so an engine may be built again next time",
+        "",
+        "engines.md",
+    ),
+    "sizes-left-out": ("copies that do not fit into memory were left out of a bandwidth sweep", "", "bandwidth.md"),
+}

@@ -1,0 +1,151 @@
+"""The words of reports: nothing that reports say is without an entry, and the page in docs/ is what the entries say."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ortbench.analysis.compare import CANNOT_TELL, FASTER, SAME, SLOWER
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
+from ortbench.glossary import Entry, Group, entries
+from ortbench.modes import MODES
+from ortbench.report.bars import SPLIT
+from ortbench.report.model import DERIVED, NOTHING
+from ortbench.report.page.page import build_page
+from ortbench.result import UNSUPPORTED
+from ortbench.suite import record
+from tests.conftest import ROOT
+from tests.glossary import document
+from tests.odd import usual
+from tests.report.test_page import Page
+from tests.results import measured, result_of, steady
+
+PACKAGE = ROOT / "ortbench"
+ENTRIES = {(entry.group, entry.word): entry for entry in entries()}
+CODE = re.compile(r"[a-z]+(-[a-z0-9]+)+")
+
+
+def words(*groups: Group) -> set[str]:
+    return {word for group, word in ENTRIES if group in groups}
+
+
+def calls(path: Path) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+
+
+def texts(arguments: list[ast.expr]) -> Iterator[str]:
+    return (it.value for it in arguments if isinstance(it, ast.Constant) and isinstance(it.value, str))
+
+
+def columns_of(path: Path) -> set[str]:
+    """The names of the columns that a report's module declares."""
+    found = set()
+    for call in calls(path):
+        if isinstance(call.func, ast.Name) and call.func.id == "Column":
+            found |= {*texts(call.args[:1])}
+        elif isinstance(call.func, ast.Name) and call.func.id == "columns":
+            found |= {*texts(call.args)}
+    return {name for name in found if name.strip()}  # bars may have no name
+
+
+def codes_of(path: Path) -> set[str]:
+    """The codes of warnings that a module makes: of `warn`, as texts or as constants, and of notes, which are pairs."""
+    tree = ast.parse(path.read_text())
+    constants = {
+        target.id: node.value.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "warn":
+            first = node.args[0]
+            found |= {*texts([first])} | ({constants.get(first.id)} if isinstance(first, ast.Name) else set())
+        elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and isinstance(node.elts[1], ast.JoinedStr):
+            found |= {text for text in texts(node.elts[:1]) if CODE.fullmatch(text)}
+    return {code for code in found if isinstance(code, str)}
+
+
+def test_a_word_is_once_in_its_group_and_says_something() -> None:
+    assert Counter((entry.group, entry.word) for entry in entries()).most_common(1)[0][1] == 1
+    for entry in entries():
+        assert entry.sentence
+        assert not entry.sentence.endswith(".")
+        assert not entry.more or entry.more.endswith(".")
+
+
+def test_every_mode_has_an_entry() -> None:
+    assert [word for group, word in ENTRIES if group is Group.MODES] == list(MODES)
+    assert {ENTRIES[Group.MODES, name].sentence for name in MODES} == {mode.sentence for mode in MODES.values()}
+
+
+REPORTS = sorted((PACKAGE / "report").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
+def test_every_column_has_an_entry(path: Path) -> None:
+    tables = {Group.RUN, Group.COMPARISON, Group.SUITE, Group.BANDWIDTH, Group.NODES, Group.PROFILE}
+    assert columns_of(path) <= words(Group.WORDS, *tables)
+
+
+def test_columns_are_found_where_they_are() -> None:
+    found = set().union(*map(columns_of, REPORTS))
+    assert {"total", "copied/run", "vs first", "GB/s up", "forced by", "fastest mode", "kernels"} <= found
+    # No entry of a column that no table has; the sides of a gate are columns by their names.
+    groups = (Group.RUN, Group.SUITE, Group.BANDWIDTH, Group.NODES, Group.PROFILE, Group.COMPARISON)
+    assert words(*groups) - {"baseline", "candidate"} <= found
+
+
+def test_what_else_tables_have_has_an_entry() -> None:
+    assert {SPLIT, DERIVED, NOTHING, "fence", "95 %"} <= words(Group.WORDS)
+
+
+def test_every_verdict_has_an_entry() -> None:
+    gates = {PASSED, FAILED, UNCLEAR, FASTER, SLOWER, SAME, CANNOT_TELL, UNSUPPORTED}
+    suites = {record.MEASURED, record.BROKEN, record.INCOMPARABLE, record.SKIPPED, record.MISSING}
+    assert words(Group.VERDICTS) == gates | suites | {"interrupted"}
+
+
+def test_every_warning_has_an_entry_and_no_entry_is_of_none() -> None:
+    assert words(Group.WARNINGS) == set().union(*map(codes_of, PACKAGE.rglob("*.py")))
+
+
+def test_the_page_in_docs_says_what_the_entries_say() -> None:
+    assert (ROOT / "docs" / "words.md").read_text(encoding="utf-8") == document()
+
+
+def test_every_page_that_an_entry_names_is_there() -> None:
+    pages = {entry.page.partition("#")[0] for entry in entries() if entry.page}
+    assert {page for page in pages if not (ROOT / "docs" / page).is_file()} == set()
+
+
+def glossary(text: str) -> dict[str, str]:
+    """The words that a page explains, and how."""
+    found = Page(text.partition("<h2>Words</h2>")[2].partition("</section>")[0])
+    return dict(zip(found.text("th"), found.text("td"), strict=True))
+
+
+def test_a_page_explains_the_words_that_it_has() -> None:
+    alone = glossary(build_page([result_of(measured("cpu", total=steady([1_000_000] * 20)))], ["m"]))
+    assert list(alone) == ["cpu", "total", "p95", "runs", "runs/s", "fence", "95 %", "mode"]
+    whole = glossary(build_page([usual()], ["m"]))
+    assert {"upload", "copy rate", "device-resident", "host-accessible", DERIVED} <= whole.keys()
+    assert "pipelined" not in whole
+    by_word: dict[str, list[Entry]] = {}
+    for entry in entries():
+        by_word.setdefault(entry.word, []).append(entry)
+    for word, said in {**alone, **whole}.items():
+        assert said in [entry.sentence for entry in by_word[word]]
+
+
+def test_the_first_fence_of_the_readme_is_explained_where_it_stands() -> None:
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    (sentence,) = [it for it in re.split(r"(?<=\.) ", text) if "fence" in it][:1]
+    assert "fence (a wait that is proved to last until the device has finished)" in sentence
