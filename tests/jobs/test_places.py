@@ -172,7 +172,7 @@ def test_an_island_on_a_real_ep(software_gpu: tuple[str, ...], tmp_path: Path) -
     assert cases(result)["host-accessible"]["places"] is None
     (path,) = tmp_path.glob("*/table.md")
     assert (
-        "\n- 2 Memcpy nodes copy 65.5 kB to the host and 16.4 kB from the host inside every run, in every mode, since 1 of 4 "
+        "\n- 2 Memcpy nodes copy 65.5 kB to the host and 16.4 kB from the host inside every run, in every mode, since 1 of 6 "
         "nodes is on the CPU (Det). That counts as inference here, not as copies; --nodes says what it takes.\n"
     ) in path.read_text()
     assert load(path.with_name("result.json")).cases[1].places == device
