@@ -154,7 +154,18 @@ def test_nothing_on_the_ep_that_was_asked_for(tmp_path: Path) -> None:
 
 def test_a_gate_on_a_copy_of_nothing(without_clip: Path, tmp_path: Path) -> None:
     """It is over when the rest is decided, and says what is wrong where there is no rest."""
-    line = ("gate", "--model", IMAGE, "--ep-library", without_clip, "--baseline-model", IMAGE, "--mode", "device", *ONCE)
+    line = (
+        "gate",
+        "--model",
+        IMAGE,
+        "--ep-library",
+        without_clip,
+        "--baseline-model",
+        IMAGE,
+        "--mode",
+        "device",
+        *ONCE,
+    )
     ran = ortbench(*line, "--metric", "device.download.median", "--out", tmp_path)
     assert ran.code == 1
     assert "nothing could be compared: download of device copies nothing" in ran.err
