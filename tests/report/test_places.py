@@ -35,19 +35,19 @@ def with_nothing_on_the_ep() -> Result:
 
 def test_a_terminal_says_what_is_elsewhere() -> None:
     lines = shown(run.build, with_a_copy_inside(), width=80)
-    assert lines[3:8] == [
+    assert lines[4:9] == [
         "mode             split                           total  vs cpu  95 %   p95   p99",
         "                                                    ms                  ms    ms",
         "cpu              ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━   30.0       –     –  33.0  36.0",
         "device           ░░░░░░██████████                 16.0       –     –  17.6  19.2",
         "device-resident  ██████████                       10.0       –     –  11.0  12.0",
     ]
-    assert lines[11:14] == [
+    assert lines[12:15] == [
         "cpu                   –          –         –    33.3           0          –",
         "device             6.25       10.0         –    62.5     25.0 MB  4.00 GB/s",
         "device-resident       –       10.0         –     100           0          –",
     ]
-    assert lines[18:] == [
+    assert lines[19:] == [
         "• 1 Memcpy node copies 25.0 MB to the host inside every run, in every mode,",
         "  since 1 of 3 nodes is on the CPU (Clip). That counts as inference here, not as",
         "  copies; --nodes says what it takes.",
