@@ -23,6 +23,7 @@ from ortbench.schema import (
     Nodes,
     Once,
     Placement,
+    Places,
     Runtime,
     Tensor,
     Warned,
@@ -75,6 +76,7 @@ class Prepared(TypedDict):
     zero_copy: ZeroCopy | None
     external: External | None
     graph: Graph | None
+    places: Places
     pipeline: Depth | None
     runs_per_sample: int | None
     estimates_ns: dict[str, float | None]

@@ -36,6 +36,7 @@ from ortbench.schema import (
     Once,
     Pipeline,
     Placement,
+    Places,
     Ratio,
     Setup,
     Target,
@@ -60,6 +61,7 @@ class Case:
         status: ``ok``, ``unsupported`` or ``failed``.
         reason: why not ok, else None.
         bytes_in, bytes_out: copied to and from the device per run, bytes; None where not known.
+        places: in which memory each input and output was, and why; None where the mode was not set up.
         outputs_match: whether the outputs are those of the other modes (and of ``--expect``); None if not compared.
         zero_copy: of ``host-accessible``, else None.
         external: with ``--external``, else None.
@@ -86,6 +88,7 @@ class Case:
     reason: str | None = None
     bytes_in: int | None = None
     bytes_out: int | None = None
+    places: Places | None = None
     outputs_match: bool | None = None
     zero_copy: ZeroCopy | None = None
     external: External | None = None
@@ -106,6 +109,16 @@ class Case:
         """The median of a phase in ns, or None."""
         stats = self.phases.get(phase)
         return None if stats is None else stats.median_ns
+
+    def copies_nothing(self, phase: str) -> bool:
+        """Whether a phase is a copy of no bytes, which is none."""
+        return {"upload": self.bytes_in, "download": self.bytes_out}.get(phase) == 0
+
+    def copy_ns(self) -> int | None:
+        """What upload and download take in sum, ns, by their medians; None where one that there is was not timed."""
+        ways = ("upload", "download")
+        medians = [median for way in ways if (median := self.median(way)) is not None or not self.copies_nothing(way)]
+        return None if None in medians or not medians else sum(median for median in medians if median is not None)
 
     def inferences(self, phase: str) -> int:
         """How many inferences one timed call of a phase makes, whose time was divided by so many for a sample."""

@@ -212,12 +212,32 @@ class Target(Provider):
     run_config: NotRequired[dict[str, str]]
 
 
-class Placement(TypedDict):
-    """Where nodes were placed: how many on each EP (None where ONNX Runtime does not say), how many Memcpy nodes there are
-    (None where nobody can tell), and the operators that stay on the CPU where another EP was asked for, with their number."""
+class Crossing(TypedDict):
+    """The Memcpy nodes of one direction: how many, and what they copy in a run, None where ONNX Runtime does not say."""
+
+    nodes: int
+    bytes: int | None
+
+
+class Crossings(TypedDict):
+    """What Memcpy nodes copy inside the graph."""
+
+    to_host: Crossing
+    from_host: Crossing
+
+
+class CountedCopies(TypedDict):
+    """How many Memcpy nodes a run has (None where nobody can tell) and, where it has any, what they copy."""
+
+    memcpy_nodes: int | None
+    memcpy: NotRequired[Crossings]
+
+
+class Placement(CountedCopies):
+    """Where nodes were placed: how many on each EP (None where ONNX Runtime does not say), and the operators that stay on
+    the CPU where another EP was asked for, with their number."""
 
     nodes: dict[str, int] | None
-    memcpy_nodes: int | None
     cpu_operators: dict[str, int]
 
 
@@ -256,6 +276,23 @@ class Place(TypedDict):
 
     library: str
     place: str
+
+
+class TensorPlace(TypedDict):
+    """An input or output as a mode has it: in which memory, and why there. ``usual``: that is the memory which the mode is
+    about, the device's for device tensors."""
+
+    name: str
+    memory: str
+    why: str
+    usual: bool
+
+
+class Places(TypedDict):
+    """Where a mode has each input and output, in the model's order."""
+
+    inputs: list[TensorPlace]
+    outputs: list[TensorPlace]
 
 
 class External(Place):
@@ -317,7 +354,7 @@ class Measured(TypedDict):
 
 
 class Once(TypedDict):
-    """The copies before and after all runs of ``device-resident``."""
+    """The copies before and after all runs of ``device-resident``; 0 where there is nothing to copy."""
 
     upload_ns: int
     download_ns: int

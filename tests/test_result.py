@@ -38,6 +38,8 @@ STATS_KEYS = {
 }  # fmt: skip
 
 TIMES = {"cpu": 9_000_000, "device": 9_500_000, "device-resident": 3_000_000, "pipelined": 4_000_000}
+HELD = {"name": "x", "memory": "Some", "why": "the session wants it there", "usual": True}
+PLACES = {"inputs": [HELD], "outputs": [HELD]}
 PHASE_TIMES = {"device": 3_166_666, "pipelined": 3_000_000}
 
 
@@ -93,6 +95,7 @@ class ScriptedWorker(Client):
             "external": None,
             "graph": None,
             "pipeline": {"depth": depth} if mode == "pipelined" else None,
+            "places": PLACES,
             "runs_per_sample": depth if mode == "pipelined" else None,
             "estimates_ns": dict.fromkeys(PHASE_NAMES if mode in PHASE_TIMES else ["total"], float(TIMES[mode])),
             "stages": [["warming up", 3_000, 1_000]],

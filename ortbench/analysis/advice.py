@@ -9,6 +9,14 @@ from ortbench.analysis.engines import engine_sentences
 from ortbench.analysis.gpu_activity import cupti_sentences
 from ortbench.analysis.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible
 from ortbench.analysis.node_advice import node_sentences
+from ortbench.analysis.placed import (
+    bytes_inside,
+    copies_inside,
+    missed,
+    mostly_on_cpu,
+    placed_sentences,
+)
+from ortbench.analysis.places import elsewhere_sentences
 from ortbench.modes import CPU, MODES, PER_ITEM, PER_RUN, TOTAL, is_rate, mode_of
 from ortbench.result import OK, Case, Result
 from ortbench.schema import LinkShare, Pipeline
@@ -23,12 +31,23 @@ _CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the othe
 
 def sentences(result: Result) -> list[str]:
     """What the figures mean, most important first. Empty when nothing was measured."""
-    return [*_of_modes(result), *engine_sentences(result), *node_sentences(result)]
+    if not _is_measured(result):
+        return [*engine_sentences(result), *node_sentences(result)]
+    first = [*placed_sentences(result), *elsewhere_sentences(result)]
+    last = [] if copies_inside(result) else node_sentences(result)
+    return [*first, *_of_modes(result), *engine_sentences(result), *last]
+
+
+def superseded(result: Result) -> set[str]:
+    """The codes of warnings of which `sentences` says as much."""
+    return {"cpu-nodes"} if _is_measured(result) and placed_sentences(result) else set()
+
+
+def _is_measured(result: Result) -> bool:
+    return any(case.median(TOTAL) is not None for case in result.cases)
 
 
 def _of_modes(result: Result) -> list[str]:
-    if all(case.median("total") is None for case in result.cases):
-        return []
     if result.target["memory"]["kind"] == "host":
         return [_on_host(result), *_fastest(result), *_external(result)]
     return [
@@ -49,6 +68,17 @@ def _of_modes(result: Result) -> list[str]:
 
 def headline(result: Result) -> str:
     """What there is to say first, in a few words."""
+    if _is_measured(result) and (off := missed(result) or mostly_on_cpu(result)):
+        return off
+    said = _headline(result)
+    if not copies_inside(result) or not _is_measured(result):
+        return said
+    moved = bytes_inside(result)
+    return f"{said}; {'more' if moved is None else size(moved)} is copied inside the graph"
+
+
+def _headline(result: Result) -> str:
+    """The same of modes and the copies that they make."""
     measured = {case.mode: median for case in result.cases if case.status == OK and (median := case.median("total"))}
     if not measured:
         return "Nothing was measured"
@@ -68,8 +98,13 @@ def headline(result: Result) -> str:
         mode = min(timed, key=lambda name: measured[name])
         return f"One inference takes {duration(measured[mode])} with {mode}"
     if copied == 0:
-        return "Copies are not a measurable part of a run with CPU tensors"
-    return f"≈{share(copied)} of a run with CPU tensors is copies"
+        return f"Copies{_where(result)} are not a measurable part of a run with CPU tensors"
+    return f"≈{share(copied)} of a run with CPU tensors is copies{_where(result)}"
+
+
+def _where(*results: Result) -> str:
+    """Which copies they are that modes make, where there are others."""
+    return " at the edges" if any(map(copies_inside, results)) else ""
 
 
 def headline_of_many(results: Sequence[Result]) -> str:
@@ -79,7 +114,7 @@ def headline_of_many(results: Sequence[Result]) -> str:
         return f"{len(results)} results side by side"
     least, most = f"≈{share(shares[0])}", f"≈{share(shares[-1])}"
     found = f"Up to {most}" if len(shares) < len(results) else most if least == most else f"{least} to {most}"
-    return f"{found} of a run with CPU tensors is copies"
+    return f"{found} of a run with CPU tensors is copies{_where(*results)}"
 
 
 def _on_host(result: Result) -> str:
@@ -118,13 +153,14 @@ def _copy_share(result: Result) -> list[str]:
     cpu = result.case(CPU)
     if copied == 0 or cpu is None or cpu.derived is None:
         return [
-            "Copies are not a measurable part of a run with CPU tensors here, so keeping tensors on the device does not pay."
+            f"Copies{_where(result)} are not a measurable part of a run with CPU tensors here, so keeping tensors on the "
+            "device does not pay."
         ]
     total, copies = cpu.median("total"), cpu.derived["copies_ns"]
     assert total is not None
     return [
-        f"With CPU tensors ≈{share(copies / total)} of a run is copies (≈{duration(copies)} of {duration(total)}: its total "
-        "less that of device-resident)."
+        f"With CPU tensors ≈{share(copies / total)} of a run is copies{_where(result)} (≈{duration(copies)} of "
+        f"{duration(total)}: its total less that of device-resident)."
     ]
 
 
@@ -252,7 +288,7 @@ def _throughput_of(result: Result, case: Case, total: int) -> str:
 
 def _pinned(result: Result) -> list[str]:
     pairs = [
-        (_copies_ns(result.case(mode.like)), _copies_ns(result.case(mode.name)))
+        [None if case is None else case.copy_ns() for case in (result.case(mode.like), result.case(mode.name))]
         for mode in MODES.values()
         if mode.pinned and mode.times_copies
     ]
@@ -262,12 +298,6 @@ def _pinned(result: Result) -> list[str]:
         for taken, pinned in pairs
         if taken is not None and pinned is not None
     ]
-
-
-def _copies_ns(case: Case | None) -> int | None:
-    """What upload and download take in sum, by their medians; None where one was not timed."""
-    upload, download = (None, None) if case is None else (case.median("upload"), case.median("download"))
-    return None if upload is None or download is None else upload + download
 
 
 def _zero_copy(result: Result) -> list[str]:

@@ -52,7 +52,8 @@ def _derive_copies(result: Result) -> None:
         total, inference = (None if it is None else it.median(TOTAL) for it in (case, rest))
         if is_only_host_accessible(result) and not shows_copies(result, name):
             continue
-        if case is not None and total is not None and inference is not None:
+        nothing = case is not None and case.bytes_in == case.bytes_out == 0  # then the difference is of something else
+        if case is not None and total is not None and inference is not None and not nothing:
             case.derived = {"copies_ns": total - inference, "inference_ns": inference}
 
 

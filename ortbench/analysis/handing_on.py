@@ -76,9 +76,9 @@ def _copies_ns(result: Result) -> int | None:
     """What copying everything in and out takes: of mode `device`, or once, of `device-resident`; None if neither is known."""
     device, resident = result.case(DEVICE), result.case(MODES[CPU].without_copies)
     if device is not None and device.status == OK:
-        medians = [median for phase in ("upload", "download") if (median := device.median(phase)) is not None]
-        if len(medians) == 2:
-            return sum(medians)
+        timed = device.copy_ns()
+        if timed is not None:
+            return timed
     if resident is not None and resident.status == OK and resident.once is not None:
         return resident.once["upload_ns"] + resident.once["download_ns"]
     return None

@@ -27,15 +27,11 @@ def hidden(case: Case) -> Hidden:
         with all medians at those ends of their own 95 % intervals that make it least, and most. All None where a phase
         was not timed or copies take no time.
     """
-    found = [case.phases[phase] for phase in ("upload", "inference", "download", TOTAL)]
-    stats = [item for item in found if item is not None]
-    if len(stats) < len(found):
+    copies = case.copy_ns()
+    found = [case.phases[phase] for phase in ("upload", "inference", "download") if not case.copies_nothing(phase)]
+    phases, total = [item for item in found if item is not None], case.phases[TOTAL]
+    if copies is None or copies <= 0 or len(phases) < len(found) or total is None:
         return {**UNKNOWN}
-    upload, _, download, _ = (item.median_ns for item in stats)
-    copies = upload + download
-    if copies <= 0:
-        return {**UNKNOWN}
-    *phases, total = stats
     saved = sum(item.median_ns for item in phases) - total.median_ns
     least = sum(item.ci95_ns[0] for item in phases) - total.ci95_ns[1]
     most = sum(item.ci95_ns[1] for item in phases) - total.ci95_ns[0]

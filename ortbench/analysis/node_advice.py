@@ -51,7 +51,12 @@ def _part(share: float) -> str:
 
 def operators_of(island: Island, most: int | None = None) -> str:
     """An island's operators with how many nodes there are of each, the commonest first."""
-    counts = Counter(node["op"] for node in island["nodes"]).most_common()
+    return listed(Counter(node["op"] for node in island["nodes"]), most)
+
+
+def listed(operators: Counter[str], most: int | None = None) -> str:
+    """Operators with how many nodes there are of each, the commonest first."""
+    counts = operators.most_common()
     named = [f"{count} {op}" if count > 1 else op for op, count in counts[:most]]
     more = sum(count for _, count in counts) - sum(count for _, count in counts[:most])
     return ", ".join([*named, *([f"{more} more"] if more else [])])

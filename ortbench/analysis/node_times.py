@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ortbench.analysis.islands import FROM_HOST, TO_HOST, Copy, Node, layout
+from ortbench.schema import CountedCopies, Crossing
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,19 @@ class Timed:
         return self.name.startswith(f"{self.ep}_")
 
 
-def copies(timed: Sequence[Timed]) -> int:
-    """How many Memcpy nodes ran."""
-    return sum(node.is_copy for node in timed)
+def counted(timed: Sequence[Timed]) -> CountedCopies:
+    """How many Memcpy nodes ran, and what they copied in a run."""
+    ways = {op: [node.bytes for node in timed if node.op == op] for op in (TO_HOST, FROM_HOST)}
+    number = sum(map(len, ways.values()))
+    if not number:
+        return {"memcpy_nodes": 0}
+    to_host, from_host = (_crossing(found) for found in ways.values())
+    return {"memcpy_nodes": number, "memcpy": {"to_host": to_host, "from_host": from_host}}
+
+
+def _crossing(sizes: Sequence[int]) -> Crossing:
+    # ONNX Runtime records 0 where it cannot tell, as of sequences.
+    return {"nodes": len(sizes), "bytes": sum(sizes) if all(sizes) else None}
 
 
 def same_nodes(graph: Sequence[Node], timed: Sequence[Timed]) -> dict[int, int]:

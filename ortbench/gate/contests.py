@@ -135,9 +135,11 @@ class Jury:
         self._values: dict[Stream, dict[int, float]] = {stream: {} for stream in streams}
         self._ratios: dict[Contest, list[float]] = {contest: [] for contest in contests}
         self._decided: dict[Contest, Check] = {}
+        self._timed: dict[str, set[str]] = {}
 
     def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[int]) -> None:
         """Take the samples of a block, ns, into account."""
+        self._timed.setdefault(mode, set()).add(phase)
         for stream, values in self._values.items():
             if (stream.side, stream.mode, stream.phase) == (side, mode, phase):
                 values[round] = STATISTICS[stream.stat](samples)
@@ -162,9 +164,10 @@ class Jury:
         return self._decided[contest]
 
     def open_modes(self) -> set[str]:
-        """The modes that an undecided contest needs."""
+        """The modes that an undecided contest needs, after whole rounds: a phase that was in none of them is never timed."""
         undecided = [contest for contest in self.contests if self.check(contest).verdict == UNCLEAR]
-        return {stream.mode for contest in undecided for stream in (contest.over, contest.under)}
+        needed = {stream for contest in undecided for stream in (contest.over, contest.under)}
+        return {it.mode for it in needed if it.phase in self._timed.get(it.mode, {it.phase})}
 
 
 def fill(jury: Jury, side: int, result: Result) -> None:

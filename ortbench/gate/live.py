@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ortbench.errors import BenchmarkFailed, NotComparable
 from ortbench.gate.checks import check_contest, check_facts, check_lost_modes
-from ortbench.gate.contests import Jury, own_contests, regression_contests
+from ortbench.gate.contests import Contest, Jury, own_contests, regression_contests
 from ortbench.gate.limits import Check, Limits
 from ortbench.result import FAILED, Result
 
@@ -72,11 +72,19 @@ class LiveGate:
         candidate, *baselines = results
         limits = self._limits
         checks = [check for baseline in baselines for check in check_lost_modes(candidate, baseline, limits)]
-        compared = [it for it in self._regressions if all(result.case(it.over.mode) for result in results)]
+        measured = [it for it in self._regressions if all(result.case(it.over.mode) for result in results)]
+        compared = [it for it in measured if not _copies_nothing(results, it)]
         checks += [self._jury.check(contest) for contest in compared]
         has_failed = any(case.status == FAILED for result in results for case in result.cases)
         if self._regressions and not compared and not checks and not has_failed:
-            reasons = "; ".join(f"{case.mode}: {case.reason}" for case in candidate.cases if case.reason)
-            raise BenchmarkFailed(f"nothing could be compared: {reasons}")
+            reasons = [f"{case.mode}: {case.reason}" for case in candidate.cases if case.reason]
+            reasons += [f"{it.over.phase} of {it.over.mode} copies nothing" for it in measured]
+            raise BenchmarkFailed(f"nothing could be compared: {'; '.join(reasons)}")
         checks += check_facts(candidate, limits)
         return checks + [check_contest(candidate, self._jury, contest) for contest in self._own]
+
+
+def _copies_nothing(results: Sequence[Result], contest: Contest) -> bool:
+    """Whether a contest is of a copy that has no bytes on any side, which is not timed."""
+    cases = [result.case(contest.over.mode) for result in results]
+    return all(case is not None and case.copies_nothing(contest.over.phase) for case in cases)

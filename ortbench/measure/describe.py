@@ -85,7 +85,8 @@ def _check_placement(result: Result, required: bool) -> None:
     count = sum(operators.values())
     listed = ", ".join(f"{name} ({n})" if n > 1 else name for name, n in operators.items())
     memcpy = result.placement["memcpy_nodes"]
-    copies = f"; {memcpy} Memcpy nodes copy between them in every run" if memcpy else ""
+    verb = "node copies" if memcpy == 1 else "nodes copy"
+    copies = f"; {memcpy} Memcpy {verb} between them in every run" if memcpy else ""
     message = f"{count} node(s) stay on the CPU: {listed}{copies}"
     if required:
         raise BenchmarkFailed(f"{message} (--require-placement)")

@@ -213,7 +213,7 @@ class Side:
             case.fence, case.zero_copy = answer["fence"], answer["zero_copy"]
             depth = answer["pipeline"]
             case.pipeline = None if depth is None else {**depth, **UNKNOWN, "vs_device": None}
-            case.external, case.graph = answer["external"], answer["graph"]
+            case.external, case.graph, case.places = answer["external"], answer["graph"], answer["places"]
             case.runs_per_sample = answer["runs_per_sample"]
             case.outputs_match = True
 

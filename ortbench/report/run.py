@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ortbench import units
-from ortbench.analysis.advice import sentences
+from ortbench.analysis.advice import sentences, superseded
 from ortbench.analysis.pairs import timed_phase
+from ortbench.analysis.placed import missed
 from ortbench.modes import CPU, PHASE_NAMES, TOTAL, is_rate, mode_of
 from ortbench.report import nodes
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE
@@ -18,6 +19,7 @@ from ortbench.report.model import (
     MARKDOWN,
     NOTHING,
     TERMINAL,
+    UNCLEAR,
     Bar,
     Block,
     Column,
@@ -33,6 +35,7 @@ from ortbench.report.model import (
     columns,
     filled,
 )
+from ortbench.report.places import places_table
 from ortbench.report.words import heading, hint, not_measured, warnings
 from ortbench.result import OK, Case, Result
 from ortbench.stats import Stats
@@ -161,7 +164,7 @@ def _split(case: Case, total: int) -> list[tuple[str, float]]:
     phases = FILLS.keys() if timed_phase(case.mode, "inference") != TOTAL else ("inference",)
     medians = {phase: median for phase in phases if (median := case.median(phase)) is not None}
     parts: list[tuple[str, float]] = []
-    if len(medians) == len(phases):
+    if medians and all(phase in medians or case.copies_nothing(phase) for phase in phases):
         parts = [(FILLS[phase], median) for phase, median in medians.items()]
     elif case.derived is not None:
         parts = [(COPIES, max(case.derived["copies_ns"], 0)), (FILLS["inference"], case.derived["inference_ns"])]
@@ -200,12 +203,17 @@ def build(result: Result, folder: str | None = None) -> Report:
         folder: where it was saved, which is said in a terminal.
     """
     table = mode_table(result)
-    notes = [*not_measured(result), *map(Note, sentences(result)), *warnings(result)]
+    said, off = sentences(result), bool(table.rows) and missed(result) is not None
+    notes = [*not_measured(result), *map(Note, said[off:]), *warnings(result, superseded(result))]
     legend = Paragraph(f"Times are medians.{derived_mark(table)}", media=MARKDOWN)
     last: list[Block] = [Notes(notes), legend, Command(result.command), SavedIn(folder)]
     parts: list[Sequence[Block]] = [[Heading(heading(result))]]
+    if off:  # what the figures are of comes before them
+        parts.append([Notes([Note(said[0], "!", UNCLEAR)])])
     if table.rows:
         parts += [[table], _explained(table)]
+    if (places := places_table(result, MARKDOWN)).rows:
+        parts.append([places])
     if result.nodes is not None:
         parts += [[Paragraph(nodes.heading(result))], *([found] for found in nodes.tables(result.nodes))]
     return Report(f"ortbench: {result.model['path']}", [*parts, last])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, cast
 
 from ortbench import units
@@ -139,9 +139,10 @@ def not_measured(result: Result, name: str = "") -> list[Note]:
     ]
 
 
-def warnings(measured: Result | Sweep) -> list[Note]:
-    """What to bear in mind."""
-    return [Note(f"warning: {warning['message']}", "!", UNCLEAR) for warning in measured.warnings]
+def warnings(measured: Result | Sweep, said: Collection[str] = ()) -> list[Note]:
+    """What to bear in mind, without warnings of codes that are `said` otherwise."""
+    shown = [warning["message"] for warning in measured.warnings if warning["code"] not in said]
+    return [Note(f"warning: {message}", "!", UNCLEAR) for message in shown]
 
 
 def remark(text: str) -> Note:

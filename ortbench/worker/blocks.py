@@ -48,7 +48,8 @@ def finish(state: State, mode: str) -> Finished:
     copies = made.once()
     once: Once | None = None
     if copies is not None:
-        upload, download = map(_median_time, copies)
+        pairs = zip(copies, made.once_bytes, strict=True)
+        upload, download = (_median_time(copy) if count else 0 for copy, count in pairs)
         once = {"upload_ns": upload, "download_ns": download}
     early = [f"{phase} ({fence.kind})" for phase, fence in made.fences().items() if fence.returns_early()]
     return {"differs": wrong, "once": once, "early": early}

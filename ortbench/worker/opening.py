@@ -48,7 +48,7 @@ def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any
     if unsupported is None and where["memcpy_nodes"] is None and where["nodes"] is not None:
         from ortbench.worker.looks import nodes  # most models need none of it, and would wait for it
 
-        where["memcpy_nodes"] = nodes.count_copies(model, wanted, provider, data.arrays)
+        where = {**where, **nodes.count_copies(model, wanted, provider, data.arrays)}
         stages.done("counting Memcpy nodes in a profiled session")
     return {
         **providers.describe(wanted, provider),

@@ -16,6 +16,9 @@ from ortbench.worker.timing import Ranges, warm_up
 
 if TYPE_CHECKING:
     from ortbench.answers import Prepared
+    from ortbench.schema import Places, TensorPlace
+    from ortbench.worker.modes.base import Mode
+    from ortbench.worker.session.places import Bound
 
 
 def prepare(
@@ -72,8 +75,20 @@ def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth:
         "zero_copy": proved.get("zero_copy"),
         "external": proved.get("external"),
         "graph": proved.get("graph"),
+        "places": _places(state, made),
         "pipeline": made.pipeline(),
         "runs_per_sample": made.per_call if is_rate(mode, TOTAL) else None,
         "estimates_ns": estimates,
         "stages": stages.spans,
     }
+
+
+def _places(state: State, made: Mode) -> Places:
+    """Where the mode has every input and output, and why."""
+
+    def described(it: Bound) -> TensorPlace:
+        why = it.why or state.opened.host_reasons.get(it.name, "the session wants it there")
+        return {"name": it.name, "memory": it.memory, "why": why, "usual": it.usual}
+
+    ins, outs = made.bound()
+    return {"inputs": [*map(described, ins)], "outputs": [*map(described, outs)]}

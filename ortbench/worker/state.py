@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ortbench.plan import Inputs, Target
@@ -33,6 +34,19 @@ class Opened:
     request: Inputs
     model: Model
     data: Data
+
+    @cached_property
+    def host_reasons(self) -> dict[str, str]:
+        """Why inputs and outputs are wanted in ordinary host memory, by name; see `ortbench.worker.looks.host_tensors`."""
+        from ortbench.worker.looks import host_tensors  # most models have none
+        from ortbench.worker.session import placement
+
+        model = self.model
+        sides = (model.inputs, model.places.inputs), (model.outputs, model.places.outputs)
+        inputs, outputs = (
+            [spec.name for spec, place in zip(specs, places, strict=True) if place.stays] for specs, places in sides
+        )
+        return host_tensors.reasons(self.path, placement.placed(model), inputs, outputs)
 
 
 @dataclass

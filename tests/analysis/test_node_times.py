@@ -190,4 +190,16 @@ def test_of_a_prediction_only_the_branch_that_ran_is_kept() -> None:
 
 
 def test_copies_are_counted() -> None:
-    assert node_times.copies(TIMED) == 2
+    assert node_times.counted(TIMED) == {
+        "memcpy_nodes": 2,
+        "memcpy": {"to_host": {"nodes": 1, "bytes": 64}, "from_host": {"nodes": 1, "bytes": 16}},
+    }
+    assert node_times.counted([node for node in TIMED if not node.is_copy]) == {"memcpy_nodes": 0}
+
+
+def test_bytes_that_onnx_runtime_does_not_record_are_not_known() -> None:
+    sequence = timed("Memcpy_2", [1, 1, 1], op=TO_HOST, size=0, reads=("seq",))
+    assert node_times.counted([*TIMED, sequence])["memcpy"] == {
+        "to_host": {"nodes": 2, "bytes": None},
+        "from_host": {"nodes": 1, "bytes": 16},
+    }

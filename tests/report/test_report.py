@@ -653,6 +653,7 @@ def test_bars_of_odd_results() -> None:
     slower = case("cpu", total=7_200 * US)
     slower.derived = {"copies_ns": -100 * US, "inference_ns": 7_300 * US}
     half = case("device", inference=3 * MS, total=4 * MS)  # interrupted before its copies were timed
+    half.bytes_in = half.bytes_out = 64
     nothing = case("device-resident", inference=0, total=0)
     profiled = case("cpu", upload=1 * MS, inference=2 * MS, download=1 * MS, total=4 * MS)
     profiled.derived = {"copies_ns": 3 * MS, "inference_ns": 1 * MS}

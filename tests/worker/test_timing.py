@@ -18,6 +18,7 @@ from ortbench.profiler import DOMAIN
 from ortbench.worker.modes.base import OneAtATime, Step, TimedCall
 from ortbench.worker.proofs.fence import RUN, Fence
 from ortbench.worker.session.first_run import Data
+from ortbench.worker.session.places import Bound
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array
 from ortbench.worker.timing import COLORS, Ranges, time_block
@@ -78,6 +79,9 @@ class ScriptedMode(OneAtATime):
             self._script.work(phase, ns)
 
         return call
+
+    def bound(self) -> tuple[list[Bound], list[Bound]]:
+        raise AssertionError("not asked for")
 
     def poison(self) -> None:
         raise AssertionError("not asked for")

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ortbench import units
-from ortbench.analysis.advice import copy_share, fastest, is_faster, sentences
+from ortbench.analysis.advice import copy_share, fastest, is_faster, sentences, superseded
+from ortbench.analysis.placed import bytes_inside, copies_inside
 from ortbench.modes import CPU, TOTAL, is_rate
 from ortbench.report.model import DERIVED
 from ortbench.result import FAILED, OK, Result
@@ -38,9 +39,8 @@ def facts(result: Result) -> Iterator[Fact]:
     cpu, copied = result.case(CPU), copy_share(result)
     if copied and cpu is not None and cpu.derived is not None:
         took, total = units.duration(cpu.derived["copies_ns"]), units.duration(cpu.median(TOTAL) or 0)
-        yield Fact(
-            "Copies", f"{DERIVED}{units.share(copied)}", f"of a run with CPU tensors: {DERIVED}{took} of {total}"
-        )
+        name = "Copies at the edges" if copies_inside(result) else "Copies"
+        yield Fact(name, f"{DERIVED}{units.share(copied)}", f"of a run with CPU tensors: {DERIVED}{took} of {total}")
     best, shown = fastest(result), measured[0]
     if best is not None and best.vs_cpu is not None:
         interval = best.vs_cpu["ci95"]
@@ -58,7 +58,9 @@ def facts(result: Result) -> Iterator[Fact]:
     copying = next((case for case in measured if case.bytes_in or case.bytes_out), None)
     if copying is not None:
         there, back = copying.bytes_in or 0, copying.bytes_out or 0
-        note = f"{units.size(there)} in and {units.size(back)} out, with {copying.mode}"
+        moved = bytes_inside(result)
+        inside = f"; {units.size(moved)} more inside the graph" if moved else ""
+        note = f"{units.size(there)} in and {units.size(back)} out, with {copying.mode}{inside}"
         yield Fact("Copied per run", units.size(there + back), note)
 
 
@@ -71,4 +73,5 @@ def remarks(result: Result) -> Iterator[Remark]:
             yield Remark(f"{case.mode}: {case.reason}", "bad" if case.status == FAILED else "warn", f"{case.status}:")
     yield from map(Remark, sentences(result))
     for warning in result.warnings:
-        yield Remark(warning["message"], "warn", "warning:")
+        if warning["code"] not in superseded(result):
+            yield Remark(warning["message"], "warn", "warning:")

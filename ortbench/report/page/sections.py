@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ortbench import units
+from ortbench.analysis.placed import moved_inside
 from ortbench.report import nodes
-from ortbench.report.model import Column, Kind, Table
+from ortbench.report.model import EVERYWHERE, Column, Kind, Table
+from ortbench.report.places import places_table
 from ortbench.report.run import derived_mark, mode_table
 from ortbench.report.words import device_name, eps, sequence
 from ortbench.result import Result
@@ -34,6 +36,7 @@ def sections(result: Result) -> Iterator[Section]:
     """The tables of a result, in their order; what another module has to say about a result is one more line here."""
     yield from _modes(result)
     yield _placement(result)
+    yield from _places(result)
     yield from _nodes(result)
     yield _environment(result)
 
@@ -58,12 +61,19 @@ def _placement(result: Result) -> Section:
         said.append(f"Left on the CPU: {listed}.")
     memcpy = result.placement["memcpy_nodes"]
     if memcpy:
-        said.append(f"{memcpy} Memcpy nodes copy between CPU and device inside every run.")
+        said.append(f"{moved_inside(result)} inside every run.")
     elif memcpy is None:
         said.append("How many Memcpy nodes copy inside a run is not known.")
     else:
         said.append("No copies between nodes: there is no Memcpy node in the graph.")
     return Section("Placement", Table((Column("execution provider", Kind.NAME), Column("nodes")), rows), tuple(said))
+
+
+def _places(result: Result) -> Iterator[Section]:
+    table = places_table(result, EVERYWHERE)
+    if table.rows:
+        said = ("Where each mode had each input and output: as ONNX Runtime says of the session, and why.",)
+        yield Section(table.title, table, (*said, *([table.rest] if table.rest else [])))
 
 
 def _nodes(result: Result) -> Iterator[Section]:

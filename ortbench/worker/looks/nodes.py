@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis import node_summary
 from ortbench.analysis.islands import Node
-from ortbench.analysis.node_times import Timed, copies
+from ortbench.analysis.node_times import Timed, counted
 from ortbench.errors import OrtbenchError
 from ortbench.plan import CPU_EP, Inputs, Target
 from ortbench.worker.looks import graph as looks_graph
@@ -20,7 +20,7 @@ from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array
 
 if TYPE_CHECKING:
-    from ortbench.schema import InnerCopies, Nodes
+    from ortbench.schema import CountedCopies, InnerCopies, Nodes
 
 
 def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tuple[Nodes, Profile]:
@@ -67,12 +67,13 @@ def outline(
     return node_summary.outline(graph, timed, problem)
 
 
-def count_copies(path: str, target: Target, provider: Provider, arrays: dict[str, Array]) -> int | None:
-    """How many Memcpy nodes one run has; None where it cannot be profiled."""
+def count_copies(path: str, target: Target, provider: Provider, arrays: dict[str, Array]) -> CountedCopies:
+    """How many Memcpy nodes one run has, and what they copy: keys of a result's ``placement``."""
     try:
-        return copies(node_times(ort_profile.profile_runs(path, target, provider, arrays, 1, warmup=0)))
+        timed = node_times(ort_profile.profile_runs(path, target, provider, arrays, 1, warmup=0))
     except OrtbenchError:  # the count is a help in reading the figures: never worth losing them for
-        return None
+        return {"memcpy_nodes": None}
+    return counted(timed)
 
 
 def _graph(

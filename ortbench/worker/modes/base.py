@@ -11,6 +11,7 @@ from ortbench.plan import Loop
 from ortbench.worker.proofs.fence import Fence
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy
+from ortbench.worker.session.places import Bound
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Value
@@ -50,6 +51,7 @@ class Mode(ABC):
         fence: what ends its inference.
         upload_fence, download_fence: what ends these, where it has them and the copy itself does not wait.
         bytes_in, bytes_out: copied to and from the device per inference; None where that is not known.
+        once_bytes: of the copies of `once`.
         per_call: how many inferences one call of ``total`` makes.
         trials: how many calls of ``total`` each check of the outputs rests on.
     """
@@ -60,6 +62,7 @@ class Mode(ABC):
     download_fence: Fence | None = None
     bytes_in: int | None
     bytes_out: int | None
+    once_bytes: tuple[int, int] = (0, 0)
     per_call: int
     trials: tuple[int, ...]
 
@@ -91,11 +94,16 @@ class Mode(ABC):
 
     @abstractmethod
     def phases(self) -> dict[str, TimedCall]:
-        """What can be timed, each fenced at its end: ``total``, whole inferences, and its parts where it has any."""
+        """What can be timed, each fenced at its end: ``total``, whole inferences, and its parts where it has any. A copy
+        of no bytes is none."""
 
     @abstractmethod
     def steps(self) -> list[Step]:
         """What one inference consists of, in order, for a look at each on its own; where a fence waits, it is one."""
+
+    @abstractmethod
+    def bound(self) -> tuple[list[Bound], list[Bound]]:
+        """Where its inputs and its outputs are, in the model's order."""
 
     @abstractmethod
     def poison(self) -> None:

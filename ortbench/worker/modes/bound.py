@@ -15,13 +15,13 @@ from ortbench.plan import Loop
 from ortbench.worker.modes.base import Mode, OneAtATime, Proof, Step, TimedCall, fence_step, then
 from ortbench.worker.modes.dynamic_outputs import DynamicOutputs
 from ortbench.worker.modes.external_inputs import ExternalInputs
-from ortbench.worker.modes.slots import Slot, download, refuse_strings, upload
+from ortbench.worker.modes.slots import Slot, copied_bytes, download, refuse_strings, upload
 from ortbench.worker.proofs import in_place
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Candidates, Fence
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, device_memory, tokens
-from ortbench.worker.session.places import Place
+from ortbench.worker.session.places import Bound, Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
@@ -136,7 +136,9 @@ class BoundMode(OneAtATime):
         its own streams do not wait for (cudaStreamNonBlocking), so that they can pass runs nobody waited for."""
         return then(copy, self._binding.synchronize_outputs)
 
-    def _prove_upload(self) -> Fence:
+    def _prove_upload(self) -> Fence | None:
+        if not copied_bytes(self._ins):
+            return None
         if self._token is None:
             return Fence(RUN, None, 0, "the copy is the host's own")
         candidates = [(RUN, None), ("synchronize_inputs", self._binding.synchronize_inputs)]
@@ -168,17 +170,38 @@ class BoundMode(OneAtATime):
         return fenced, self._native_binding, self._options
 
     def _fenced_upload(self) -> Copy:
-        assert self.upload_fence is not None
-        return then(self._upload, self.upload_fence.wait)
+        return self._until_there(self._upload)
+
+    def _until_there(self, upload: Copy) -> Copy:
+        """An upload and its fence, where anything is uploaded."""
+        return then(upload, None if self.upload_fence is None else self.upload_fence.wait)
 
     def copies_of(self, chosen: Callable[[Place], bool]) -> tuple[Copy, Copy]:
         """The upload, fenced, and the download of some of what is bound."""
-        assert self.upload_fence is not None
         ins, outs = (
             [slot for slot, place in zip(slots, places, strict=True) if chosen(place)]
             for slots, places in ((self._ins, self._model.places.inputs), (self._outs, self._model.places.outputs))
         )
-        return then(upload(ins), self.upload_fence.wait), download(outs)
+        return self._until_there(upload(ins)), download(outs)
+
+    def bound(self) -> tuple[list[Bound], list[Bound]]:
+        places = self._model.places
+        outs = [self._bound(*item) for item in zip(self._outs, places.outputs, strict=True)]
+        if self._dynamic is not None:
+            outs = [it if it.why is None else replace(it, why=f"{it.why}; allocated in every run") for it in outs]
+        ins = [self._bound(*item) for item in zip(self._ins, places.inputs, strict=True)]
+        if self.external is not None:
+            library = self.external.describe()
+            memory, why = f"memory of {library['library']} ({library['place']})", "--external"
+            ins = [it if it.why is None else replace(it, memory=memory, why=why, usual=True) for it in ins]
+        return ins, outs
+
+    def _bound(self, slot: Slot, place: Place) -> Bound:
+        if slot.stays:
+            return Bound(slot.spec.name, slot.memory.label, None, usual=False)
+        own, places = slot.memory is not place.own, self._model.places
+        why = "the mode's own memory" if own else "the session wants it there"
+        return Bound(slot.spec.name, slot.memory.label, why, slot.memory is (places.shared if own else places.main))
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
         found = []

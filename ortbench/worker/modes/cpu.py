@@ -10,7 +10,8 @@ from ortbench.plan import Loop
 from ortbench.worker.modes.base import OneAtATime, Step, TimedCall
 from ortbench.worker.proofs.fence import RUN, Fence
 from ortbench.worker.session.first_run import Data, cpu_arrays, cpu_call
-from ortbench.worker.session.places import Place
+from ortbench.worker.session.memory import HostMemory
+from ortbench.worker.session.places import Bound, Place
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Value, nbytes
 
@@ -39,6 +40,11 @@ class CpuMode(OneAtATime):
     def steps(self) -> list[Step]:
         call, feeds, options = self._call
         return [("run", partial(call, feeds, options))]
+
+    def bound(self) -> tuple[list[Bound], list[Bound]]:
+        sides = (self._model.inputs, "an array that is given to run"), (self._model.outputs, "an array that run makes")
+        ins, outs = ([Bound(spec.name, HostMemory.label, why, usual=True) for spec in specs] for specs, why in sides)
+        return ins, outs
 
     def poison(self) -> None:
         """Nothing to do: every run makes new arrays."""

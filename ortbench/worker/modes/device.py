@@ -28,16 +28,17 @@ class DeviceMode(BoundMode):
             run(binding, options)
             download()  # the outputs are in host memory when it returns, which the check of outputs proves
 
-        return {
-            TOTAL: (whole, self._native_binding, self._options),
-            "upload": timed(self._fenced_upload()),
-            "inference": self._fenced_run(),
-            "download": timed(download),
-        }
+        found = {TOTAL: (whole, self._native_binding, self._options), "inference": self._fenced_run()}
+        if self.bytes_in:
+            found["upload"] = timed(self._fenced_upload())
+        if self.bytes_out:
+            found["download"] = timed(download)
+        return found
 
     def steps(self) -> list[Step]:
-        upload: list[Step] = [("upload", self._upload), *fence_step(self.upload_fence)]
-        return [*upload, *super().steps(), ("download", self._download)]
+        upload: list[Step] = [("upload", self._upload), *fence_step(self.upload_fence)] if self.bytes_in else []
+        download: list[Step] = [("download", self._download)] if self.bytes_out else []
+        return [*upload, *super().steps(), *download]
 
     def outputs(self) -> list[Array]:
         return self._left()  # every run leaves them in host memory; another copy would hide one that was late

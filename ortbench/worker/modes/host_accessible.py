@@ -115,6 +115,8 @@ class HostAccessibleMode(BoundMode):
         places = [*self._model.places.inputs, *self._model.places.outputs]
         if provider.computes_on_host and all(place.on_host for place in places):
             return prove_zero_copy(self, None, on_host=True).to_dict()
+        if all(place.stays for place in places):
+            return Verdict(False, "the session wants every input and output in host memory").to_dict()
         resident = others.get(ResidentMode.name)
         plain = replace(target, dynamic_outputs=False, external=None, cuda_graph=False)
         # What is compared must differ in the memory alone.

@@ -16,7 +16,7 @@ from ortbench.worker.modes.slots import download, refuse_strings, shared_memory
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy, EpDeviceMemory, host_accessible_memory
-from ortbench.worker.session.places import Place
+from ortbench.worker.session.places import Bound, Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import TensorSpec, host_view
@@ -37,10 +37,10 @@ class CpuPinnedMode(CpuMode):
         refuse_strings(model.inputs)
         own = host_accessible_memory(model.provider)
         assert own is not None
-        where = [place.shared or own for place in model.places.inputs]
+        self._where = [place.shared or own for place in model.places.inputs]
         self._values = [
             memory.allocate(spec, data.arrays[spec.name].shape)
-            for spec, memory in zip(model.inputs, where, strict=True)
+            for spec, memory in zip(model.inputs, self._where, strict=True)
         ]
         arrays = {}
         for spec, value in zip(model.inputs, self._values, strict=True):
@@ -56,13 +56,14 @@ class CpuPinnedMode(CpuMode):
     def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
         return cls(model, data)
 
+    def bound(self) -> tuple[list[Bound], list[Bound]]:
+        ins, outs = super().bound()
+        pairs = zip(ins, self._where, strict=True)
+        return [replace(it, memory=memory.label, why="the mode's own memory") for it, memory in pairs], outs
+
 
 class DevicePinnedMode(DeviceMode):
-    """As `DeviceMode`, with the host's side of both copies in the EP's pinned memory.
-
-    Attributes:
-        download_fence: what ends its download.
-    """
+    """As `DeviceMode`, with the host's side of both copies in the EP's pinned memory."""
 
     name = DEVICE_PINNED
 
@@ -79,6 +80,8 @@ class DevicePinnedMode(DeviceMode):
 
     def _prepare(self) -> None:
         super()._prepare()
+        if not self.bytes_out:
+            return
         # To ordinary memory a copy is done when it returns; to pinned memory a device may copy on its own time.
         assert self._token is not None
         candidates = [(RUN, None), (SYNCHRONIZE, self._binding.synchronize_outputs)]

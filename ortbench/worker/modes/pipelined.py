@@ -35,6 +35,7 @@ from ortbench.worker.proofs.fence import STREAM, Fence
 from ortbench.worker.session import copy_streams
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import EpDeviceMemory, device_memory, host_accessible_memory
+from ortbench.worker.session.places import Bound
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array
@@ -87,8 +88,9 @@ class PipelinedMode(Mode):
         self.fence = self._buffers[0].prove()
         for buffers in self._buffers:
             buffers.adopt(self.fence)
-        self.upload_fence = _stream_fence(self._buffers[0].uploaded)
-        self.download_fence = self.upload_fence  # both are copies on a stream
+        stream_fence = _stream_fence(self._buffers[0].uploaded)  # both are copies on a stream
+        self.upload_fence = stream_fence if self.bytes_in else None
+        self.download_fence = stream_fence if self.bytes_out else None
 
     def pipeline(self) -> Depth:
         return {
@@ -194,25 +196,28 @@ class PipelinedMode(Mode):
             self._send_out(first)
             first.downloaded.wait()
 
-        return {
-            TOTAL: (self._round, None, None),
-            "upload": (upload, None, None),
-            "inference": (inference, None, None),
-            "download": (download, None, None),
-        }
+        found: dict[str, TimedCall] = {TOTAL: (self._round, None, None), "inference": (inference, None, None)}
+        if self.bytes_in:
+            found["upload"] = (upload, None, None)
+        if self.bytes_out:
+            found["download"] = (download, None, None)
+        return found
 
     def steps(self) -> list[Step]:
         """Those of one item on its own; in the pipeline, those of other items go on meanwhile."""
         first = self._buffers[0]
-        there = f"fence ({STREAM})"
-        found: list[Step] = [
-            ("upload", lambda: self._send_in(first, first.loaded)),
-            (there, first.uploaded.wait),
-            ("run", first.launch),
-        ]
+        found: list[Step] = [("run", first.launch)]
         if first.wait is not None:
             found.append((f"fence ({self.fence.kind})", first.wait))
-        return [*found, ("download", lambda: self._send_out(first)), (there, first.downloaded.wait)]
+        if self.upload_fence is not None:
+            upload: Step = ("upload", lambda: self._send_in(first, first.loaded))
+            found = [upload, (f"fence ({STREAM})", first.uploaded.wait), *found]
+        if self.download_fence is not None:
+            found += [("download", lambda: self._send_out(first)), (f"fence ({STREAM})", first.downloaded.wait)]
+        return found
+
+    def bound(self) -> tuple[list[Bound], list[Bound]]:
+        return self._buffers[0].bound()
 
     def poison(self) -> None:
         """Overwrite all outputs, on the device and on the host."""

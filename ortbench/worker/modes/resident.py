@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ortbench.modes import RESIDENT
 from ortbench.worker.modes.bound import BoundMode
+from ortbench.worker.modes.slots import copied_bytes
 from ortbench.worker.session.memory import Copy
 
 
@@ -12,6 +13,10 @@ class ResidentMode(BoundMode):
 
     name = RESIDENT
     bytes_in = bytes_out = 0
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self.once_bytes = copied_bytes(self._ins), copied_bytes(self._outs)
 
     def once(self) -> tuple[Copy, Copy]:
         """The upload before, fenced, and the download after all runs."""

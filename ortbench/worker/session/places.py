@@ -48,17 +48,36 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """Where a mode has an input or output.
+
+    Attributes:
+        name: of it.
+        memory: that it is in, in words.
+        why: in words; None where the session wants it in ordinary host memory, which its graph explains.
+        usual: it is the memory that the mode is about.
+    """
+
+    name: str
+    memory: str
+    why: str | None
+    usual: bool
+
+
+@dataclass(frozen=True)
 class Places:
     """The places of a session's inputs and outputs, in the model's order. What is in the same memory has the same object.
 
     Attributes:
         inputs, outputs: one each.
         main: the memory of the EP that the run is about; None where ONNX Runtime offers none.
+        shared: its HOST_ACCESSIBLE memory; None where it has none.
     """
 
     inputs: list[Place]
     outputs: list[Place]
     main: Memory | None
+    shared: Memory | None
 
     @property
     def memories(self) -> list[Memory]:
@@ -79,7 +98,9 @@ def places(session: Any, provider: Provider) -> Places:
     """
     finder = _Finder(session, provider)
     inputs = [finder.place(info) for info in session.get_input_memory_infos()]
-    return Places(inputs, [finder.place(info) for info in session.get_output_memory_infos()], finder.main)
+    return Places(
+        inputs, [finder.place(info) for info in session.get_output_memory_infos()], finder.main, finder.shared
+    )
 
 
 class _Finder:
@@ -108,6 +129,11 @@ class _Finder:
     def main(self) -> Memory | None:
         """The memory of the EP that the run is about."""
         return self._main.own
+
+    @property
+    def shared(self) -> Memory | None:
+        """The HOST_ACCESSIBLE memory of that EP."""
+        return self._main.shared
 
     def place(self, info: Any) -> Place:
         """That of an input or output with this memory info."""

@@ -1,0 +1,156 @@
+"""Inputs and outputs that are not where a mode is thought to have them, and what they would cost there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ortbench.characters import shortened
+from ortbench.modes import DEVICE, MODES, mode_of
+from ortbench.result import OK, Case, Result
+from ortbench.schema import TensorPlace
+from ortbench.units import duration, size
+
+HOST = "host memory"
+_REACH = 4  # how far from the size of a copy its rate still holds
+_MOST = 3  # names in a sentence
+_MOST_SENTENCES = 5
+
+Side = Literal["inputs", "outputs"]
+SIDES: tuple[Side, ...] = ("inputs", "outputs")
+
+
+@dataclass(frozen=True)
+class Held:
+    """Inputs, or outputs, that some modes have in the same memory for the same reason.
+
+    Attributes:
+        side: which of the two they are.
+        names: of them, in the model's order.
+        modes: that have them there.
+        memory, why: in words.
+        usual: it is the memory that these modes are about.
+    """
+
+    side: Side
+    names: tuple[str, ...]
+    modes: tuple[str, ...]
+    memory: str
+    why: str
+    usual: bool
+
+
+def held(result: Result) -> list[Held]:
+    """Where every input and output was, in the model's order: what is alike in all modes is said together."""
+    cases = [case for case in result.cases if case.status == OK and case.places is not None]
+    found: dict[tuple[Side, tuple[Held, ...]], list[str]] = {}
+    for side in SIDES:
+        for tensor in result.model[side]:
+            places = [(case.mode, it) for case in cases for it in _sides(case, side) if it["name"] == tensor["name"]]
+            found.setdefault((side, _alike(side, places)), []).append(tensor["name"])
+    return [
+        Held(side, tuple(names), it.modes, it.memory, it.why, it.usual)
+        for (side, items), names in found.items()
+        for it in items
+    ]
+
+
+def _sides(case: Case, side: Side) -> list[TensorPlace]:
+    return [] if case.places is None else case.places[side]
+
+
+def _alike(side: Side, places: Sequence[tuple[str, TensorPlace]]) -> tuple[Held, ...]:
+    """The places of one tensor, without its name."""
+    modes: dict[tuple[str, str, bool], list[str]] = {}
+    for mode, it in places:
+        modes.setdefault((it["memory"], it["why"], it["usual"]), []).append(mode)
+    return tuple(Held(side, (), tuple(of), *key) for key, of in modes.items())
+
+
+def elsewhere_sentences(result: Result) -> list[str]:
+    """Which tensors are not in the memory that a mode is about, why, and what it would cost to have them there."""
+    found = [it for it in held(result) if not it.usual]
+    said = [_sentence(result, it) for it in found[:_MOST_SENTENCES]]
+    more = sum(len(it.names) for it in found[_MOST_SENTENCES:])
+    return [*said, f"{more} more tensors are elsewhere too: see places in result.json."] if more else said
+
+
+def _sentence(result: Result, it: Held) -> str:
+    bound = [case.mode for case in result.cases if case.status == OK and not mode_of(case.mode).of_cpu_tensors]
+    where = "" if list(it.modes) == bound else f" (in {_and(it.modes)})"
+    one = len(it.names) == 1
+    said = f"{named(it)} {'is' if one else 'are'} bound in {it.memory}"
+    if it.memory != HOST:
+        return f"{said}{where}: {it.why}."
+    return (
+        f"{said}, not on the device{where}: {it.why}. Bound on the device {'it costs' if one else 'each costs'} another copy "
+        f"in every run{_cost(result, it)}."
+    )
+
+
+def named(it: Held) -> str:
+    """The tensors, the first few of many."""
+    return f"{it.side.removesuffix('s') if len(it.names) == 1 else it.side} {_listed(it.names)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST
+    return _and([*map(shortened, names[:_MOST]), *([f"{more} more"] if more > 0 else [])])
+
+
+def _and(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _cost(result: Result, it: Held) -> str:
+    """What the copies of such tensors to where their mode would have them take by the rate of timed ones, if that is known.
+
+    ONNX Runtime copies an input that is bound on the device back to the host, and an output to the device.
+    """
+    back = it.side == "inputs"
+    sizes, rate = _sizes(result, it.side, it.names), _rate(result, back)
+    if sizes is None or rate is None or not all(rate.least <= count <= rate.most for count in sizes):
+        return ""
+    way = "download" if back else "upload"
+    return f", ≈{duration(sum(sizes) * rate.ns_per_byte)} ({size(sum(sizes))} at the rate of {rate.mode}'s {way})"
+
+
+@dataclass(frozen=True)
+class _Rate:
+    """How fast the copies of a mode were one way, and from which to which size of a tensor that may be said of others."""
+
+    mode: str
+    ns_per_byte: float
+    least: float
+    most: float
+
+
+def _rate(result: Result, back: bool) -> _Rate | None:
+    """The rate of timed copies from the device, or to it: those of `device`, else those made once."""
+    side: Side = "outputs" if back else "inputs"
+    for mode in (DEVICE, *(name for name in MODES if name != DEVICE)):
+        case = result.case(mode)
+        took = None if case is None else _took_ns(case, "download" if back else "upload")
+        if case is None or not took or mode_of(mode).pinned or mode_of(mode).is_rate:
+            continue
+        sizes = _sizes(result, side, [it["name"] for it in _sides(case, side) if it["usual"]])
+        if sizes and sum(sizes):
+            mean = sum(sizes) / len(sizes)
+            return _Rate(mode, took / sum(sizes), mean / _REACH, mean * _REACH)
+    return None
+
+
+def _took_ns(case: Case, way: Literal["upload", "download"]) -> int | None:
+    """What a mode's copies one way take, ns: in every run, or once."""
+    timed = case.median(way)
+    if timed is not None or case.once is None:
+        return timed
+    return case.once["upload_ns"] if way == "upload" else case.once["download_ns"]
+
+
+def _sizes(result: Result, side: Side, names: Sequence[str]) -> list[int] | None:
+    """The bytes of tensors; None where one is not known."""
+    known = {tensor["name"]: tensor["bytes"] for tensor in result.model[side]}
+    sizes = [known[name] for name in names]
+    return None if None in sizes else [count for count in sizes if count is not None]

@@ -1,0 +1,181 @@
+"""What ran where, and what is copied inside the graph: the sentences and headlines of scripted results, word for word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ortbench.analysis.advice import headline, headline_of_many, sentences, superseded
+from ortbench.analysis.placed import missed, mostly_on_cpu
+from ortbench.plan import CPU_EP
+from ortbench.result import Result
+from tests.results import EP, MB, island, profiled, published, with_failures
+
+WARNING = ("cpu-nodes", "1 node(s) stay on the CPU: Clip; 1 Memcpy node copies between them in every run")
+
+
+def placed(there: int, on_cpu: int, copies: int | None = 0, **more: Any) -> Result:
+    """The published figures, with so many nodes on the EP and on the CPU."""
+    made = published()
+    nodes = {ep: count for ep, count in ((EP, there), (CPU_EP, on_cpu)) if count}
+    operators = {"Clip": on_cpu} if on_cpu else {}
+    made.placement = {"nodes": nodes, "memcpy_nodes": copies, "cpu_operators": operators, **more}  # type: ignore[typeddict-item]
+    if on_cpu:
+        made.warn(*WARNING)
+    return made
+
+
+def crossings(to_host: int, from_host: int, there: int | None = 25 * MB, back: int | None = 25 * MB) -> dict[str, Any]:
+    """What so many Memcpy nodes copy."""
+    return {
+        "to_host": {"nodes": to_host, "bytes": there if to_host else 0},
+        "from_host": {"nodes": from_host, "bytes": back if from_host else 0},
+    }
+
+
+# Copies inside the graph
+
+
+def test_a_copy_inside_the_graph_comes_first() -> None:
+    made = placed(2, 1, 1, memcpy=crossings(1, 0))
+    assert sentences(made)[:2] == [
+        "1 Memcpy node copies 25.0 MB to the host inside every run, in every mode, since 1 of 3 nodes is on the CPU (Clip). "
+        "That counts as inference here, not as copies; --nodes says what it takes.",
+        "With CPU tensors ≈58% of a run is copies at the edges (≈4.20 ms of 7.20 ms: its total less that of "
+        "device-resident).",
+    ]
+    assert sentences(made)[2:] == sentences(published())[1:]
+    assert headline(made) == "≈58% of a run with CPU tensors is copies at the edges; 25.0 MB is copied inside the graph"
+    assert superseded(made) == {"cpu-nodes"}
+
+
+@pytest.mark.parametrize(
+    ("more", "said", "moved"),
+    [
+        (
+            {"memcpy": crossings(2, 3, 4 * MB, 100)},
+            "5 Memcpy nodes copy 4.00 MB to the host and 100 B from the host inside every run",
+            "4.00 MB",
+        ),
+        ({"memcpy": crossings(0, 5)}, "5 Memcpy nodes copy 25.0 MB from the host inside every run", "25.0 MB"),
+        ({"memcpy": crossings(2, 3, None)}, "5 Memcpy nodes copy to the host and 25.0 MB from the host inside", "more"),
+        ({}, "5 Memcpy nodes copy between CPU and device inside every run", "more"),  # of an earlier version
+    ],
+)
+def test_bytes_inside_the_graph_as_far_as_they_are_known(more: dict[str, Any], said: str, moved: str) -> None:
+    made = placed(20, 2, 5, **more)
+    assert sentences(made)[0].startswith(said)
+    assert "since 2 of 22 nodes are on the CPU (2 Clip)." in sentences(made)[0]
+    assert headline(made).endswith(f"; {moved} is copied inside the graph")
+
+
+def test_profiled_nodes_say_it_first_and_better() -> None:
+    made = placed(4, 1, 2, memcpy=crossings(1, 1))
+    made.nodes = profiled(islands=[island()])
+    first, second, *others = sentences(made)
+    assert first.startswith("Up to ≈18% of a run is a CPU island: Det on the CPU forces 2 Memcpy nodes")
+    assert second.startswith("With CPU tensors ≈58% of a run is copies at the edges")
+    assert not any("Memcpy" in said for said in (second, *others))
+
+
+def test_copies_at_the_edges_that_cannot_be_measured() -> None:
+    made = placed(2, 1, 1, memcpy=crossings(1, 0))
+    made.cases[2].vs_cpu = {"ratio": 1.0, "ci95": [0.9, 1.1]}
+    assert headline(made) == (
+        "Copies at the edges are not a measurable part of a run with CPU tensors; 25.0 MB is copied inside the graph"
+    )
+    assert sentences(made)[1] == (
+        "Copies at the edges are not a measurable part of a run with CPU tensors here, so keeping tensors on the device does "
+        "not pay."
+    )
+
+
+def test_without_copies_inside_nothing_changes() -> None:
+    for made in (placed(3, 0), placed(2, 1), placed(2, 1, None)):
+        assert sentences(made) == sentences(published())
+        assert headline(made) == "≈58% of a run with CPU tensors is copies"
+        assert superseded(made) == set()
+
+
+def test_a_headline_of_many_says_which_copies_it_is_about() -> None:
+    inside = placed(2, 1, 1, memcpy=crossings(1, 0))
+    assert headline_of_many([inside, published()]) == "≈58% of a run with CPU tensors is copies at the edges"
+    assert headline_of_many([published(), published()]) == "≈58% of a run with CPU tensors is copies"
+
+
+# Nodes that are elsewhere
+
+
+@pytest.mark.parametrize(
+    ("there", "on_cpu", "said", "operators"),
+    [
+        (0, 3, f"Nothing ran on {EP}: all 3 nodes are on the CPU", " (3 Clip)"),
+        (0, 1, f"Nothing ran on {EP}: the one node is on the CPU", " (Clip)"),
+        (1, 9, f"Nearly nothing ran on {EP}: 9 of 10 nodes are on the CPU", " (9 Clip)"),
+        (2, 9, f"Most of the model is on the CPU, not on {EP}: 9 of 11 nodes", " (9 Clip)"),
+        (2, 3, f"Most of the model is on the CPU, not on {EP}: 3 of 5 nodes", " (3 Clip)"),
+    ],
+)
+def test_nodes_that_are_not_where_they_were_asked_for(there: int, on_cpu: int, said: str, operators: str) -> None:
+    made = placed(there, on_cpu)
+    assert sentences(made) == [f"{said}{operators}.", *sentences(published())]
+    assert headline(made) == said
+    assert superseded(made) == {"cpu-nodes"}
+    assert (missed(made) is None) is (mostly_on_cpu(made) is not None)
+
+
+def test_half_of_the_nodes_is_not_most() -> None:
+    assert missed(placed(3, 3)) is mostly_on_cpu(placed(3, 3)) is None
+
+
+def test_what_is_on_the_cpu_is_listed_once() -> None:
+    first, second, *_ = sentences(placed(2, 9, 1, memcpy=crossings(1, 0)))
+    assert first == f"Most of the model is on the CPU, not on {EP}: 9 of 11 nodes (9 Clip)."
+    assert second == (
+        "1 Memcpy node copies 25.0 MB to the host inside every run, in every mode, since 9 of 11 nodes are on the CPU. That "
+        "counts as inference here, not as copies; --nodes says what it takes."
+    )
+
+
+def test_profiled_times_count_for_more_than_the_number_of_nodes() -> None:
+    few, many = placed(4, 1), placed(1, 4)
+    few.nodes = profiled(memcpy=[], islands=[], eps=[{"ep": CPU_EP, "nodes": 1, "ns": 710_000, "share": 0.71}])
+    many.nodes = profiled(memcpy=[], islands=[], eps=[{"ep": CPU_EP, "nodes": 4, "ns": 10_000, "share": 0.01}])
+    assert mostly_on_cpu(few) == f"Most of a run is on the CPU, not on {EP}: ≈71%, 1 of 5 nodes"
+    assert mostly_on_cpu(many) is None
+
+
+def test_nodes_on_another_ep() -> None:
+    made = placed(0, 0)
+    made.placement["nodes"] = {"OtherExecutionProvider": 2, CPU_EP: 1}
+    assert missed(made) == f"Nothing ran on {EP}: all 3 nodes are on other EPs"
+
+
+def test_the_cpu_ep_is_where_it_was_asked_for() -> None:
+    made = placed(0, 3)
+    made.target["ep"] = CPU_EP
+    assert missed(made) is mostly_on_cpu(made) is None
+
+
+def test_an_ep_that_computes_in_host_memory_may_have_nothing_too() -> None:
+    made = placed(0, 3)
+    made.target["memory"] = {"kind": "host", "default": "host memory", "host_accessible": None}
+    assert sentences(made)[0] == f"Nothing ran on {EP}: all 3 nodes are on the CPU (3 Clip)."
+    assert headline(made) == f"Nothing ran on {EP}: all 3 nodes are on the CPU"
+
+
+def test_placement_that_is_not_known_says_nothing() -> None:
+    made = published()
+    made.placement = {"nodes": None, "memcpy_nodes": None, "cpu_operators": {}}
+    assert sentences(made) == sentences(published())
+
+
+def test_without_figures_the_warning_stays() -> None:
+    made = with_failures()
+    for case in made.cases:
+        case.phases["total"] = None
+    made.placement["nodes"] = {CPU_EP: 3}
+    assert sentences(made) == []
+    assert superseded(made) == set()
+    assert headline(made) == "Nothing was measured"

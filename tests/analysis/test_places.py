@@ -1,0 +1,140 @@
+"""Where modes have inputs and outputs, and what it would cost to have them elsewhere: scripted results, word for word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from ortbench.analysis.advice import sentences
+from ortbench.analysis.places import Held, elsewhere_sentences, held
+from ortbench.result import Case, Result
+from ortbench.schema import TensorPlace
+from tests.results import MB, MS, case, published, result_of, tensor
+
+DEVICE, HOST = "Mem (DEFAULT)", "host memory"
+WANTED = "the session wants it there"
+MADE = "Clip makes it on the CPU"
+
+
+def at(name: str, memory: str = DEVICE, why: str = WANTED, usual: bool = True) -> TensorPlace:
+    """A tensor on the device."""
+    return {"name": name, "memory": memory, "why": why, "usual": usual}
+
+
+def off(name: str, why: str = MADE, memory: str = HOST) -> TensorPlace:
+    """One that is not."""
+    return at(name, memory, why, usual=False)
+
+
+def placed(made: Case, ins: Sequence[TensorPlace], outs: Sequence[TensorPlace]) -> Case:
+    """A case with its tensors in these places, and nothing copied to or from those that are not on the device."""
+    made.places = {"inputs": list(ins), "outputs": list(outs)}
+    return made
+
+
+def arrays() -> Case:
+    """Mode cpu."""
+    given, made = at("image", HOST, "an array that is given to run"), at("adjusted", HOST, "an array that run makes")
+    return placed(case("cpu", total=30 * MS), [given], [made])
+
+
+def made_on_the_cpu(image: int | None = 25 * MB, adjusted: int | None = 25 * MB) -> Result:
+    """A model whose output a node on the CPU makes: 25 MB go up in 6.25 ms."""
+    device = placed(
+        case("device", upload=6_250_000, inference=10 * MS, total=16 * MS), [at("image")], [off("adjusted")]
+    )
+    device.bytes_in, device.bytes_out = image or 0, 0
+    resident = placed(case("device-resident", inference=10 * MS, total=10 * MS), [at("image")], [off("adjusted")])
+    resident.once = {"upload_ns": 6_000_000, "download_ns": 0}
+    return result_of(
+        arrays(), device, resident,
+        model__inputs=[tensor("image", [1], image)], model__outputs=[tensor("adjusted", [1], adjusted)],
+    )  # fmt: skip
+
+
+def test_where_every_tensor_was_in_each_mode() -> None:
+    assert held(made_on_the_cpu()) == [
+        Held("inputs", ("image",), ("cpu",), HOST, "an array that is given to run", usual=True),
+        Held("inputs", ("image",), ("device", "device-resident"), DEVICE, WANTED, usual=True),
+        Held("outputs", ("adjusted",), ("cpu",), HOST, "an array that run makes", usual=True),
+        Held("outputs", ("adjusted",), ("device", "device-resident"), HOST, MADE, usual=False),
+    ]
+
+
+def test_an_output_in_host_memory_with_what_the_device_would_cost() -> None:
+    said = (
+        "output adjusted is bound in host memory, not on the device: Clip makes it on the CPU. Bound on the device it costs "
+        "another copy in every run, ≈6.25 ms (25.0 MB at the rate of device's upload)."
+    )
+    assert elsewhere_sentences(made_on_the_cpu()) == [said]
+    assert said in sentences(made_on_the_cpu())
+
+
+def test_a_copy_that_was_made_once_has_a_rate_too() -> None:
+    made = made_on_the_cpu()
+    del made.cases[1]
+    assert elsewhere_sentences(made)[0].endswith("≈6.00 ms (25.0 MB at the rate of device-resident's upload).")
+
+
+@pytest.mark.parametrize(("image", "adjusted"), [(25 * MB, 6 * MB), (25 * MB, 101 * MB), (25 * MB, None), (None, MB)])
+def test_no_figure_that_was_not_measured(image: int | None, adjusted: int | None) -> None:
+    """A copy of a quarter of the bytes need not take a quarter of the time."""
+    made = made_on_the_cpu(image, adjusted)
+    assert elsewhere_sentences(made)[0].endswith("Bound on the device it costs another copy in every run.")
+
+
+def test_an_input_is_copied_the_other_way() -> None:
+    device = case("device", upload=9 * MS, inference=10 * MS, download=4 * MS, total=20 * MS)
+    placed(device, [at("x"), off("shape", "Reshape takes it there")], [at("y")])
+    device.bytes_in = device.bytes_out = 4 * MB
+    inputs = [tensor("x", [1], 4 * MB), tensor("shape", [1], 2 * MB)]
+    made = result_of(device, model__inputs=inputs, model__outputs=[tensor("y", [1], 4 * MB)])
+    assert elsewhere_sentences(made) == [
+        "input shape is bound in host memory, not on the device: Reshape takes it there. Bound on the device it costs another "
+        "copy in every run, ≈2.00 ms (2.00 MB at the rate of device's download)."
+    ]
+
+
+def test_tensors_that_are_alike_are_said_together() -> None:
+    names = [f"present.{number}" for number in range(64)]
+    device = placed(case("device", inference=1 * MS, total=1 * MS), [], [off(name) for name in names])
+    made = result_of(device, model__inputs=[], model__outputs=[tensor(name, [1], 4) for name in names])
+    assert elsewhere_sentences(made) == [
+        "outputs present.0, present.1, present.2 and 61 more are bound in host memory, not on the device: Clip makes it on "
+        "the CPU. Bound on the device each costs another copy in every run."
+    ]
+
+
+def test_only_some_modes_have_it_elsewhere() -> None:
+    made = made_on_the_cpu()
+    placed(made.cases[2], [at("image")], [at("adjusted")])
+    assert elsewhere_sentences(made)[0].startswith(
+        "output adjusted is bound in host memory, not on the device (in device): Clip makes it on the CPU. "
+    )
+
+
+def test_memory_of_another_ep() -> None:
+    made = made_on_the_cpu()
+    for number in (1, 2):
+        placed(made.cases[number], [at("image")], [off("adjusted", WANTED, "Other (DEFAULT)")])
+    assert elsewhere_sentences(made) == ["output adjusted is bound in Other (DEFAULT): the session wants it there."]
+
+
+def test_many_kinds_of_places_are_cut_short() -> None:
+    names = [f"y{number}" for number in range(8)]
+    device = placed(case("device", total=1 * MS), [], [off(name, f"Op{name} makes it on the CPU") for name in names])
+    made = result_of(device, model__inputs=[], model__outputs=[tensor(name, [1], 4) for name in names])
+    assert len(elsewhere_sentences(made)) == 6
+    assert elsewhere_sentences(made)[-1] == "3 more tensors are elsewhere too: see places in result.json."
+
+
+def test_results_without_places_say_nothing() -> None:
+    assert held(published()) == []
+    assert elsewhere_sentences(published()) == []
+
+
+def test_a_mode_that_failed_is_left_out() -> None:
+    made = made_on_the_cpu()
+    made.cases[1].status = "failed"
+    assert {mode for it in held(made) for mode in it.modes} == {"cpu", "device-resident"}

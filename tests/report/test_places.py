@@ -1,0 +1,109 @@
+"""What a run's report shows of tensors and nodes that are elsewhere: terminal, Markdown and page, word for word."""
+
+from __future__ import annotations
+
+from ortbench.plan import CPU_EP
+from ortbench.report import run
+from ortbench.report.markdown import markdown
+from ortbench.report.page.page import build_page
+from ortbench.result import Result
+from tests.analysis.test_places import made_on_the_cpu
+from tests.report.test_page import Page
+from tests.report.test_terminal import shown
+from tests.results import EP, MB, published
+
+
+def with_a_copy_inside() -> Result:
+    """The same, with the Memcpy node that the node on the CPU forces."""
+    made = made_on_the_cpu()
+    made.placement = {
+        "nodes": {EP: 2, CPU_EP: 1},
+        "memcpy_nodes": 1,
+        "memcpy": {"to_host": {"nodes": 1, "bytes": 25 * MB}, "from_host": {"nodes": 0, "bytes": 0}},
+        "cpu_operators": {"Clip": 1},
+    }
+    made.warn("cpu-nodes", "1 node(s) stay on the CPU: Clip; 1 Memcpy node copies between them in every run")
+    return made
+
+
+def with_nothing_on_the_ep() -> Result:
+    made = published()
+    made.placement = {"nodes": {CPU_EP: 3}, "memcpy_nodes": 0, "cpu_operators": {"Mul": 2, "Clip": 1}}
+    made.warn("cpu-nodes", "3 node(s) stay on the CPU: Mul (2), Clip")
+    return made
+
+
+def test_a_terminal_says_what_is_elsewhere() -> None:
+    lines = shown(run.build, with_a_copy_inside(), width=80)
+    assert lines[4:9] == [
+        "mode             split                           total  vs cpu  95 %   p95   p99",
+        "                                                    ms                  ms    ms",
+        "cpu              ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━   30.0       –     –  33.0  36.0",
+        "device           ░░░░░░██████████                 16.0       –     –  17.6  19.2",
+        "device-resident  ██████████                       10.0       –     –  11.0  12.0",
+    ]
+    assert lines[12:15] == [
+        "cpu                   –          –         –    33.3           0          –",
+        "device             6.25       10.0         –    62.5     25.0 MB  4.00 GB/s",
+        "device-resident       –       10.0         –     100           0          –",
+    ]
+    assert lines[19:] == [
+        "• 1 Memcpy node copies 25.0 MB to the host inside every run, in every mode,",
+        "  since 1 of 3 nodes is on the CPU (Clip). That counts as inference here, not as",
+        "  copies; --nodes says what it takes.",
+        "• output adjusted is bound in host memory, not on the device: Clip makes it on",
+        "  the CPU. Bound on the device it costs another copy in every run, ≈6.25 ms",
+        "  (25.0 MB at the rate of device's upload).",
+    ]
+
+
+def test_markdown_says_it_of_every_tensor() -> None:
+    lines = markdown(run.build(with_a_copy_inside())).splitlines()
+    start = lines.index("| tensor | bytes | in modes | memory | why |")
+    assert lines[start : start + 7] == [
+        "| tensor | bytes | in modes | memory | why |",
+        "| --- | ---: | --- | --- | --- |",
+        "| input image | 25.0 MB | cpu | host memory | an array that is given to run |",
+        "| input image | 25.0 MB | device, device-resident | Mem (DEFAULT) | the session wants it there |",
+        "| output adjusted | 25.0 MB | cpu | host memory | an array that run makes |",
+        "| output adjusted | 25.0 MB | device, device-resident | host memory | Clip makes it on the CPU |",
+        "",
+    ]
+    assert lines[start + 7].startswith("- 1 Memcpy node copies 25.0 MB to the host inside every run")
+    assert not any("warning" in line for line in lines)
+
+
+def test_a_page_says_it_of_every_tensor() -> None:
+    found = Page(build_page([with_a_copy_inside()], ["a"]))
+    assert found.text("h1") == ["One inference takes 10.0 ms with device-resident; 25.0 MB is copied inside the graph"]
+    assert "Where tensors are" in found.text("h2")
+    assert "25.0 MB in and 0 B out, with device; 25.0 MB more inside the graph" in found.text("dd")
+    assert "1 Memcpy node copies 25.0 MB to the host inside every run." in " ".join(found.text("p"))
+    cells = found.text("td")
+    at = cells.index("an array that is given to run") - 3
+    assert cells[at : at + 8] == [
+        "25.0 MB", "cpu", "host memory", "an array that is given to run",
+        "25.0 MB", "device, device-resident", "Mem (DEFAULT)", "the session wants it there",
+    ]  # fmt: skip
+    assert found.text("li")[0].startswith("1 Memcpy node copies")
+    assert not any("stay on the CPU" in text for text in found.text("li"))
+
+
+def test_that_nothing_ran_on_the_ep_comes_before_any_figure() -> None:
+    said = f"Nothing ran on {EP}: all 3 nodes are on the CPU (2 Mul, Clip)."
+    lines = shown(run.build, with_nothing_on_the_ep(), width=120)
+    assert lines[4] == f"! {said}"
+    assert lines[6].startswith("mode ")
+    assert sum(said in line for line in lines) == 1
+    assert not any("warning" in line for line in lines)
+    text = markdown(run.build(with_nothing_on_the_ep()))
+    assert text.index(f"- {said}") < text.index("| mode |")
+    assert text.count(said) == 1
+    found = Page(build_page([with_nothing_on_the_ep()], ["a"]))
+    assert found.text("h1") == [f"Nothing ran on {EP}: all 3 nodes are on the CPU"]
+    assert found.text("li")[0] == said
+
+
+def test_a_result_of_an_earlier_version_has_no_such_table() -> None:
+    assert "in modes" not in markdown(run.build(published()))
+    assert "Where tensors are" not in Page(build_page([published()], ["a"])).text("h2")
