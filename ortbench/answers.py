@@ -242,3 +242,4 @@ class Inspected(Content):
     device: NotRequired[Device]
     placement: NotRequired[Placement]
     copies: NotRequired[InnerCopies | None]
+    warnings: NotRequired[list[Warned]]
