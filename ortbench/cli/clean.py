@@ -17,7 +17,7 @@ def clean(
     given: Given,
     folders: Annotated[
         list[str],
-        typer.Argument(metavar="[FOLDER]...", help="What holds runs, or is one. Default: reports.", show_default=False),
+        typer.Argument(metavar="FOLDER", help="What holds runs, or is one. Default: reports.", show_default=False),
     ] = [],  # noqa: B006 - typer reads the default and never keeps it
     older: Annotated[
         str | None, typer.Option("--older", metavar="AGE", help="Only what is older: 12h, 7d, 2w.")
