@@ -21,7 +21,10 @@ def main() -> None:
         os._exit(130)
 
     typed = sys.argv[1:]
-    if typed[:1] and typed[0] in _MEASURE and not {"-h", "--help"} & set(typed):
+    is_run = typed[:1] and (
+        typed[0] in _MEASURE or typed[0].endswith(".onnx")
+    )  # a model alone is short for a run of it
+    if is_run and not {"-h", "--help"} & set(typed):
         from ortbench.measure.process import start_early
 
         start_early()

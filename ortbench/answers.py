@@ -244,3 +244,4 @@ class Inspected(Content):
     device: NotRequired[Device]
     placement: NotRequired[Placement]
     copies: NotRequired[InnerCopies | None]
+    warnings: NotRequired[list[Warned]]

@@ -98,6 +98,31 @@ def not_written() -> list[str]:
     ]
 
 
+IGNORE_FILE = ".gitignore"
+_IGNORED = "# What ortbench measured here is kept out of version control; remove this file to commit it.\n*\n"
+
+
+def make_ignored(folder: Path) -> None:
+    """Make a folder for what is measured, if it is not there, and have version control ignore it if it is made here.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    if folder.is_dir():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / IGNORE_FILE).write_bytes(_IGNORED.encode())
+
+
+def discard_ignored(folder: Path) -> None:
+    """Remove a folder that `make_ignored` has made and in which nothing else is."""
+    with suppress(OSError):
+        ignore = folder / IGNORE_FILE
+        if [*folder.iterdir()] == [ignore] and ignore.read_bytes() == _IGNORED.encode():
+            ignore.unlink()
+            folder.rmdir()
+
+
 def sha256(path: Path) -> str:
     """A file's SHA-256 in hexadecimal."""
     import hashlib

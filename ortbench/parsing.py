@@ -135,6 +135,21 @@ def parse_precision(text: str, option: str = "--precision") -> float:
     return 0.0 if text.strip() in ("0", "0%", "0.0") else parse_share(text, option)
 
 
+_SECONDS = {"h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def parse_age(text: str, option: str) -> float:
+    """``12h``, ``7d`` or ``2w`` in seconds.
+
+    Raises:
+        BadInput: something else.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", text, re.ASCII)
+    if not found:
+        raise BadInput(f"{option} {text!r}: write it as 12h, 7d or 2w", option)
+    return float(found[1]) * _SECONDS[found[2]]
+
+
 def parse_speedups(items: Iterable[str], option: str = "--min-speedup") -> dict[str, float]:
     """``device-resident=1.5`` items as a dict.
 

@@ -275,6 +275,7 @@ class Plan:
     """One run of one model on one EP; `python` is the interpreter of the worker, None this one; `note` is for readers.
 
     With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some.
+    `record_env` are patterns of environment variables that the result has.
     """
 
     model: str
@@ -295,6 +296,10 @@ class Plan:
     measure_copies: bool = _measured(
         "measure-copies", "", "Then have NVIDIA's CUPTI measure the copies inside some runs.", kind=FLAG, default=False,
         commands=("run",), suite=False,
+    )  # fmt: skip
+    record_env: tuple[str, ...] = option(
+        "record-env", "PATTERN", "Record environment variables that an EP reads, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
+        default=(), only_live=True,
     )  # fmt: skip
     note: str | None = option("note", "TEXT", "Kept in the result, and shown in its heading.", WRITTEN, only_live=True)
 

@@ -78,7 +78,10 @@ class Load(TypedDict):
 
 
 class Machine(TypedDict):
-    """The machine and the state that it is in; `git_commit` is that of the current folder, None outside a checkout."""
+    """The machine and the state that it is in; `git_commit` is that of the current folder, None outside a checkout.
+
+    ``record_env``: the patterns of ``--record-env``; ``variables``: the environment variables that they match.
+    """
 
     os: NotRequired[str]
     machine: NotRequired[str]
@@ -87,6 +90,8 @@ class Machine(TypedDict):
     load_average: Load
     git_commit: NotRequired[str | None]
     gpu_readings: NotRequired[list[GpuReading]]
+    record_env: NotRequired[list[str]]
+    variables: NotRequired[dict[str, str]]
 
 
 class Runtime(TypedDict):

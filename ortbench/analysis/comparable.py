@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ortbench.analysis import variables
 from ortbench.errors import NotComparable
 from ortbench.options import changed
 from ortbench.plan import Target
@@ -76,6 +77,8 @@ def comparability(results: Sequence[Result], names: Sequence[str], force: bool) 
             )
         remarks += [f"not comparable, forced: {names[0]} and {name}: {difference}" for difference in differences]
         remarks += [f"{names[0]} → {name}: {change}" for change in changes(results[0], result)]
+        if not differences and (same := sameness(results[0], result)) is not None:
+            remarks.append(f"{names[0]} and {name}: {same}")
     return remarks
 
 
@@ -88,6 +91,7 @@ def changes(one: Result, other: Result) -> list[str]:
         *changed(Target, one.target, other.target),
         ("Python", one.environment.get("python"), other.environment.get("python")),
         ("OS", one.environment.get("os"), other.environment.get("os")),
+        *variables.differences(one.environment, other.environment),
     ):
         if a != b:
             found.append(f"{name}: {short(a)} → {short(b)}")
@@ -99,26 +103,29 @@ def changes(one: Result, other: Result) -> list[str]:
 
 
 _OF_THE_RUN = ("ep_requested", "policy", "fence")  # of a target: how it was asked for, and what was measured of it
-_RUNTIME = ("onnxruntime", "onnxruntime_build", "python", "numpy")  # of an environment: all that a worker brings
+_OF_THE_MOMENT = ("load_average", "gpus", "gpu_readings")  # of an environment: what it was like when it was measured
 
 
 def sameness(one: Result, other: Result) -> str | None:
-    """That two sides of a run differ in nothing that is recorded, as a sentence; None where something differs.
+    """That two results, or two sides of a run, differ in nothing that was recorded, as a sentence; None where something does.
 
     What differs then is chance, which is what one may want to see; or one side is not what it was meant to be.
     """
     sides = [
         (
             result.model["sha256"],
+            result.model["inputs"],
+            result.setup.get("seed"),
             {key: value for key, value in result.target.items() if key not in _OF_THE_RUN},
-            [result.environment.get(key) for key in _RUNTIME],
+            {key: value for key, value in result.environment.items() if key not in _OF_THE_MOMENT},
+            [{key: gpu.get(key) for key in ("name", "driver", "memory_bytes")} for gpu in result.environment["gpus"]],
+            result.tool,
         )
         for result in (one, other)
     ]
     if sides[0] != sides[1] or changes(one, other):
         return None
-    versions = f"ONNX Runtime {one.environment['onnxruntime']}, Python {one.environment['python']}"
-    return f"nothing recorded differs between the two: the same model file, EP, options, {versions}"
+    return "nothing that was recorded differs between the two: same model, EP, options, versions, machine"
 
 
 def _depths(result: Result) -> dict[str, int]:

@@ -5,6 +5,7 @@ Nothing here imports onnxruntime, rich, scipy or pandas at start-up: `ortbench -
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Annotated, NoReturn
@@ -54,7 +55,15 @@ COMMANDS = {
     "devices": "ortbench.cli.look",
     "inspect": "ortbench.cli.look",
     "explain": "ortbench.cli.explain",
+    "clean": "ortbench.cli.clean",
 }
+
+
+def _spelled_out(typed: list[str]) -> list[str]:
+    """What was typed, with the command that a model in its place stands for: ``run``."""
+    word = typed[0]
+    is_model = word not in COMMANDS and not word.startswith("-") and (word.endswith(".onnx") or os.path.isfile(word))
+    return ["run", *typed] if is_model else typed
 
 
 def _offer(typed: list[str]) -> None:
@@ -71,7 +80,7 @@ def main() -> NoReturn:
     files.not_written()  # what an earlier call in this process noted
     streams.forgive()
     accept_all_characters()
-    typed = sys.argv[1:] or ["--help"]
+    typed = _spelled_out(sys.argv[1:] or ["--help"])
     _offer(typed)
     code = _carry_out(typed)
     sys.stdout.flush()

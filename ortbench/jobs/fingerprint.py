@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
+import os
 from dataclasses import asdict, replace
 from functools import cache
 from importlib import metadata
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench import __version__
+from ortbench.analysis.variables import recorded
 from ortbench.files import sha256
 from ortbench.jobs.suite_folder import results_in
 from ortbench.plan import Plan
@@ -21,8 +23,8 @@ from ortbench.suite.job import Job
 def fingerprint(job: Job) -> str:
     """SHA-256 over everything that a case's outcome depends on, as far as it is known before.
 
-    That is its plans and limits, the content of the files they name (not where those lie), and the versions of ortbench,
-    ONNX Runtime and its EP packages; not those of another interpreter that a baseline runs in.
+    That is its plans and limits, the content of the files they name (not where those lie), the environment variables that
+    they record, and the versions of ortbench, ONNX Runtime and its EP packages; not those of another interpreter that a baseline runs in.
 
     Raises:
         OSError: a file cannot be read.
@@ -49,7 +51,8 @@ def _essence(plan: Plan) -> dict[str, Any]:
     """A plan with the content of files instead of their paths; where engines are kept enters no figure of a mode."""
     target = replace(plan.target, library=_content(plan.target.library), engine_cache=None)
     inputs = replace(plan.inputs, path=_content(plan.inputs.path), expect=_content(plan.inputs.expect))
-    return asdict(replace(plan, model=_content(plan.model) or "", target=target, inputs=inputs, command=()))
+    essence = asdict(replace(plan, model=_content(plan.model) or "", target=target, inputs=inputs, command=()))
+    return {**essence, "variables": recorded(plan.record_env, os.environ)[0]}
 
 
 @cache

@@ -16,11 +16,12 @@ from typing import Any
 
 from ortbench.characters import plain_name
 from ortbench.errors import BENCHMARK_FAILED, BadInput
-from ortbench.files import note, why_lacking, write_atomically, write_or_note
+from ortbench.files import make_ignored, note, why_lacking, write_atomically, write_or_note
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build, csv
 from ortbench.result import Result, load, read_json
 from ortbench.suite.record import MISSING, Record, record_from
+from ortbench.wanted import REPORTS
 
 CASE_FILE, SUITE_FILE = "case.json", "suite.json"
 _RESULTS = ("result.json", "candidate/result.json")  # of a run, of a live gate with a baseline
@@ -55,9 +56,11 @@ def claim(out: Path, name: str, file_sha256: str, ids: Sequence[str]) -> None:
 
 
 def _take_up(out: Path, name: str) -> None:
+    if out.parent == REPORTS:
+        make_ignored(REPORTS)
     out.mkdir(parents=True, exist_ok=True)
     if any(out.iterdir()):
-        there = _suite(out)["name"]
+        there = suite_of(out)["name"]
         if there != name:
             raise BadInput(f"--out {out}: holds suite {there!r}, not {name!r}; name another folder")
 
@@ -66,7 +69,7 @@ def _suite_json(name: str, file_sha256: str, ids: Sequence[str]) -> str:
     return _json({"name": name, "file_sha256": file_sha256, "cases": list(ids)})
 
 
-def _suite(folder: Path) -> dict[str, Any]:
+def suite_of(folder: Path) -> dict[str, Any]:
     """What a suite's folder says of its suite.
 
     Raises:
@@ -156,7 +159,7 @@ def join(folders: Sequence[Path], out: Path) -> tuple[str, list[Record], list[st
     Raises:
         BadInput: they are not of one suite, a case was measured differently in two of them, or a folder cannot be made.
     """
-    suites = [_suite(folder) for folder in folders]
+    suites = [suite_of(folder) for folder in folders]
     for folder, suite in zip(folders, suites, strict=True):
         for key, what in (("name", "suite"), ("file_sha256", "version of the suite's file"), ("cases", "set of cases")):
             if suite[key] != suites[0][key]:

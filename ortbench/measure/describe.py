@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+from ortbench.analysis.variables import recorded
 from ortbench.answers import Opened
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.measure.gpus import what_moved
@@ -32,6 +34,11 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         BenchmarkFailed: nodes stay on the CPU where none may.
     """
     result.environment = {**machine, **opened["runtime"]}
+    if plan.record_env:
+        result.environment["record_env"] = list(plan.record_env)
+        result.environment["variables"], remarks = recorded(plan.record_env, os.environ)
+        for remark in remarks:
+            result.warn("record-env", remark)
     result.model = {
         "path": str(Path(plan.model)),
         "sha256": sha256,

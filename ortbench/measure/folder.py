@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ortbench.characters import plain_name
 from ortbench.errors import BadInput, BenchmarkFailed, one_line
-from ortbench.files import write_atomically
+from ortbench.files import discard_ignored, make_ignored, write_atomically
 from ortbench.plan import Plan
 from ortbench.sweep_plan import CopyPlan
 
@@ -51,7 +51,7 @@ def new_folder(out: Path, name: str) -> Path:
         BadInput: it cannot be written. Better now than after the measurement.
     """
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        make_ignored(out)
         path = _unused(out, name)
         probe = path / "probe"
         write_atomically(probe, "")
@@ -64,11 +64,12 @@ def new_folder(out: Path, name: str) -> Path:
 
 
 def discard_if_empty(path: Path) -> None:
-    """Remove the folder of a run that came to nothing."""
+    """Remove the folder of a run that came to nothing, and the one that was made for it."""
     with suppress(OSError):
         for inner in path.iterdir():
             inner.rmdir()
         path.rmdir()
+        discard_ignored(path.parent)
 
 
 @contextmanager

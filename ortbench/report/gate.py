@@ -51,10 +51,14 @@ def _told(verdict: Verdict) -> list[Note]:
     """The checks with their verdicts in words, for those who read them alone."""
     checks = [Note(f"{_SIGNS[check.verdict][0]} {check.verdict}: {check.text}") for check in verdict.checks]
     failed = [Note(f"{_SIGNS[FAILED][0]} {line}") for line in verdict.failed]
-    return [*checks, *failed, *map(Note, verdict.remarks)]
+    return [*checks, *failed, *map(Note, verdict.remarks), *_warnings(verdict)]
 
 
 def _checked(verdict: Verdict) -> list[Note]:
     checks = [Note(check.text, *_SIGNS[check.verdict]) for check in verdict.checks]
-    found = [warning for result in verdict.results for warning in warnings(result)]
-    return [*checks, *map(Note, verdict.remarks), *found]
+    return [*checks, *map(Note, verdict.remarks), *_warnings(verdict)]
+
+
+def _warnings(verdict: Verdict) -> list[Note]:
+    """Of both sides, each once."""
+    return list(dict.fromkeys(warning for result in verdict.results for warning in warnings(result)))

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, cast
 
 from ortbench import units
+from ortbench.analysis import variables
 from ortbench.characters import shortened
 from ortbench.report.model import BAD, UNCLEAR, Hint, Note
 from ortbench.result import FAILED, OK, Result
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def heading(result: Result) -> list[str]:
-    """The lines above the table: model and note, EP, device, versions, fence."""
+    """The lines above the table: model and note, EP, device, versions, fence, environment variables."""
     target = result.target
     shapes = ", ".join(f"{shortened(tensor['name'])} {_shape(tensor)}" for tensor in result.model["inputs"])
     note = " ".join(str(result.note or "").split())
@@ -27,6 +28,8 @@ def heading(result: Result) -> list[str]:
     lines[-1] += f"; memory: {_memories(target)}"
     if result.stopped is not None:
         lines[-1] += f"; {ended(result.stopped, result.took_ns)}"
+    if (recorded := variables.line(result.environment)) is not None:
+        lines.append(f"environment: {recorded}")
     return lines
 
 

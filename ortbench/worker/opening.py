@@ -50,8 +50,14 @@ def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any
 
         where = {**where, **nodes.count_copies(model, wanted, provider, data.arrays)}
         stages.done("counting Memcpy nodes in a profiled session")
+    described = providers.describe(wanted, provider)
+    if wanted.options or wanted.session_config or wanted.run_config:
+        from ortbench.worker.session import ignored  # most runs have none of them, and would wait for it
+
+        described["notes"] += ignored.warnings(wanted, provider)
+        stages.done("looking for options that do nothing")
     return {
-        **providers.describe(wanted, provider),
+        **described,
         "device": hardware.describe_device(opened.model),
         "memory": memory.describe(provider),
         "eps": hardware.eps_of_session(opened.model, where["nodes"] or {}),

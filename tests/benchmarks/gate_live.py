@@ -98,7 +98,7 @@ class Passes:
         if done.returncode not in WORDS:
             raise SystemExit(f"{command}: exit {done.returncode}: {done.stderr}")
         (check,) = json.loads(done.stdout)["checks"]
-        (place,) = out.iterdir()
+        (place,) = out.glob("[!.]*")
         figures = {key: check[key] for key in ("ratio", "low", "high", "rounds")}
         return line(name, kind, WORDS[done.returncode], seconds, **figures), place
 

@@ -159,7 +159,16 @@ def test_ci_runs_the_checks_of_the_pages() -> None:
 
 @pytest.mark.parametrize(
     ("command", "least"),
-    [("run", 21), ("report", 1), ("compare", 6), ("gate", 39), ("suite", 8), ("merge", 4), ("bandwidth", 12)],
+    [
+        ("run", 21),
+        ("report", 1),
+        ("compare", 6),
+        ("gate", 39),
+        ("suite", 8),
+        ("merge", 4),
+        ("bandwidth", 12),
+        ("clean", 3),
+    ],
 )
 def test_every_option_is_in_the_pages(command: str, least: int) -> None:
     help_text = ortbench_here(command, "--help", COLUMNS="200").out

@@ -127,7 +127,7 @@ def test_what_a_sweep_prints_and_saves(library: Path, tmp_path: Path) -> None:
     ran = ortbench(*line, GITHUB_STEP_SUMMARY=os.fspath(summary))
     assert (ran.code, ran.err) == (0, "")
     assert "# ortbench bandwidth: RefDeviceExecutionProvider" in summary.read_text()
-    (folder,) = out.iterdir()
+    (folder,) = out.glob("[!.]*")
     assert folder.name.startswith("bandwidth-librefdevice-")
     assert sorted(path.name for path in folder.iterdir()) == [
         "bandwidth.json",

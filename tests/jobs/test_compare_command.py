@@ -143,7 +143,7 @@ def test_eps_side_by_side(library: Path, tmp_path: Path) -> None:
     ran = ortbench("run", model, "--ep", "cpu", "--ep", library, "--ep-option", f"{library}:compute_us=2000",
                    "--iterations", 12, "--warmup", 1, "--out", out)  # fmt: skip
     assert (ran.code, ran.err) == (0, ""), ran.out + ran.err
-    (folder,) = out.iterdir()
+    (folder,) = out.glob("[!.]*")
     names = sorted(path.name for path in folder.iterdir() if path.is_dir())
     assert names == ["cpu", library.stem]
     results = {name: json.loads((folder / name / "result.json").read_text()) for name in names}

@@ -397,8 +397,8 @@ def test_the_same_on_both_sides_is_said_and_passes(tmp_path: Path) -> None:
     ran = ortbench("gate", "--model", tiny, "--baseline-model", tmp_path / "copy.onnx", "--ep", "cpu", "--mode", "cpu",
                    "--max-regression", "900%", "--warmup", 1, "--out", tmp_path / "out", COLUMNS="200")  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
-    (said,) = [line.removeprefix("• ") for line in ran.out.splitlines() if "nothing recorded differs" in line]
-    (folder,) = (tmp_path / "out").iterdir()
+    (said,) = [line.removeprefix("• ") for line in ran.out.splitlines() if "nothing that was recorded differs" in line]
+    (folder,) = (tmp_path / "out").glob("[!.]*")
     assert json.loads((folder / "gate.json").read_text())["remarks"] == [said]
     assert f"\n- {said}\n" in (folder / "gate.md").read_text()
 
@@ -416,7 +416,7 @@ def test_two_environments_with_two_versions_of_onnx_runtime(tmp_path: Path) -> N
             "--out", tmp_path / "out"]  # fmt: skip
     ran = subprocess.run(list(map(str, line)), cwd=tmp_path, env=plain(), capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    (folder,) = (tmp_path / "out").iterdir()
+    (folder,) = (tmp_path / "out").glob("[!.]*")
     versions = []
     for side, python in (("candidate", ours.python), ("baseline", other)):
         result = json.loads((folder / side / "result.json").read_text())

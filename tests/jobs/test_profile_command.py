@@ -52,7 +52,7 @@ def profile(*arguments: object, out: Path, **environ: str) -> tuple[Ran, dict[st
     """Run `ortbench profile`, and give what it printed, its profile.json and its folder."""
     ran = run(*arguments, "--out", out, **environ)
     assert ran.code == 0, ran.err
-    (folder,) = out.iterdir()
+    (folder,) = out.glob("[!.]*")
     return ran, json.loads((folder / "profile.json").read_text()), folder
 
 

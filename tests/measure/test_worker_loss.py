@@ -55,7 +55,7 @@ def run_and_disturb(disturb: Callable[[int], None], out: Path, *arguments: objec
             time.sleep(0.05)
         disturb(process.pid)
         _, errors = process.communicate(timeout=600)
-    (folder,) = out.iterdir()
+    (folder,) = out.glob("[!.]*")
     return process.returncode, errors, json.loads((folder / "result.json").read_text())
 
 

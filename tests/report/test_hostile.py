@@ -206,7 +206,7 @@ class Whole:
     @property
     def saved(self) -> Path:
         """The folder of the run."""
-        (found,) = (self.folder / "out").iterdir()
+        (found,) = (self.folder / "out").glob("[!.]*")
         return found
 
 
@@ -363,7 +363,7 @@ def test_a_suite_with_such_names(number: int, tmp_path: Path) -> None:
     assert (listed.code, ran.code) == (0, 1), ran.err
     assert not UNSEEN.search(listed.out + ran.out + ran.err)
     assert "[1/2] " in ran.err
-    (place,) = (tmp_path / "reports").iterdir()
+    (place,) = (tmp_path / "reports").glob("[!.]*")
     for path in (tmp_path / "step.md", tmp_path / "junit.xml", place / "summary.md", place / "summary.csv"):
         assert not UNSEEN.search(path.read_text(encoding="utf-8")), path.name
     assert all(re.fullmatch(r"[\w.-]+", path.name) for path in place.iterdir())

@@ -21,7 +21,7 @@ def test_it_is_kept_and_shown(tmp_path: Path) -> None:
     found = measure(TINY, "--ep", "cpu", *ONCE, "--note", NOTE, "--html", page, out=tmp_path / "out")
     plain = measure(TINY, "--ep", "cpu", *ONCE, out=tmp_path / "plain")
     assert (found["note"], plain["note"]) == (NOTE, None)
-    (folder,), (other,) = (tmp_path / "out").iterdir(), (tmp_path / "plain").iterdir()
+    (folder,), (other,) = (tmp_path / "out").glob("[!.]*"), (tmp_path / "plain").glob("[!.]*")
     line = f"tiny.onnx (x 16): {NOTE}".replace("<", "\\<")  # no markup in Markdown either
     assert line in (folder / "table.md").read_text()
     assert "tiny.onnx (x 16)  \n" in (other / "table.md").read_text()

@@ -84,7 +84,7 @@ def test_the_result_and_compare_say_it(tmp_path: Path) -> None:
     shrunk = measure(*arguments, "--run-config", f"{SHRINKS}=cpu:0", out=tmp_path / "shrunk")
     assert (plain["target"]["run_config"], shrunk["target"]["run_config"]) == ({}, {SHRINKS: "cpu:0"})
     assert all(case["outputs_match"] for case in cases(shrunk).values() if case["status"] == "ok")
-    (one,), (other,) = (tuple((tmp_path / name).iterdir()) for name in ("plain", "shrunk"))
+    (one,), (other,) = (tuple((tmp_path / name).glob("[!.]*")) for name in ("plain", "shrunk"))
     ran = ortbench_here("compare", one, other, "--markdown", "-")
     assert ran.code == 0
     assert f"run config: none → {SHRINKS} cpu:0" in ran.out

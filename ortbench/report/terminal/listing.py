@@ -73,6 +73,8 @@ def print_model(found: Inspected) -> None:
         screen.text(units.size(weights), label="  weights ")
     if "placement" in found:
         _print_placement(screen, found)
+    for warning in found.get("warnings", ()):
+        screen.text(f"warning: {warning['message']}", label="! ", label_style="unclear")
 
 
 def _print_placement(screen: Screen, found: Inspected) -> None:

@@ -12,7 +12,7 @@ from ortbench.plan import Inputs, Target
 from ortbench.worker.inputs.shapes import resolve_shapes
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import nodes, ort_profile
-from ortbench.worker.session import first_run, hardware, placement, providers, session
+from ortbench.worker.session import first_run, hardware, ignored, placement, providers, session
 from ortbench.worker.session.tensors import Array, TensorSpec
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ def inspect_model(path: str, target: Target | None, request: Inputs) -> Inspecte
         ``inputs`` and ``outputs`` (name, type, model_shape, shape, bytes; null where they depend on the data),
         ``bytes_in``, ``bytes_out`` per inference, ``guessed_dims``, ``operators`` (name → count), ``opsets``,
         ``parameters_bytes``, ``not_run`` (why the model could not be run where that would have told more, else null) and,
-        with a target, ``ep``, ``device``, ``placement`` as in a result and ``copies``: the ``memcpy``, ``islands`` and
-        ``problem`` of a result's ``nodes``, without times, or null where the placement is not known.
+        with a target, ``ep``, ``device``, ``placement``, ``warnings`` as in a result (of what was asked for and does
+        nothing) and ``copies``: the ``memcpy``, ``islands`` and ``problem`` of a result's ``nodes``, without times, or
+        null where the placement is not known.
 
     Raises:
         BadInput: not a model, or shapes that do not fit.
@@ -55,7 +56,10 @@ def inspect_model(path: str, target: Target | None, request: Inputs) -> Inspecte
     if copies is not None and (copies["problem"] is None or profile is not None):
         where["memcpy_nodes"] = len(copies["memcpy"])
     device = hardware.describe_device(recorder.model)
-    return {**found, "ep": provider.name, "device": device, "placement": where, "copies": copies}
+    warnings = ignored.warnings(target, provider)
+    return {
+        **found, "ep": provider.name, "device": device, "placement": where, "copies": copies, "warnings": warnings,
+    }  # fmt: skip
 
 
 def _profile(recorder: ort_profile.Recorder, arrays: dict[str, Array]) -> ort_profile.Profile | None:

@@ -1,0 +1,139 @@
+"""Entries of ONNX Runtime's configuration that do nothing: it takes any key, of the session and of runs, and says no word.
+
+What it knows is in its headers onnxruntime_session_options_config_keys.h and onnxruntime_run_options_config_keys.h, in the
+strings of its library, and with every version there is more: what is unknown here is a warning and never refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
+
+SESSION, RUN = "--session-config", "--run-config"
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# The keys of the two headers, as of ONNX Runtime 1.31. A compiler may leave one out of the strings of a library.
+_SESSION_KEYS = _words(
+    """
+    ep.context_embed_mode ep.context_enable ep.context_file_path ep.context_model_external_initializers_file_name
+    ep.context_node_name_prefix ep.share_ep_contexts ep.stop_share_ep_contexts
+    mlas.enable_gemm_fastmath_arm64_bfloat16 mlas.use_lut_gemm
+    optimization.disable_specified_optimizers optimization.enable_cast_chain_elimination
+    optimization.enable_gelu_approximation optimization.enable_memory_probe_recompute_config
+    optimization.memory_optimizer_config optimization.minimal_build_optimizations
+    session.allow_released_opsets_only session.collect_node_memory_stats_to_file session.debug_layout_transformation
+    session.disable_aot_function_inlining session.disable_cpu_ep_fallback session.disable_double_qdq_remover
+    session.disable_model_compile session.disable_prepacking session.disable_quant_qdq session.dynamic_block_base
+    session.enable_quant_qdq_cleanup session.fail_on_suboptimal_compiled_model session.force_spinning_stop
+    session.graph_optimizations_loop_level session.inter_op.allow_spinning session.intra_op.allow_spinning
+    session.intra_op_thread_affinities session.load_model_format session.model_external_initializers_file_folder_path
+    session.node_partition_config_file session.optimized_model_external_initializers_file_name
+    session.optimized_model_external_initializers_min_size_in_bytes session.qdq_matmulnbits_accuracy_level
+    session.qdqisint8allowed session.record_ep_graph_assignment_info session.resource_cuda_partitioning_settings
+    session.save_external_prepacked_constant_initializers session.save_model_format session.set_denormal_as_zero
+    session.strict_shape_type_inference session.use_device_allocator_for_initializers session.use_env_allocators
+    session.use_memory_mapped_ort_model session.use_ort_model_bytes_directly
+    session.use_ort_model_bytes_for_initializers session.x64quantprecision
+    """
+)
+_RUN_KEYS = _words(
+    """
+    disable_synchronize_execution_providers gpu_graph_id memory.enable_memory_arena_shrinkage
+    qnn.htp_perf_mode qnn.htp_perf_mode_post_run qnn.lora_config qnn.rpc_control_latency
+    """
+)
+_DOCUMENTED = {SESSION: _SESSION_KEYS, RUN: _RUN_KEYS}
+
+# Attributes of Python's SessionOptions and RunOptions, which are no entries, and what of ortbench does the same.
+_NO_OPTION = "ortbench has no option for it"
+_ONE_BY_ONE = "ortbench's sessions run one operator at a time, as ONNX Runtime's do by default"
+_PROFILED = "ortbench run --nodes profiles some runs"
+_ATTRIBUTES = {
+    SESSION: {
+        "intra_op_num_threads": "--threads sets it",
+        "graph_optimization_level": "--opt-level sets it",
+        "inter_op_num_threads": _ONE_BY_ONE,
+        "execution_mode": _ONE_BY_ONE,
+        "enable_profiling": _PROFILED,
+        "profile_file_prefix": _PROFILED,
+        **dict.fromkeys(
+            _words(
+                "enable_cpu_mem_arena enable_mem_pattern enable_mem_reuse execution_order log_id log_severity_level "
+                "log_verbosity_level logid optimized_model_filepath use_deterministic_compute use_per_session_threads"
+            ),
+            _NO_OPTION,
+        ),
+    },
+    RUN: dict.fromkeys(
+        _words("log_severity_level log_verbosity_level logid only_execute_path_to_fetches run_tag terminate"),
+        _NO_OPTION,
+    ),
+}
+_CLASS = {SESSION: "SessionOptions", RUN: "RunOptions"}
+_BETWEEN_OPERATORS = "session.inter_op."
+_DYNAMIC = "ep.dynamic."
+
+
+def is_of_ep(key: str) -> bool:
+    """Whether a key is an EP's own, ``ep.<name>.<key>``: what it means only that EP knows."""
+    return key.startswith("ep.") and key.count(".") > 1 and not key.startswith(_DYNAMIC)
+
+
+def idle(option: str, key: str) -> str | None:
+    """Why an entry certainly does nothing, in words; None where that is not certain.
+
+    Args:
+        option: `SESSION` or `RUN`, whose configuration it was put into.
+        key: of the entry.
+    """
+    name = (
+        key.removeprefix("session.").removeprefix("session_options.").removeprefix("run.").removeprefix("run_options.")
+    )
+    if (instead := _ATTRIBUTES[option].get(name)) is not None:
+        return f"is an attribute of {_CLASS[option]} and no entry; {instead}"
+    if option == SESSION and key.startswith(_BETWEEN_OPERATORS):
+        return f"is about threads between operators; {_ONE_BY_ONE}"
+    if key.startswith(_DYNAMIC):
+        return f"is set on a session that is open (set_ep_dynamic_options); {_NO_OPTION}"
+    other = RUN if option == SESSION else SESSION
+    if key in _DOCUMENTED[other] and key not in _DOCUMENTED[option]:
+        return f"is an entry of {_CLASS[other]}, which {other} sets"
+    return None
+
+
+def undocumented(option: str, keys: Iterable[str]) -> list[str]:
+    """The keys of which it is not known that they do something, or nothing: neither documented, nor an EP's, nor `idle`."""
+    return [key for key in keys if not (key in _DOCUMENTED[option] or is_of_ep(key) or idle(option, key))]
+
+
+def sentences(option: str, entries: Mapping[str, str], known: Collection[str], version: str) -> list[str]:
+    """What is to be said of entries that do nothing, one sentence each.
+
+    Args:
+        option: `SESSION` or `RUN`.
+        entries: as they were given.
+        known: further keys that ONNX Runtime or the EP has, by the strings of their libraries.
+        version: of ONNX Runtime.
+    """
+    found = [f"{option} {key} does nothing: it {why}" for key in entries if (why := idle(option, key))]
+    for key in undocumented(option, entries):
+        if key not in known:
+            hint = _hint(option, key, known)
+            found.append(f"{option} {key} probably does nothing: ONNX Runtime {version} knows no such entry{hint}")
+    return found
+
+
+def _hint(option: str, key: str, known: Collection[str]) -> str:
+    """The key that is meant, as far as that can be guessed: one that ends so, or is written nearly so."""
+    attributes = [f"session.{name}" for name in _ATTRIBUTES[option]]
+    names = sorted({*_DOCUMENTED[option], *known, *attributes})
+    ending = sorted((it for it in names if it.endswith(f".{key}")), key=lambda it: idle(option, it) is not None)
+    near = next(iter(ending or get_close_matches(key, names, 1)), None)
+    if near is None:
+        return ""
+    why = idle(option, near)
+    return f"; the nearest that it knows is {near}" if why is None else f"; the nearest is {near}, which {why}"

@@ -1,0 +1,95 @@
+"""What was asked for and is ignored: entries of the configuration and EP options that nobody reads.
+
+ONNX Runtime takes any entry, and some EPs any option. Whether a name means something is read from the strings of the
+libraries, which takes some tenths of a second: only where an entry is not documented, or EP options were given.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import onnxruntime as ort
+
+from ortbench.analysis import config_keys
+from ortbench.analysis.config_keys import RUN, SESSION
+from ortbench.plan import Target
+from ortbench.worker.session.providers import Provider
+
+if TYPE_CHECKING:
+    from ortbench.schema import Warned
+
+_KEY = rb"(?:session|optimization|memory|mlas|ep)\.[a-z0-9_.]*[a-z0-9_](?=\0)"
+_PIECE = 8  # bytes that machine code holds at a time, where a compiler puts a text into the code and not beside it
+
+T = TypeVar("T")
+
+
+def warnings(target: Target, provider: Provider) -> list[Warned]:
+    """A warning for everything that was asked for and does nothing, certainly or probably.
+
+    Args:
+        target: with which a session was opened.
+        provider: its EP.
+    """
+    found: list[Warned] = []
+    for option, entries in ((SESSION, target.session_config), (RUN, target.run_config)):
+        unsure = config_keys.undocumented(option, entries)
+        known = {*_keys_of_onnxruntime(), *_named_in(provider.library, unsure)} if unsure else set()
+        said = config_keys.sentences(option, entries, known, ort.__version__)
+        found += [{"code": f"{option[2:]}-ignored", "message": sentence} for sentence in said]
+    offered = set() if provider.ep_device is None else {*provider.ep_device.ep_options}
+    options = [name for name in target.options if name not in offered]
+    if options and provider.library is not None and _can_be_read(provider.library):
+        for name in sorted({*options} - _named_in(provider.library, options)):
+            where = f"{provider.name} took it without a word, and its library does not hold that name"
+            message = f"--ep-option {name} probably does nothing: {where}"
+            found.append({"code": "ep-option-ignored", "message": message})
+    return found
+
+
+def _keys_of_onnxruntime() -> set[str]:
+    """What looks like a key among the strings of ONNX Runtime's library."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as library
+
+    def keys(content: mmap.mmap) -> set[str]:
+        return {it.decode() for it in re.findall(_KEY, content)}
+
+    return _read(library.__file__, keys) or set()
+
+
+def _named_in(library: str | None, names: Sequence[str]) -> set[str]:
+    """Those of some names that a library holds, whole or as pieces in its code; none where it cannot be read."""
+
+    def named(content: mmap.mmap) -> set[str]:
+        return {name for name in names if all(content.find(piece) >= 0 for piece in _pieces(name.encode(), content))}
+
+    return (_read(library, named) if library and names else None) or set()
+
+
+def _pieces(name: bytes, content: mmap.mmap) -> Iterable[bytes]:
+    """What must be there of a name: all of it, or where it is not, each of its whole pieces."""
+    if len(name) < 2 * _PIECE or content.find(name) >= 0:
+        return [name]
+    return [name[at : at + _PIECE] for at in range(0, len(name) - _PIECE + 1, _PIECE)]
+
+
+def _can_be_read(library: str) -> bool:
+    return _read(library, lambda _: True) is not None
+
+
+def _read(library: str, what: Callable[[mmap.mmap], T]) -> T | None:
+    """What is found in a library; None where it cannot be read."""
+    with suppress(OSError, ValueError), _content(Path(library)) as content:
+        return what(content)
+    return None
+
+
+@contextmanager
+def _content(library: Path) -> Iterator[mmap.mmap]:
+    with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        yield content

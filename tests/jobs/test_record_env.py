@@ -1,0 +1,107 @@
+"""`--record-env`: what a plugin reads is in the result, on every medium without harm, and compared; and what it is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ortbench.result import Result, save
+from tests.conftest import MODELS, ONCE, measure, ortbench, ortbench_here
+from tests.results import measured, result_of, steady
+
+SAME = "nothing that was recorded differs between the two: same model, EP, options, versions, machine"
+
+
+def saved(folder: Path, name: str, **variables: str) -> Path:
+    made = plain()
+    made.environment["record_env"] = ["SIMDEV_*"]
+    made.environment["variables"] = variables
+    save(made, folder / f"{name}.json")
+    return folder / f"{name}.json"
+
+
+def plain() -> Result:
+    return result_of(measured("cpu", total=steady([1000, 1001, 999] * 8)))
+
+
+@pytest.mark.process
+def test_a_run_records_them_and_compare_lists_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = [MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", *ONCE, "--record-env", "SIMDEV_*"]
+    monkeypatch.setenv("SIMDEV_DELAY", "5")
+    monkeypatch.setenv("SIMDEV_TOKEN", "hidden")
+    first = measure(*arguments, out=tmp_path / "one")
+    assert first["environment"]["record_env"] == ["SIMDEV_*"]
+    assert first["environment"]["variables"] == {"SIMDEV_DELAY": "5"}
+    assert "hidden" not in json.dumps(first)
+    assert [it["message"] for it in first["warnings"] if it["code"] == "record-env"] == [
+        "--record-env: not recorded, because the name looks like that of a secret: SIMDEV_TOKEN; "
+        "one that is named without a wildcard is"
+    ]
+    monkeypatch.setenv("SIMDEV_DELAY", "9")
+    measure(*arguments, out=tmp_path / "other")
+    (one,), (other,) = (list((tmp_path / name).glob("*/result.json")) for name in ("one", "other"))
+    ran = ortbench_here("compare", one, other, COLUMNS="300")
+    assert ran.code == 0
+    assert any(it.endswith(": environment variable SIMDEV_DELAY: 5 → 9") for it in ran.out.splitlines())
+
+
+@pytest.mark.process
+def test_a_suite_has_the_key_and_does_a_case_again_when_a_value_changes(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(
+        f'[defaults]\niterations = 1\nwarmup = 1\nmode = "cpu"\nrecord-env = ["SIMDEV_*"]\n'
+        f'[[bench]]\nmodel = "{MODELS / "tiny.onnx"}"\nep = "cpu"\n'
+    )
+    said = []
+    for value in ("1", "1", "2"):
+        ran = ortbench("suite", tmp_path / "s.toml", "--out", tmp_path / "out", SIMDEV_A=value)
+        assert ran.code == 0, ran.err
+        said.append("done before" in ran.err)
+        result = json.loads((tmp_path / "out" / "tiny--cpu" / "result.json").read_text())
+        assert result["environment"]["variables"] == {"SIMDEV_A": value}
+    assert said == [False, True, False]
+
+
+def test_hostile_values_are_shown_without_harm(tmp_path: Path) -> None:
+    paths = [saved(tmp_path, "a", SIMDEV_A="1"), saved(tmp_path, "b", SIMDEV_A="\x1b[31mred\nline |<b>\u202e")]
+    shown = "environment variable SIMDEV_A: 1 → \N{REPLACEMENT CHARACTER}[31mred line |<b>\N{REPLACEMENT CHARACTER}"
+    page = ortbench_here("report", paths[1], "--html", "-").out
+    assert "SIMDEV_A=\N{REPLACEMENT CHARACTER}[31mred" in page
+    assert "|&lt;b&gt;\N{REPLACEMENT CHARACTER}" in page
+    ran = ortbench_here("compare", *paths, COLUMNS="300")
+    assert f"! a → b: {shown}" in ran.out.splitlines()
+    markdown = ortbench_here("compare", *paths, "--markdown", "-").out
+    assert "\x1b" not in markdown
+    assert r"\<b>" in markdown
+
+
+def test_results_that_are_the_same_in_everything_are_told_so(tmp_path: Path) -> None:
+    one, other = (saved(tmp_path, name, SIMDEV_A="1") for name in ("a", "b"))
+    ran = ortbench_here("compare", one, other, COLUMNS="200")
+    assert ran.code == 0
+    assert f"! a and b: {SAME}" in ran.out.splitlines()
+    assert f"- a and b: {SAME}" in ortbench_here("compare", one, other, "--markdown", "-").out.splitlines()
+    gate = ortbench_here("gate", one, "--baseline", other, "--max-regression", "5%", COLUMNS="200", cwd=tmp_path)
+    assert gate.code == 0
+    assert f"• baseline and candidate: {SAME}" in gate.out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("environment__variables", {"SIMDEV_A": "2"}),
+        ("environment__onnxruntime", "1.29.0"),
+        ("environment__git_commit", "abc"),
+        ("target__session_config", {"a": "b"}),
+        ("tool__version", "1"),
+        ("setup__seed", 3),
+    ],
+)
+def test_results_that_differ_in_something_are_not(path: str, value: object, tmp_path: Path) -> None:
+    save(plain(), tmp_path / "a.json")
+    other = plain()
+    part, key = path.split("__")
+    getattr(other, part)[key] = value
+    save(other, tmp_path / "b.json")
+    assert SAME not in ortbench_here("compare", tmp_path / "a.json", tmp_path / "b.json", COLUMNS="300").out
