@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.errors import BenchmarkFailed, NotComparable
-from ortbench.gate.checks import check_contest, check_facts, check_lost_modes
+from ortbench.gate.checks import check_contest, check_facts, check_lost_modes, with_remedy
 from ortbench.gate.contests import Jury, own_contests, regression_contests
 from ortbench.gate.limits import Check, Limits
 from ortbench.result import FAILED, Result
@@ -73,7 +73,7 @@ class LiveGate:
         limits = self._limits
         checks = [check for baseline in baselines for check in check_lost_modes(candidate, baseline, limits)]
         compared = [it for it in self._regressions if all(result.case(it.over.mode) for result in results)]
-        checks += [self._jury.check(contest) for contest in compared]
+        checks += [with_remedy(self._jury.check(contest), candidate, self._jury.takes) for contest in compared]
         has_failed = any(case.status == FAILED for result in results for case in result.cases)
         if self._regressions and not compared and not checks and not has_failed:
             reasons = "; ".join(f"{case.mode}: {case.reason}" for case in candidate.cases if case.reason)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ortbench import units
-from ortbench.analysis.compare import EVERYTHING, Row, Selection, Spread, rows, word
+from ortbench.analysis.compare import EVERYTHING, Row, Selection, Spread, lacks, rows, word
 from ortbench.modes import TOTAL
 from ortbench.report.model import (
     KEY,
@@ -117,7 +117,8 @@ def build(
     Args:
         remarks: what the results differ in, in sentences.
     """
-    notes = [*why_missing(results, names), *map(remark, remarks)]
+    lacking = lacks(results, names, _rows(results, only))
+    notes = [*why_missing(results, names), *map(remark, [*lacking, *remarks])]
     sides = side_by_side(results, names, same, in_order, only)
     return Report(title(names), ([sides], [Notes(notes), Paragraph(legend(results, same))]))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ortbench.analysis.enough import ROUNDS
 from ortbench.result import Result, save
 from tests.conftest import MODELS, ONCE, ROOT, ortbench, ortbench_here
 from tests.refdevice import EP_NAME
@@ -68,6 +69,41 @@ def test_a_trend(files: Any) -> None:
     lines = [line for line in ran.out.splitlines() if re.search(r"(may|june|july) +1\.\d\d", line)]
     assert [line.split()[-2:] for line in lines] == [["–", "–"], ["×1.100", "slower"], ["×1.182", "slower"]]
     assert "×1.300" in lines[2]
+
+
+def test_too_few_blocks_are_said_with_what_gives_more(files: Any, tmp_path: Path) -> None:
+    old, few = (result_of(measured("cpu", total=steady(QUIET[:count]))) for count in (6, 3))
+    old.stopped, few.stopped = "precision: ±1 %", "iterations: 20 per mode"
+    paths = files(old=old, few=few, fine=at(1.2))
+    ran = ortbench_here("compare", *paths[:2], COLUMNS="200")
+    assert (ran.code, verdicts(ran.out)) == (0, ["cannot tell"])
+    lines = ran.out.splitlines()
+    first = lines.index("! old has 6 blocks and a comparison takes 8: measure it again, a run has 9 or more now")
+    assert lines[first + 1] == "! few has 3 blocks and a comparison takes 8: measure it again without --iterations"
+    trend = ortbench_here("compare", *paths, COLUMNS="200").out
+    assert (trend.count("old has 6 blocks"), trend.count("few has 3"), trend.count("fine has")) == (1, 1, 0)
+    page = tmp_path / "page.html"
+    assert ortbench_here("report", *paths, "--html", page).code == 0
+    said = "<b>cannot tell:</b> few has 3 blocks and a comparison takes 8: measure it again without --iterations"
+    assert said in page.read_text().replace("\xa0", " ")
+    gate = ortbench_here("gate", paths[2], "--baseline", paths[1], COLUMNS="200")
+    assert gate.code == 4
+    assert "the baseline has 3 blocks and a comparison takes 8: measure it again without --iterations" in gate.out
+    assert "gate: cannot tell: too little is known, and the checks say what is lacking" in gate.out
+
+
+@pytest.mark.process
+def test_two_default_runs_can_be_compared(tmp_path: Path) -> None:
+    """Also of a model whose medians are known at once: any precision will do."""
+    for name in ("a", "b"):
+        ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", "--precision", 9, "--out",
+                       tmp_path / name)  # fmt: skip
+        assert ran.code == 0, ran.err
+    files = sorted(tmp_path.glob("*/*/result.json"))
+    rounds = [len(json.loads(file.read_text())["cases"][0]["blocks"]["total"]) for file in files]
+    assert rounds == [ROUNDS] * 2
+    (record,) = [it for it in json.loads(ortbench("compare", *files, "--json", "-").out) if it["vs_first"]]
+    assert record["vs_first"]["low"] is not None
 
 
 def test_markdown_json_and_the_job_summary(files: Any, tmp_path: Path) -> None:
