@@ -123,9 +123,15 @@ def build(
     return Report(title(names), ([sides], [Notes(notes), Paragraph(legend(results, same))]))
 
 
-def title(names: Sequence[str]) -> str:
-    """What a comparison is called."""
-    return f"ortbench compare: {', '.join(names)}"
+def build_alone(names: Sequence[str]) -> Report:
+    """The report of results beside which there is nothing that they may be compared with."""
+    text = f"not compared, nothing else here was measured on the same thing: {', '.join(names)} (--force compares all)"
+    return Report("ortbench compare: the rest", ([Notes([remark(text)])],))
+
+
+def title(names: Sequence[str], what: str = "") -> str:
+    """What a comparison of results is called, with what it is of where there are several."""
+    return f"ortbench compare: {what}: {', '.join(names)}" if what else f"ortbench compare: {', '.join(names)}"
 
 
 def side_by_side(

@@ -32,7 +32,7 @@ from ortbench.report.model import (
     Table,
     columns,
 )
-from ortbench.report.words import heading, not_measured, warnings
+from ortbench.report.words import heading, not_measured, result_name, warnings
 from ortbench.result import OK, Case, Result
 from ortbench.stats import Stats
 
@@ -195,7 +195,7 @@ def build(result: Result, folder: str | None = None) -> Report:
         parts += [[table], _explained(table)]
     if result.nodes is not None:
         parts += [[Paragraph(nodes.heading(result))], *([found] for found in nodes.tables(result.nodes))]
-    return Report(f"ortbench: {result.model['path']}", [*parts, last])
+    return Report(f"ortbench: {result_name(result) or result.model['path']}", [*parts, last])
 
 
 _LEGEND = f"Times are medians. {DERIVED} marks what was derived, not measured."

@@ -30,6 +30,11 @@ def heading(result: Result) -> list[str]:
     return lines
 
 
+def result_name(result: Result) -> str:
+    """The name that a result was given, on one line; nothing without."""
+    return " ".join(str(result.name or "").split())
+
+
 def _memories(target: Target) -> str:
     if "eps" not in target:
         return memory_name(target["memory"])

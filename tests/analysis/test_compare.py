@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import astuple
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparable import changes, comparability, mismatches, names, sameness
+from ortbench.analysis.comparable import changes, comparability, mismatches, sameness
 from ortbench.analysis.compare import (
     BETWEEN_RUNS,
     CANNOT_TELL,
@@ -142,22 +141,6 @@ def test_comparability_is_refused_or_forced() -> None:
         "not comparable, forced: a and c: EP: SomeExecutionProvider and B",
     ]
     assert comparability(results[:1], "a", force=False) == []
-
-
-@pytest.mark.parametrize(
-    ("paths", "found"),
-    [
-        (["x.json", "runs/y.json"], ["x", "y"]),
-        (["a/result.json", "b/result.json"], ["a", "b"]),
-        (["a/x.json", "b/x.json"], ["a", "b"]),
-        (["a/x/1.json", "a/y/1.json"], ["x", "y"]),
-        (["ort-1.27.json", "ort-1.28.json"], ["ort-1.27", "ort-1.28"]),
-        (["ort-1.27/result.json", "ort-1.28/result.json"], ["ort-1.27", "ort-1.28"]),
-        (["x.json", "x.json"], ["1 x", "2 x"]),
-    ],
-)
-def test_names_tell_results_apart(paths: list[str], found: list[str]) -> None:
-    assert names([Path(path) for path in paths]) == found
 
 
 # A result of an earlier run
