@@ -149,5 +149,5 @@ def test_numbers_sort_as_numbers() -> None:
 def test_a_pipeline_s_depth() -> None:
     results = [result_of(measured("pipelined", total=steady([1]))) for _ in range(2)]
     for depth, result in enumerate(results, 2):
-        result.cases[0].pipeline = {"depth": depth}  # type: ignore[typeddict-item]
+        result.cases[0].pipeline = {"depth": depth}  # type: ignore[assignment]
     assert names(*results) == ["depth=2", "depth=3"]

@@ -341,8 +341,18 @@ def test_junit_of_real_results(name: str) -> None:
     real = load(SAVED[name])
     suite = parsed(junit("ortbench run", outcomes_of_run(real)))
     assert [(case.get("name"), case.get("time")) for case in suite] == {
-        "refdevice": [("cpu", "0.02"), ("device", "0.02"), ("device-resident", "0.007"), ("host-accessible", "0.007")],
-        "cpu": [("cpu", "0.005"), ("device", "0.008"), ("device-resident", "0.005"), ("host-accessible", "0.005")],
+        "refdevice": [
+            ("cpu", "0.020269"),
+            ("device", "0.020127"),
+            ("device-resident", "0.007456"),
+            ("host-accessible", "0.007412"),
+        ],
+        "cpu": [
+            ("cpu", "0.005286"),
+            ("device", "0.008471"),
+            ("device-resident", "0.005134"),
+            ("host-accessible", "0.005108"),
+        ],
     }[name]
     assert {case.get("classname") for case in suite} == {
         f"ortbench run.models/copy_bound_onnx on {real.target['ep']}",
