@@ -44,6 +44,7 @@ from ortbench.options import (
     seconds,
 )
 
+LONGEST_NAME = 200  # characters of what a run is called
 MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
 CPU_EP = "CPUExecutionProvider"
 
@@ -76,6 +77,14 @@ _measured = partial(option, panel=MEASURED, only_live=True)
 def _depth(value: int, option: str) -> None:
     if not 1 <= value <= MAX_DEPTH:
         raise BadInput(f"{option} {value}: from 1 (one inference after the other) to {MAX_DEPTH} in flight", option)
+
+
+def _name(value: str, option: str) -> None:
+    if not any(character.isprintable() and not character.isspace() for character in value):
+        raise BadInput(f"{option}: is empty; leave it out, or give it something to read", option)
+    if len(value) > LONGEST_NAME:
+        reason = f"has {len(value)} characters, and a name at most {LONGEST_NAME}; --note takes longer texts"
+        raise BadInput(f"{option}: {reason}", option)
 
 
 def _modes(names: tuple[str, ...], option: str) -> None:
@@ -272,7 +281,8 @@ class Loop:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of one model on one EP; `python` is the interpreter of the worker, None this one; `note` is for readers.
+    """One run of one model on one EP; `python` is the interpreter of the worker, None this one; `name` and `note`
+    are for readers.
 
     With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some.
     `record_env` are patterns of environment variables that the result has.
@@ -300,6 +310,10 @@ class Plan:
     record_env: tuple[str, ...] = option(
         "record-env", "PATTERN", "Record environment variables that an EP reads, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
         default=(), only_live=True,
+    )  # fmt: skip
+    name: str | None = option(
+        "name", "TEXT", "What to call the run: its folder, and it in every report and comparison.", WRITTEN, check=_name,
+        commands=("run",), suite=False,
     )  # fmt: skip
     note: str | None = option("note", "TEXT", "Kept in the result, and shown in its heading.", WRITTEN, only_live=True)
 

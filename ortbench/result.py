@@ -5,8 +5,9 @@ Schema 1. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do 
 Top level: ``schema_version``, ``tool``, ``created`` (UTC, ISO 8601), ``command``, ``environment``, ``model``, ``target``,
 ``placement``, ``setup``, ``stopped`` (why the measurement ended), ``took_ns`` (from its first block to its last, of all modes
 and sides; null where nothing was timed, absent from older files), ``warnings``, ``cases`` (one a mode, see `Case`),
-``nodes`` (null without ``--nodes``), ``link``, null where no bandwidth sweep of the same device was found, and ``note``
-(null without ``--note``). The keys of each part are in `ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
+``nodes`` (null without ``--nodes``), ``link``, null where no bandwidth sweep of the same device was found, ``note``
+(null without ``--note``), and ``name`` (that of ``--name`` or of a suite's case, else null). The keys of each part are in
+`ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
 """
 
 from __future__ import annotations
@@ -149,6 +150,7 @@ class Result:
     nodes: Nodes | None = None
     link: Link | None = None
     note: str | None = None
+    name: str | None = None
     schema_version: int = SCHEMA_VERSION
 
     def case(self, mode: str) -> Case | None:

@@ -53,7 +53,7 @@ class Wanted:
         commands=("run", "report"),
         per={"report": {
             "help": "Where to; '-' is standard output.",
-            "shown": "report.html, beside the result or, for several, right here",
+            "shown": "report.html, beside the result or in the folder, or for several right here",
         }},
     )  # fmt: skip
     markdown: str | None = _written(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from ortbench.analysis import variables
@@ -133,13 +132,3 @@ def _depths(result: Result) -> dict[str, int]:
     return {
         case.mode: case.pipeline["depth"] for case in result.cases if case.status == OK and case.pipeline is not None
     }
-
-
-def names(paths: Sequence[Path]) -> list[str]:
-    """Short names for result files that tell them apart: the last part of the paths in which all differ, else numbers."""
-    parts = [(path.parent if path.name == "result.json" else path.with_suffix("")).absolute().parts for path in paths]
-    for back in range(1, min(map(len, parts))):
-        found = [part[-back] for part in parts]
-        if len(set(found)) == len(found):
-            return found
-    return [f"{number} {part[-1]}" for number, part in enumerate(parts, 1)]

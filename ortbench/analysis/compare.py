@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from ortbench.analysis.enough import PARTS, lack
 from ortbench.analysis.pairs import block_medians, blocks, shared, timed_phase
 from ortbench.analysis.sequential import median_ratio
 from ortbench.modes import MODES, PHASE_NAMES
@@ -29,7 +30,6 @@ STATISTICS: dict[str, Callable[[Sequence[int]], float]] = {
     "p99": lambda samples: float(np.quantile(samples, 0.99)),
 }
 
-SEGMENTS = 8  # parts of a run whose spread is its noise
 BETWEEN_RUNS = 0.02  # what two runs differ by that neither can see; measured: reports/gate
 _ALPHA = 0.025  # for each end of the 95 % interval of paired blocks
 
@@ -52,12 +52,11 @@ class Spread:
 def stored_ratio(base: Case, case: Case, phase: str, stat: str = "median") -> Spread | None:
     """A case against the same case of an earlier run, with the noise that both runs saw.
 
-    Each run is cut into `SEGMENTS` parts of consecutive blocks. A short run could have landed where any of them did, so
-    the ratio lies between the least part of one run over the greatest of the other, and the reverse; and runs differ by
+    Each run is cut into `PARTS` of consecutive blocks. A short run could have landed where any of them did, so the ratio lies between the least part of one run over the greatest of the other, and the reverse; and runs differ by
     up to `BETWEEN_RUNS` more, which no run sees in itself.
 
     Returns:
-        None if one of them has no such phase; no interval if one has fewer blocks than segments.
+        None if one of them has no such phase; no interval if one has fewer blocks than parts.
     """
     sides = []
     for it in (base, case):
@@ -77,9 +76,9 @@ def stored_ratio(base: Case, case: Case, phase: str, stat: str = "median") -> Sp
 
 def _segments(taken: Sequence[tuple[int, list[int]]], stat: str) -> list[float]:
     """The statistic of consecutive parts of a run; none if it has too few blocks."""
-    if len(taken) < SEGMENTS:
+    if len(taken) < PARTS:
         return []
-    bounds = [round(len(taken) * number / SEGMENTS) for number in range(SEGMENTS + 1)]
+    bounds = [round(len(taken) * number / PARTS) for number in range(PARTS + 1)]
     parts = [[x for _, block in taken[a:b] for x in block] for a, b in pairwise(bounds)]
     return [STATISTICS[stat](part) for part in parts]
 
@@ -157,3 +156,25 @@ def rows(results: Sequence[Result], only: Selection = EVERYTHING) -> list[Row]:
             last = [None, *(ratio(a, b, mode, phase) for a, b in pairwise(results))]
             found.append(Row(mode, phase, medians, tuple(first), tuple(last)))
     return found
+
+
+def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row]) -> list[str]:
+    """What results have too few blocks of for an interval, in a sentence for each, and what gives them.
+
+    Args:
+        results: that were compared.
+        names: of them.
+        found: by `rows`.
+    """
+    fewest: dict[int, int] = {}
+    for row in found:
+        for number, (first, last) in enumerate(zip(row.since_first, row.since_last, strict=True)):
+            for base, spread in ((0, first), (number - 1, last)):
+                if spread is None or spread.low is not None:
+                    continue
+                for side in (base, number):
+                    case = results[side].case(row.mode)
+                    count = len(blocks(case, row.phase)) if case else 0
+                    fewest[side] = min(count, fewest.get(side, count))
+    sentences = (lack(names[side], results[side], count) for side, count in sorted(fewest.items()))
+    return [sentence for sentence in sentences if sentence is not None]

@@ -19,6 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,12 @@ def median_ratio(ratios: Sequence[float], alpha: float) -> Interval:
     if against is None:
         return Interval(middle, None, None, n)
     return Interval(middle, ordered[against], ordered[n - 1 - against], n)
+
+
+@lru_cache
+def fewest(alpha: float) -> int:
+    """How many rounds give an interval, at least: those that prove something at level alpha where all signs are the same."""
+    return next(n for n in count(1) if most_against(n, alpha) is not None)
 
 
 @lru_cache(maxsize=100_000)

@@ -90,6 +90,13 @@ def main() -> NoReturn:
     raise SystemExit(stopping.finish(code))
 
 
+def _tell_ci(command: str, message: str) -> None:
+    """Where CI looks for what a command came to, it finds why it came to nothing."""
+    from ortbench.jobs.junit import write_error
+
+    write_error(command, message)
+
+
 def _carry_out(typed: list[str]) -> int:
     """Have a command carried out, and say what was wrong with it; its exit code."""
     try:
@@ -101,6 +108,7 @@ def _carry_out(typed: list[str]) -> int:
         return ended.exit_code
     except OrtbenchError as error:
         complain(str(error))
+        _tell_ci(typed[0], str(error))
         return error.exit_code
     except KeyboardInterrupt:
         code = INTERRUPTED
@@ -108,7 +116,9 @@ def _carry_out(typed: list[str]) -> int:
         # Typer keeps the class of its usage errors to itself; what they share is this method.
         if not hasattr(error, "format_message"):
             raise
-        complain(f"{one_line(error.format_message())} (see --help)")
+        message = f"{one_line(error.format_message())} (see --help)"
+        complain(message)
+        _tell_ci(typed[0], message)
         return BAD_INPUT
     if code == INTERRUPTED:
         print(stopping.NOTHING_MEASURED, file=sys.stderr)

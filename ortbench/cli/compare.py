@@ -21,7 +21,8 @@ from ortbench.wanted import Wanted
 def compare(
     given: Given,
     results: Annotated[
-        list[Path], typer.Argument(metavar="RESULT.json", help="Two or more result files, or folders that hold one.")
+        list[Path],
+        typer.Argument(metavar="RESULT.json …", help="Result files, or folders of results: two or more in all."),
     ],
     phase: Annotated[
         list[str],
@@ -34,8 +35,6 @@ def compare(
     """Hold results against each other: which differences are real."""
     from ortbench.modes import PHASE_NAMES
 
-    if len(results) < 2:
-        raise BadInput("compare needs at least two result files")
     modes = given.get("mode", ())
     for name in modes:
         if name not in MODES:

@@ -6,6 +6,7 @@ import inspect
 import shlex
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -83,7 +84,19 @@ def _parameter(parameter: str, option: Option) -> inspect.Parameter:
 
 
 class Command(TyperCommand):
-    """A command whose help shows its options panel by panel, as plain text."""
+    """A command whose help shows its options panel by panel, as plain text, and which knows where JUnit XML is awaited."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read what was typed; what is wrong in it is told to CI too, if `--junit` is in it."""
+        if any(param.name == "junit" for param in self.params):
+            from ortbench.jobs.junit import await_junit
+
+            await_junit(None)
+            parser = self.make_parser(ctx)
+            parser.ignore_unknown_options = True
+            with suppress(Exception):  # what cannot be read at all is said below
+                await_junit(parser.parse_args(args=list(args))[0].get("junit"))
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then each panel."""

@@ -16,7 +16,8 @@ from ortbench.wanted import Wanted
 def report(
     given: Given,
     results: Annotated[
-        list[Path], typer.Argument(metavar="RESULT.json …", help="Result files, or folders that hold one.")
+        list[Path],
+        typer.Argument(metavar="RESULT.json …", help="Result files, or folders of results, such as a suite's."),
     ],
 ) -> None:
     """Make one page of one or many results: verdict, plots, tables, and how they came about. It opens anywhere, offline."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ortbench import units
 from ortbench.analysis.compare import Spread, stored_ratio
+from ortbench.analysis.enough import lack, remedy
 from ortbench.analysis.handing_on import HANDED_ON, handing_on
+from ortbench.analysis.pairs import blocks
 from ortbench.errors import BadInput
 from ortbench.gate.contests import CANDIDATE, COPY_SHARE, Contest, Jury, fill, own_contests
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
@@ -59,7 +63,20 @@ def check_contest(result: Result, jury: Jury, contest: Contest) -> Check:
             text = f"{contest.what}: {mode} is {case.status}{_because(case.reason)}"
             return Check(contest.name, FAILED, text, limit=contest.limit)
     check = jury.check(contest)
-    return _as_share(check) if contest.name == COPY_SHARE else check
+    return with_remedy(_as_share(check) if contest.name == COPY_SHARE else check, result, jury.takes)
+
+
+def with_remedy(check: Check, result: Result, takes: int) -> Check:
+    """The check of a contest; where it has too few rounds, also how many a verdict takes and what gives them.
+
+    Args:
+        check: of a contest.
+        result: of the candidate.
+        takes: rounds that a verdict takes, see `Jury.takes`.
+    """
+    if check.rounds is None or check.low is not None:
+        return check
+    return replace(check, text=f"{check.text}; a verdict takes {takes} rounds: {remedy(result, takes)}")
 
 
 def _because(reason: str | None) -> str:
@@ -106,9 +123,13 @@ def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check
         for mode in [metric.mode] if metric.mode else filter(limits.held, MODES):
             one, other = result.case(mode), baseline.case(mode)
             spread = stored_ratio(other, one, metric.phase, metric.stat) if one and other else None
-            if spread is not None:
+            if one and other and spread is not None:
                 name = f"{mode} {metric.phase} {metric.stat}"
-                found.append(_check_ratio(name, spread, 1 + limits.max_regression))
+                lacking = (
+                    lack("the baseline", baseline, len(blocks(other, metric.phase))),
+                    lack("the candidate", result, len(blocks(one, metric.phase))),
+                )
+                found.append(_check_ratio(name, spread, 1 + limits.max_regression, "; ".join(filter(None, lacking))))
         if not found and not lost:
             raise BadInput(f"--metric {metric.text}: not measured in both results")
         checks += found
@@ -124,8 +145,8 @@ def check_lost_modes(result: Result, baseline: Result, limits: Limits) -> list[C
     ]
 
 
-def _check_ratio(name: str, found: Spread, most: float) -> Check:
-    verdict, where = UNCLEAR, "too few blocks to know the noise"
+def _check_ratio(name: str, found: Spread, most: float, lacking: str) -> Check:
+    verdict, where = UNCLEAR, lacking
     if found.low is not None and found.high is not None:
         verdict = FAILED if found.low > most else PASSED if found.high < most else UNCLEAR
         where = f"{units.ratio(found.low, 3)} to {units.ratio(found.high, 3)} with the noise of both runs"

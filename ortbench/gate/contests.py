@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ortbench import units
 from ortbench.analysis.compare import STATISTICS
 from ortbench.analysis.pairs import blocks, timed_phase
-from ortbench.analysis.sequential import Interval, median_ratio
+from ortbench.analysis.sequential import Interval, fewest, median_ratio
 from ortbench.errors import BadInput
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric
 from ortbench.modes import CPU, MODES, TOTAL, mode_of
@@ -126,11 +126,15 @@ class Jury:
     Args:
         contests: all that count for one gate; they share its error rate.
         alpha: the chance that a contest which is exactly at its limit is decided wrongly, over all of them.
+
+    Attributes:
+        takes: rounds, at least, to decide one of them.
     """
 
     def __init__(self, contests: Sequence[Contest], alpha: float = ALPHA) -> None:
         self.contests = list(contests)
         self._alpha = alpha / max(1, len(self.contests))
+        self.takes = fewest(self._alpha)
         streams = {stream for contest in contests for stream in (contest.over, contest.under)}
         self._values: dict[Stream, dict[int, float]] = {stream: {} for stream in streams}
         self._ratios: dict[Contest, list[float]] = {contest: [] for contest in contests}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.errors import BenchmarkFailed, NotComparable
-from ortbench.gate.checks import check_contest, check_facts, check_lost_modes
+from ortbench.gate.checks import check_contest, check_facts, check_lost_modes, with_remedy
 from ortbench.gate.contests import Contest, Jury, own_contests, regression_contests
 from ortbench.gate.limits import Check, Limits
 from ortbench.result import FAILED, Result
@@ -74,7 +74,7 @@ class LiveGate:
         checks = [check for baseline in baselines for check in check_lost_modes(candidate, baseline, limits)]
         measured = [it for it in self._regressions if all(result.case(it.over.mode) for result in results)]
         compared = [it for it in measured if not _copies_nothing(results, it)]
-        checks += [self._jury.check(contest) for contest in compared]
+        checks += [with_remedy(self._jury.check(contest), candidate, self._jury.takes) for contest in compared]
         has_failed = any(case.status == FAILED for result in results for case in result.cases)
         if self._regressions and not compared and not checks and not has_failed:
             reasons = [f"{case.mode}: {case.reason}" for case in candidate.cases if case.reason]

@@ -64,7 +64,12 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """The verdict for people, with what to do where there is none."""
-        return "the benchmark failed" if self.failed else _SAID[overall(self.checks)]
+        if self.failed:
+            return "the benchmark failed"
+        found = overall(self.checks)
+        # What has no interval is not noisy: its check says what it lacks.
+        lacking = found == UNCLEAR and all(check.low is None for check in self.checks if check.verdict == UNCLEAR)
+        return "cannot tell: too little is known, and the checks say what is lacking" if lacking else _SAID[found]
 
     @property
     def code(self) -> int:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from ortbench.analysis.comparable import comparability, names
+from ortbench.analysis.comparable import comparability, mismatches
 from ortbench.analysis.compare import Selection
+from ortbench.analysis.naming import called, natural
 from ortbench.characters import visible
+from ortbench.errors import BadInput
 from ortbench.jobs.writing import check_place, summarise_job, write, write_json, write_page
 from ortbench.report import comparison
 from ortbench.report.markdown import markdown as as_markdown
-from ortbench.result import load
+from ortbench.result import Result, load
 
 
 def compare(
-    results: Sequence[Path],
+    places: Sequence[Path],
     modes: tuple[str, ...],
     phases: tuple[str, ...],
     same: float,
@@ -25,8 +28,11 @@ def compare(
 ) -> None:
     """Hold results against each other, show and write which differences are real.
 
+    What is found in folders of several results is compared as far as it was measured on the same thing: two folders of
+    a suite, for example, case by case.
+
     Args:
-        results: at least two files, or folders that hold one.
+        places: files or folders with at least two results, see `results_at`.
         modes, phases: which to compare; empty for all.
         same: up to which share two are called the same.
         force: compare what is not comparable.
@@ -34,41 +40,107 @@ def compare(
 
     Raises:
         NotComparable: they were not measured on the same thing, and it was not forced.
-        BadInput: a file that is no result.
+        BadInput: a file that is no result, or fewer than two of them.
     """
-    paths = [result_file(path) for path in results]
-    loaded = [load(path) for path in paths]
-    called = names(paths)
-    remarks = comparability(loaded, called, force)
-    only = Selection(modes, phases)
-    found = comparison.build(loaded, called, same, in_order=True, only=only, remarks=remarks)
-    text = as_markdown(found)
+    paths = results_at(places)
+    if len(paths) < 2:
+        raise BadInput(
+            f"compare needs at least two results, and {places[0]} is one: name another, or a folder of several"
+        )
+    loaded, only = [load(path) for path in paths], Selection(modes, phases)
+    groups = [list(range(len(paths)))] if force or len(paths) == len(places) else _groups(loaded)
+    if not groups:
+        comparability(loaded, called(loaded, paths), force)  # it says why they are not
+    first = [group[0] for group in groups]
+    about = called([loaded[number] for number in first], [paths[number] for number in first])
+    reports, records = [], []
+    for what, group in zip(about, groups, strict=True):
+        results = [loaded[number] for number in group]
+        names = called(results, [paths[number] for number in group])
+        remarks = comparability(results, names, force)
+        found = comparison.build(results, names, same, in_order=True, only=only, remarks=remarks)
+        several = len(groups) > 1
+        reports.append(replace(found, title=comparison.title(names, what)) if several else found)
+        more = {"group": what} if several else {}
+        records += [more | record for record in comparison.records(results, names, same, only)]
+    alone = [number for number in range(len(paths)) if not any(number in group for group in groups)]
+    if alone:
+        names = called(loaded, paths)
+        reports.append(comparison.build_alone([names[number] for number in alone]))
+    text = "\n".join(map(as_markdown, reports))
     summarise_job(text)
     if markdown is not None:
         write(markdown, text, "--markdown")
     if json_out is not None:
-        write_json(comparison.records(loaded, called, same, only), json_out)
+        write_json(records, json_out)
     if "-" not in (markdown, json_out):
         from ortbench.report.terminal.print import print_report
 
-        print_report(found)
+        for number, found in enumerate(reports):
+            if number:
+                print()
+            print_report(found)
 
 
-def report(results: Sequence[Path], html: str | None) -> None:
+def _groups(results: Sequence[Result]) -> list[list[int]]:
+    """The numbers of results that were measured on the same thing, two at least of each."""
+    groups: list[list[int]] = []
+    for number, result in enumerate(results):
+        fitting = (group for group in groups if not mismatches(results[group[0]], result))
+        if (group := next(fitting, None)) is None:
+            groups.append([number])
+        else:
+            group.append(number)
+    return [group for group in groups if len(group) > 1]
+
+
+def report(places: Sequence[Path], html: str | None) -> None:
     """Make one page of results.
 
     Args:
-        results: files, or folders that hold one.
-        html: where to; ``-`` is standard output, None beside the result or, for several, in the current folder.
+        places: files or folders, see `results_at`.
+        html: where to; ``-`` is standard output, None beside the result or in the folder of all, else in the current folder.
 
     Raises:
-        BadInput: a file that is no result, or a place that cannot be written.
+        BadInput: a file that is no result, a folder without one, or a place that cannot be written.
     """
-    paths = [result_file(path) for path in results]
-    place = html or str(paths[0].with_name("report.html") if len(paths) == 1 else "report.html")
+    paths = results_at(places)
+    place = html or str(_page_of(places))
     check_place(place, "--html")
-    if write_page(place, [load(path) for path in paths], names(paths)) and place != "-":
+    results = [load(path) for path in paths]
+    if write_page(place, results, called(results, paths)) and place != "-":
         print(visible(f"Saved in {place}"))
+
+
+def _page_of(places: Sequence[Path]) -> Path:
+    """Where a page goes by default."""
+    if len(places) > 1:
+        return Path("report.html")
+    return places[0] / "report.html" if places[0].is_dir() else places[0].with_name("report.html")
+
+
+def results_at(places: Sequence[Path]) -> list[Path]:
+    """The result files at places: a file, the folder of a run, or one in which results lie, such as a suite's; those of a
+    folder in the order of their names, numbers in them as numbers.
+
+    Raises:
+        BadInput: a folder without a result.
+    """
+    found = []
+    for place in places:
+        file = result_file(place)
+        if file.exists() or not place.is_dir():
+            found.append(file)
+            continue
+        inside = sorted(place.rglob(file.name), key=_by_name)
+        if not inside:
+            raise BadInput(f"{place}: there is no {file.name} in this folder, nor in those in it")
+        found += inside
+    return found
+
+
+def _by_name(path: Path) -> list[object]:
+    return [natural(part) for part in path.parts]
 
 
 def result_file(path: Path) -> Path:

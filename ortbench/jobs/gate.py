@@ -15,6 +15,7 @@ from ortbench.gate.limits import Limits
 from ortbench.gate.live import LiveGate
 from ortbench.gate.verdict import SIDES, Verdict, verdict_json
 from ortbench.jobs.compare import result_file
+from ortbench.jobs.junit import write_junit
 from ortbench.jobs.launch import launch
 from ortbench.jobs.writing import summarise_job, write
 from ortbench.plan import Plan
@@ -114,7 +115,7 @@ def _conclude(verdict: Verdict, wanted: Wanted) -> int:
         write(wanted.json, verdict_json(verdict), "--json")
     if wanted.junit is not None:
         outcomes = junit.outcomes_of_gate(verdict.results, verdict.checks)
-        write(wanted.junit, junit.junit("ortbench gate", outcomes), "--junit")
+        write_junit(wanted.junit, "ortbench gate", outcomes)
     if wanted.json != "-" and not wanted.quiet:
         from ortbench.report.terminal.print import print_report
 

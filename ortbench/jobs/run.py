@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ortbench.characters import complain, visible
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
+from ortbench.jobs.junit import write_junit
 from ortbench.jobs.launch import Launched, launch
 from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_compressible, write_page
 from ortbench.parsing import parse_share
@@ -48,7 +49,7 @@ def run(plans: Sequence[Plan], wanted: Wanted) -> int:
         BadInput, BenchmarkFailed: before anything could be measured.
     """
     launched = _measure(plans, wanted)
-    _write_exports(launched.results, wanted)
+    _write_exports(launched, plans[0].model, wanted)
     if len(plans) == 1:
         _show(launched, wanted.json, wanted.quiet or wanted.html == "-")
     else:
@@ -133,18 +134,19 @@ def _show_side_by_side(launched: Launched, quiet: bool) -> None:
         print_report(compared)
 
 
-def _write_exports(results: Sequence[Result], wanted: Wanted) -> None:
+def _write_exports(launched: Launched, model: str, wanted: Wanted) -> None:
     """The forms that CI systems read."""
     if wanted.junit is None and wanted.action_json is None:
         return
     from ortbench.report.exports import github
-    from ortbench.report.exports import junit as exports_junit
+    from ortbench.report.exports.junit import ERROR, Outcome, outcomes_of_run
 
     if wanted.junit is not None:
-        outcomes = [outcome for result in results for outcome in exports_junit.outcomes_of_run(result)]
-        write(wanted.junit, exports_junit.junit("ortbench run", outcomes), "--junit")
+        outcomes = [outcome for result in launched.results for outcome in outcomes_of_run(result)]
+        outcomes += [Outcome(f"{model} on {ep}", ep, ERROR, str(error), 0.0) for ep, error in launched.not_opened]
+        write_junit(wanted.junit, "ortbench run", outcomes)
     if wanted.action_json is not None:
-        write(wanted.action_json, github.action_json(results), "--action-json")
+        write(wanted.action_json, github.action_json(launched.results), "--action-json")
 
 
 def _write_trace(launched: Launched, path: str, quiet: bool) -> None:

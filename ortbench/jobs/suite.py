@@ -12,6 +12,7 @@ from ortbench import stopping
 from ortbench.characters import complain, visible
 from ortbench.errors import INTERRUPTED, BadInput
 from ortbench.jobs import cases
+from ortbench.jobs.junit import write_junit
 from ortbench.jobs.suite_folder import claim, join, saved_result, write_summary
 from ortbench.jobs.writing import summarise_job, write, write_json
 from ortbench.report.markdown import markdown
@@ -127,6 +128,6 @@ def _write_exports(name: str, records: Sequence[Record], place: Path, wanted: Wa
             reason = "what was measured is not listed: its result file could not be written"
             outcomes.append(junit.Outcome(record.id, "case", junit.ERROR, reason, record.seconds))
     if wanted.junit is not None:
-        write(wanted.junit, junit.junit(name, outcomes), "--junit")
+        write_junit(wanted.junit, name, outcomes)
     if wanted.action_json is not None:
         write(wanted.action_json, github.action_json(results), "--action-json")

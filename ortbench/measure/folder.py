@@ -21,7 +21,9 @@ def target_name(plan: Plan | CopyPlan) -> str:
 
 
 def run_name(plans: Sequence[Plan]) -> str:
-    """Model, EPs and time: what the folder of a run is called."""
+    """What the folder of a run is called: its name, or model, EPs and time."""
+    if plans[0].name is not None:
+        return plain_name(plans[0].name).lstrip(".") or "unnamed"
     return _stamped(Path(plans[0].model).stem, *(target_name(plan) for plan in plans))
 
 

@@ -14,13 +14,14 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from ortbench.analysis.enough import BY_DURATION, BY_ITERATIONS, ROUNDS
 from ortbench.modes import TOTAL
 from ortbench.stats import median_interval
 
 BLOCK_NS = 20_000_000  # short enough to alternate often, long enough that the switch between modes is a small part
 MIN_BLOCK, MAX_BLOCK = 3, 1000
 LEARNING_ROUNDS = 2  # of the shortest blocks where nothing is known beforehand; the first iterations can be far slower
-MIN_ROUNDS = 6  # fewer pairs cannot give a 95 % interval of a ratio
+MIN_ROUNDS = ROUNDS  # fewer could not be compared with another run
 MAX_SAMPLES = 200_000  # per lane: more says nothing new and makes the result file unwieldy
 
 LaneT = TypeVar("LaneT", bound=Hashable)
@@ -189,10 +190,10 @@ class Schedule(Generic[LaneT]):
             return "no mode left to measure"
         if self._rule.iterations is not None:
             if all(record.count >= self._rule.iterations for record in self._records.values()):
-                return f"iterations: {self._rule.iterations} per mode"
+                return f"{BY_ITERATIONS}: {self._rule.iterations} per mode"
             return None
         if sum(self._spent_ns.values()) >= self._budget_ns():
-            return f"duration: {self._rule.duration_ns / 1e9:g} s per mode"
+            return f"{BY_DURATION}: {self._rule.duration_ns / 1e9:g} s per mode"
         totals = [record for (_, phase), record in self._records.items() if phase == TOTAL]
         most = max((record.count for record in totals), default=0)
         if most >= MAX_SAMPLES and self._rule.precision != 0:

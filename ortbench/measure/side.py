@@ -68,6 +68,7 @@ class Side:
             command=list(plan.command),
             cases=list(self.cases.values()),
             note=plan.note,
+            name=plan.name,
         )
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ortbench import units
-from ortbench.analysis.compare import EVERYTHING, Row, Selection, Spread, rows, word
+from ortbench.analysis.compare import EVERYTHING, Row, Selection, Spread, lacks, rows, word
 from ortbench.modes import TOTAL
 from ortbench.report.model import (
     KEY,
@@ -117,15 +117,22 @@ def build(
     Args:
         remarks: what the results differ in, in sentences.
     """
-    notes = [*why_missing(results, names), *map(remark, remarks)]
+    lacking = lacks(results, names, _rows(results, only))
+    notes = [*why_missing(results, names), *map(remark, [*lacking, *remarks])]
     sides = side_by_side(results, names, same, in_order, only)
     explained = [Paragraph(legend(results, same)), hint("ratio", "95 %", "verdict")]
     return Report(title(names), ([sides], [Notes(notes), *explained]))
 
 
-def title(names: Sequence[str]) -> str:
-    """What a comparison is called."""
-    return f"ortbench compare: {', '.join(names)}"
+def build_alone(names: Sequence[str]) -> Report:
+    """The report of results beside which there is nothing that they may be compared with."""
+    text = f"not compared, nothing else here was measured on the same thing: {', '.join(names)} (--force compares all)"
+    return Report("ortbench compare: the rest", ([Notes([remark(text)])],))
+
+
+def title(names: Sequence[str], what: str = "") -> str:
+    """What a comparison of results is called, with what it is of where there are several."""
+    return f"ortbench compare: {what}: {', '.join(names)}" if what else f"ortbench compare: {', '.join(names)}"
 
 
 def side_by_side(

@@ -36,7 +36,7 @@ from ortbench.report.model import (
     filled,
 )
 from ortbench.report.places import places_table
-from ortbench.report.words import heading, hint, not_measured, warnings
+from ortbench.report.words import heading, hint, not_measured, result_name, warnings
 from ortbench.result import OK, Case, Result
 from ortbench.stats import Stats
 
@@ -216,7 +216,7 @@ def build(result: Result, folder: str | None = None) -> Report:
         parts.append([places])
     if result.nodes is not None:
         parts += [[Paragraph(nodes.heading(result))], *([found] for found in nodes.tables(result.nodes))]
-    return Report(f"ortbench: {result.model['path']}", [*parts, last])
+    return Report(f"ortbench: {result_name(result) or result.model['path']}", [*parts, last])
 
 
 def derived_mark(table: Table) -> str:

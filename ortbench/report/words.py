@@ -66,6 +66,11 @@ def hint(*words: str) -> Hint:
     return Hint(f"ortbench explain {', '.join(words)} … says what the words mean.")
 
 
+def result_name(result: Result) -> str:
+    """The name that a result was given, on one line; nothing without."""
+    return " ".join(str(result.name or "").split())
+
+
 def _memories(target: Target) -> str:
     if "eps" not in target:
         return memory_name(target["memory"])

@@ -17,6 +17,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from ortbench.analysis.naming import natural
 from ortbench.characters import plain_name
 from ortbench.kinds import text_of, texts_of
 from ortbench.suite.layers import GATE, KEYS, OPTIONS, Layer, Tables, Value, merged
@@ -219,7 +220,9 @@ class _Reader:
             if path.exists() or not glob.has_magic(pattern):
                 found.append(path)
                 continue
-            matches = [Path(name) for name in sorted(glob.glob(str(path), recursive=True)) if Path(name).is_file()]
+            matches = [
+                Path(name) for name in sorted(glob.glob(str(path), recursive=True), key=natural) if Path(name).is_file()
+            ]
             if not matches:
                 raise self._file.mistake(place, f"{pattern!r} matches no file")
             found += matches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ortbench.asked import asked_modes, is_library, live, plan_of
@@ -82,6 +82,7 @@ class _Maker:
                 check(plans[1])
             with self._blaming(self._where("metric")):
                 regression_contests(limits, plan.modes)
+        plans = [replace(it, name=self._case.id) for it in plans]
         return Job(self._case, tuple(plans), limits, "force" in given, self._earlier())
 
     def _where(self, flag: str) -> Where:

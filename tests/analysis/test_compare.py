@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import astuple
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ortbench.analysis.comparable import changes, comparability, mismatches, names, sameness
+from ortbench.analysis.comparable import changes, comparability, mismatches, sameness
 from ortbench.analysis.compare import (
     BETWEEN_RUNS,
     CANNOT_TELL,
     FASTER,
     SAME,
-    SEGMENTS,
     SLOWER,
     STATISTICS,
     Row,
@@ -25,6 +23,7 @@ from ortbench.analysis.compare import (
     stored_ratio,
     word,
 )
+from ortbench.analysis.enough import PARTS
 from ortbench.errors import NotComparable
 from ortbench.result import Case, Result
 from tests.results import broken, measured, result_of, steady
@@ -144,22 +143,6 @@ def test_comparability_is_refused_or_forced() -> None:
     assert comparability(results[:1], "a", force=False) == []
 
 
-@pytest.mark.parametrize(
-    ("paths", "found"),
-    [
-        (["x.json", "runs/y.json"], ["x", "y"]),
-        (["a/result.json", "b/result.json"], ["a", "b"]),
-        (["a/x.json", "b/x.json"], ["a", "b"]),
-        (["a/x/1.json", "a/y/1.json"], ["x", "y"]),
-        (["ort-1.27.json", "ort-1.28.json"], ["ort-1.27", "ort-1.28"]),
-        (["ort-1.27/result.json", "ort-1.28/result.json"], ["ort-1.27", "ort-1.28"]),
-        (["x.json", "x.json"], ["1 x", "2 x"]),
-    ],
-)
-def test_names_tell_results_apart(paths: list[str], found: list[str]) -> None:
-    assert names([Path(path) for path in paths]) == found
-
-
 # A result of an earlier run
 
 
@@ -206,7 +189,7 @@ def test_exchanged_runs_give_the_inverse() -> None:
     assert (back.low, back.high) == pytest.approx((1 / there.high, 1 / there.low))
 
 
-@pytest.mark.parametrize(("base", "value"), [(SEGMENTS - 1, 50), (50, SEGMENTS - 1), (1, 1)])
+@pytest.mark.parametrize(("base", "value"), [(PARTS - 1, 50), (50, PARTS - 1), (1, 1)])
 def test_too_few_blocks_to_know_the_noise(base: int, value: int) -> None:
     assert stored([100] * base, [200] * value) == Spread(100, 200, 2, None, None, paired=False)
 
@@ -261,8 +244,8 @@ def test_pairs_of_one_run_cancel_drift() -> None:
     assert astuple(found) == (16_000, 48_000, *[pytest.approx(3)] * 3, True)
 
 
-@pytest.mark.parametrize(("rounds", "known"), [(1, False), (7, False), (8, True)])
-def test_an_interval_of_pairs_needs_eight_rounds(rounds: int, known: bool) -> None:
+@pytest.mark.parametrize(("rounds", "known"), [(1, False), (PARTS - 1, False), (PARTS, True)])
+def test_an_interval_of_pairs_needs_as_many_rounds_as_one_of_parts(rounds: int, known: bool) -> None:
     found = ratio(*sides([100] * rounds, [200] * rounds), "cpu", "total")
     assert found is not None
     assert found.ratio == pytest.approx(2)

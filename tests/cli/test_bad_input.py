@@ -35,6 +35,11 @@ def check(code: int, words: str, *arguments: object, tmp_path: Path) -> None:
         ("is not a file", [str(MODELS)]),
         ("is not a model ONNX Runtime can load", [str(MODELS / "README.md")]),
         ("--ep 'nonsense': no such execution provider", [TINY, "--ep", "nonsense"]),
+        ("--ep 'SomeExecutionProvider': no such execution provider; the library of one that is no package is named with "
+         "--ep-library; known are ", [TINY, "--ep", "SomeExecutionProvider"]),
+        ("--name: is empty; leave it out", [TINY, "--name", ""]),
+        ("--name: is empty; leave it out", [TINY, "--name", " \u200b\t"]),
+        ("--name: has 5000 characters, and a name at most 200; --note takes longer texts", [TINY, "--name", "x" * 5000]),
         ("--ep-library: no such file", [TINY, "--ep-library", "nowhere.so"]),
         ("CPUExecutionProvider has 1 device(s)", [TINY, "--ep", "cpu", "--device", "1"]),
         ("--device -1", [TINY, "--device", "-1"]),
@@ -165,7 +170,8 @@ def test_an_out_that_cannot_be_written(tmp_path: Path) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize(("ep", "package"), [("qnn", "onnxruntime-qnn"), ("dml", "onnxruntime-directml")])
 def test_an_ep_that_is_not_installed_names_its_package(ep: str, package: str, tmp_path: Path) -> None:
-    check(1, f"is not installed; install it with: pip install '{package}'", TINY, "--ep", ep, tmp_path=tmp_path)
+    words = f"is not installed; install it with: pip install '{package}', or name its library with --ep-library"
+    check(1, words, TINY, "--ep", ep, tmp_path=tmp_path)
 
 
 @pytest.mark.process

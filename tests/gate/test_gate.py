@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ortbench.analysis.enough import PAIRS
 from ortbench.analysis.sequential import Interval
 from ortbench.errors import BadInput
 from ortbench.gate.checks import check_alone, check_stored
@@ -35,6 +36,7 @@ from ortbench.gate.limits import (
     parse_metric,
 )
 from ortbench.gate.live import LiveGate
+from ortbench.gate.verdict import Verdict
 from ortbench.result import UNSUPPORTED
 from tests.results import broken, measured, result_of, steady
 
@@ -479,7 +481,7 @@ def test_copy_share(most: float, verdict: str) -> None:
 def test_copies_that_take_less_than_nothing_are_no_share() -> None:
     cases = measured("cpu", total=steady([1000])), measured("device-resident", total=steady([1100]))
     [check] = check_alone(result_of(*cases), Limits(max_copy_share=0.3))
-    assert check.text == "copies in a run with CPU tensors: ≈0.0%, at most 30.0%"
+    assert check.text.startswith("copies in a run with CPU tensors: ≈0.0%, at most 30.0%; a verdict takes 9 rounds: ")
     assert check.verdict == UNCLEAR
 
 
@@ -556,7 +558,26 @@ def test_figures_of_a_stored_baseline() -> None:
 def test_too_few_blocks_of_a_stored_baseline() -> None:
     check = stored([1200] * 7, QUIET)
     assert (check.ratio, check.low, check.high) == (1.2, None, None)
-    assert "(too few blocks to know the noise)" in check.text
+    assert check.text == (
+        "cpu total median: 1.20 µs against 1.00 µs, ×1.200 (the candidate has 7 blocks and a comparison takes 8: measure it "
+        "again, a run has 9 or more now), must be at most ×1.05"
+    )
+    verdict = Verdict([result_of(), result_of()], [check])
+    assert verdict.sentence == "cannot tell: too little is known, and the checks say what is lacking"
+
+
+@pytest.mark.parametrize("rounds", [PAIRS - 1, PAIRS])
+def test_a_limit_of_a_stored_result_with_too_few_rounds(rounds: int) -> None:
+    result = result_of(measured("cpu", total=steady([200] * rounds)), measured("device", total=steady([100] * rounds)))
+    result.stopped = "iterations: 24 per mode"
+    (check,) = check_alone(result, Limits(min_speedup={"device": 1.5}))
+    lacking = "; a verdict takes 9 rounds: measure it again without --iterations"
+    few = "too few rounds for an interval, 8 rounds"
+    where = few if rounds < PAIRS else "2.000 to 2.000, 9 rounds"
+    assert check.text == (
+        f"device is as fast as cpu: ×2.000 ({where}), must be at least ×1.5{lacking if rounds < PAIRS else ''}"
+    )
+    assert check.verdict == (UNCLEAR if rounds < PAIRS else PASSED)
 
 
 def test_no_stored_checks_without_a_limit() -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from ortbench.analysis.enough import ROUNDS
 from ortbench.result import Result, save
 from tests.conftest import MODELS, ONCE, ROOT, ortbench, ortbench_here
 from tests.refdevice import EP_NAME
-from tests.results import measured, result_of, steady
+from tests.results import measured, result_of, steady, tensor
 from tests.truth import relu_model
 
 QUIET = [1_000_000, 1_001_000, 999_000, 1_000_500] * 6
@@ -70,6 +71,41 @@ def test_a_trend(files: Any) -> None:
     assert "×1.300" in lines[2]
 
 
+def test_too_few_blocks_are_said_with_what_gives_more(files: Any, tmp_path: Path) -> None:
+    old, few = (result_of(measured("cpu", total=steady(QUIET[:count]))) for count in (6, 3))
+    old.stopped, few.stopped = "precision: ±1 %", "iterations: 20 per mode"
+    paths = files(old=old, few=few, fine=at(1.2))
+    ran = ortbench_here("compare", *paths[:2], COLUMNS="200")
+    assert (ran.code, verdicts(ran.out)) == (0, ["cannot tell"])
+    lines = ran.out.splitlines()
+    first = lines.index("! old has 6 blocks and a comparison takes 8: measure it again, a run has 9 or more now")
+    assert lines[first + 1] == "! few has 3 blocks and a comparison takes 8: measure it again without --iterations"
+    trend = ortbench_here("compare", *paths, COLUMNS="200").out
+    assert (trend.count("old has 6 blocks"), trend.count("few has 3"), trend.count("fine has")) == (1, 1, 0)
+    page = tmp_path / "page.html"
+    assert ortbench_here("report", *paths, "--html", page).code == 0
+    said = "<b>cannot tell:</b> few has 3 blocks and a comparison takes 8: measure it again without --iterations"
+    assert said in page.read_text().replace("\xa0", " ")
+    gate = ortbench_here("gate", paths[2], "--baseline", paths[1], COLUMNS="200")
+    assert gate.code == 4
+    assert "the baseline has 3 blocks and a comparison takes 8: measure it again without --iterations" in gate.out
+    assert "gate: cannot tell: too little is known, and the checks say what is lacking" in gate.out
+
+
+@pytest.mark.process
+def test_two_default_runs_can_be_compared(tmp_path: Path) -> None:
+    """Also of a model whose medians are known at once: any precision will do."""
+    for name in ("a", "b"):
+        ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", "--precision", 9, "--out",
+                       tmp_path / name)  # fmt: skip
+        assert ran.code == 0, ran.err
+    files = sorted(tmp_path.glob("*/*/result.json"))
+    rounds = [len(json.loads(file.read_text())["cases"][0]["blocks"]["total"]) for file in files]
+    assert rounds == [ROUNDS] * 2
+    (record,) = [it for it in json.loads(ortbench("compare", *files, "--json", "-").out) if it["vs_first"]]
+    assert record["vs_first"]["low"] is not None
+
+
 def test_markdown_json_and_the_job_summary(files: Any, tmp_path: Path) -> None:
     paths = files(old=at(1.0), new=at(1.2))
     summary = tmp_path / "summary.md"
@@ -90,17 +126,17 @@ def test_what_is_not_comparable_is_refused_unless_forced(files: Any) -> None:
     paths = files(a=at(1.0), b=at(1.0, model__sha256="b" * 64, target__ep="OtherExecutionProvider"))
     ran = ortbench_here("compare", *paths)
     assert ran.code == 5
-    assert "a and b are not comparable: model:" in ran.error_line
+    assert "Some and Other are not comparable: model:" in ran.error_line
     assert "EP: SomeExecutionProvider and OtherExecutionProvider" in ran.error_line
     forced = ortbench_here("compare", *paths, "--force")
     assert forced.code == 0
-    assert "not comparable, forced: a and b: EP" in forced.out
+    assert "not comparable, forced: Some and Other: EP" in forced.out
 
 
 def test_versions_that_differ_are_said(files: Any) -> None:
     ran = ortbench_here("compare", *files(a=at(1.0), b=at(1.0, environment__onnxruntime="1.31.0")))
     assert ran.code == 0
-    assert "a → b: ONNX Runtime: 1.28.0 → 1.31.0" in ran.out
+    assert "onnxruntime 1.28.0 → onnxruntime 1.31.0: ONNX Runtime: 1.28.0 → 1.31.0" in ran.out
 
 
 def test_folders_are_taken_and_tell_results_apart() -> None:
@@ -131,6 +167,116 @@ def test_bad_input_is_one_line(files: Any, tmp_path: Path, arguments: list[str],
     ran = ortbench_here("compare", *[named.get(argument, argument) for argument in arguments])
     assert ran.code == code
     assert message in ran.error_line
+
+
+# Folders
+
+
+def batch(size: int, factor: float = 1.0, name: str | None = None, **changed: Any) -> Result:
+    x = {**tensor("x", [size, 3]), "model_shape": ["batch", 3]}
+    made = at(factor, model__inputs=[x], **changed)
+    made.name = name
+    return made
+
+
+def folders(root: Path, **results: Result) -> Path:
+    """A folder of runs as ortbench calls them: in an order that says nothing."""
+    for name, result in results.items():
+        place = root / name.replace("_", "-")
+        place.mkdir(parents=True)
+        save(result, place / "result.json")
+    return root
+
+
+def columns(out: str) -> list[str]:
+    """What results are called in the table of three and more, or in what stands above it."""
+    return re.findall(r"^(\S.*?)  +(?:m|other)\.onnx \(", out, re.MULTILINE)
+
+
+def test_a_folder_of_results_is_compared_by_what_differs(tmp_path: Path) -> None:
+    place = folders(
+        tmp_path / "reports",
+        m_some_20260101_000002=at(1.2, target__threads=4),
+        m_some_20260101_000001=at(1.0, target__threads=1),
+    )
+    ran = ortbench_here("compare", place)
+    assert (ran.code, ran.err) == (0, "")
+    assert columns(ran.out) == ["threads=1", "threads=4"]
+    assert re.search(r"^mode +phase +threads=1 +threads=4 +ratio", ran.out, re.MULTILINE)
+    assert "! threads=1 → threads=4: threads: 1 → 4\n" in ran.out
+
+
+def test_numbers_in_names_of_folders_are_numbers(tmp_path: Path) -> None:
+    place = folders(tmp_path / "r", **{f"batch_{size}": at(1.0) for size in (10, 9, 100)})
+    assert columns(ortbench_here("compare", place).out) == ["batch-9", "batch-10", "batch-100"]
+
+
+def test_names_that_were_given_are_the_columns(tmp_path: Path) -> None:
+    one, other = at(1.0, target__threads=1), at(1.2, target__threads=2)
+    one.name, other.name = "before", "after |x| <b>"
+    place = folders(tmp_path / "r", a=one, b=other)
+    ran = ortbench_here("compare", place)
+    assert columns(ran.out) == ["before", "after |x| <b>"]
+    text = ortbench_here("compare", place, "--markdown", "-").out
+    assert text.startswith("# ortbench compare: before, after |x| \\<b>\n")
+    assert ortbench_here("report", place).code == 0
+    page = (place / "report.html").read_text()
+    assert "<title>before, after |x| &lt;b&gt;: m.onnx on SomeExecutionProvider · ortbench</title>" in page
+    assert '<a href="#result-2">after |x| &lt;b&gt;</a>' in page
+
+
+def test_two_suites_are_compared_case_by_case(tmp_path: Path) -> None:
+    """What there is nothing to compare with is named, and no reason to refuse the rest."""
+    cases = {"a": batch(1, name="a"), "b": batch(8, name="b")}
+    slower = {"a": batch(1, 1.2, name="a"), "b": batch(8, 1.2, name="b"), "c": batch(64, name="c")}
+    places = folders(tmp_path / "monday", **cases), folders(tmp_path / "tuesday", **slower)
+    ran = ortbench_here("compare", *places, "--mode", "cpu", COLUMNS="200")
+    assert (ran.code, ran.err) == (0, "")
+    assert verdicts(ran.out) == ["slower", "slower"]
+    assert columns(ran.out) == ["monday", "tuesday"] * 2
+    rest = "not compared, nothing else here was measured on the same thing: c (--force compares all)"
+    assert ran.out.endswith(f"! {rest}\n")
+    text = ortbench_here("compare", *places, "--markdown", "-").out
+    assert re.findall(r"^# (.*)", text, re.MULTILINE) == [
+        "ortbench compare: a: monday, tuesday", "ortbench compare: b: monday, tuesday", "ortbench compare: the rest",
+    ]  # fmt: skip
+    records = json.loads(ortbench_here("compare", *places, "--json", "-", "--phase", "total", "--mode", "cpu").out)
+    assert [(it["group"], it["result"]) for it in records] == [
+        ("a", "monday"), ("a", "tuesday"), ("b", "monday"), ("b", "tuesday"),
+    ]  # fmt: skip
+
+
+def test_a_folder_in_which_nothing_may_be_compared(tmp_path: Path) -> None:
+    place = folders(tmp_path / "r", x=batch(8), y=batch(1), z=batch(16))
+    ran = ortbench_here("compare", place)
+    assert ran.code == 5
+    assert ran.error_line.startswith("batch=8 and batch=1 are not comparable: shapes: x 8x3 and x 1x3 (--force")
+    forced = ortbench_here("compare", place, "--force")
+    assert forced.code == 0
+    assert columns(forced.out) == ["batch=8", "batch=1", "batch=16"]
+
+
+def test_a_page_of_a_folder(tmp_path: Path) -> None:
+    place = folders(tmp_path / "r", a_20260101_000001=batch(1), a_20260101_000002=batch(10), a_20260101_000003=batch(2))
+    ran = ortbench_here("report", place)
+    assert (ran.code, ran.out) == (0, f"Saved in {place / 'report.html'}\n")
+    page = (place / "report.html").read_text()
+    assert re.findall(r'<a href="#result-\d">(.*?)</a>', page) == ["batch=1", "batch=10", "batch=2"]
+    assert "they differ in shapes, so a ratio of their figures says little" in page.replace("\xa0", " ")
+
+
+@pytest.mark.parametrize("command", ["compare", "report"])
+def test_a_folder_without_results_is_one_line(command: str, tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    ran = ortbench_here(command, tmp_path)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.error_line == f"{tmp_path}: there is no result.json in this folder, nor in those in it"
+
+
+def test_a_folder_of_one_result_is_none_to_compare(tmp_path: Path) -> None:
+    ran = ortbench_here("compare", folders(tmp_path / "r", a=at(1.0)))
+    assert ran.code == 2
+    assert ran.error_line.startswith("compare needs at least two results, and ")
 
 
 # run with several EPs

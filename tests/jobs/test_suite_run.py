@@ -354,7 +354,10 @@ def test_gates_with_a_baseline(tmp_path: Path) -> None:
         "image_classifier--cpu": ("not comparable", 5),
     }
     found = records(place)
-    assert "too few blocks to know the noise" in found["tiny--cpu"]["reason"]
+    assert (
+        "the baseline has 1 block and a comparison takes 8: measure it again without --iterations; the candidate"
+        in found["tiny--cpu"]["reason"]
+    )
     assert "the baseline has no result of this case: old/multi_output--cpu" in found["multi_output--cpu"]["reason"]
     assert found["image_classifier--cpu"]["reason"].startswith("the inputs differ: ")
     assert sorted(path.name for path in (place / "compute_bound--cpu").iterdir()) == [

@@ -8,6 +8,9 @@ from itertools import groupby
 
 import pytest
 
+from ortbench.analysis.compare import stored_ratio
+from ortbench.analysis.sequential import median_ratio
+from ortbench.gate.contests import ALPHA
 from ortbench.measure.bench import Lane, _evened
 from ortbench.measure.schedule import (
     MAX_BLOCK,
@@ -24,6 +27,8 @@ from ortbench.measure.schedule import (
 )
 from ortbench.modes import TOTAL
 from ortbench.stats import paired_ratio
+from tests.results import measured
+from tests.results import steady as by_block
 
 SECOND = 1_000_000_000
 ENDLESS = StopRule(duration_ns=10**18, precision=1e-9)
@@ -179,9 +184,14 @@ def test_an_ordered_session_without_a_warm_up_is_short() -> None:
     assert [(block.lane, block.n) for block in iter(schedule.next_block, None)] == [("cpu", 3), ("device", 20)]
 
 
-def test_the_least_number_of_rounds_is_what_an_interval_of_a_ratio_needs() -> None:
+def test_the_least_number_of_rounds_gives_every_interval() -> None:
+    """Of a ratio within the run, of a comparison with another run, and of a gate's limit."""
     assert paired_ratio([1] * MIN_ROUNDS, [1] * MIN_ROUNDS).ci95 is not None
-    assert paired_ratio([1] * (MIN_ROUNDS - 1), [1] * (MIN_ROUNDS - 1)).ci95 is None
+    base, value = (measured("cpu", total=by_block([ns] * MIN_ROUNDS)) for ns in (100, 200))
+    found = stored_ratio(base, value, TOTAL)
+    assert found is not None
+    assert found.low is not None
+    assert median_ratio([1.0] * MIN_ROUNDS, ALPHA).low is not None
 
 
 # --iterations
@@ -248,7 +258,7 @@ def test_a_mode_that_becomes_precise_stops_the_run_within_a_tenth(noisy_rounds: 
             enough = len(sizes)
     assert enough is not None
     assert enough > noisy_rounds
-    assert enough <= len(sizes) <= enough * 1.1 + 1
+    assert enough <= len(sizes) <= max(enough, MIN_ROUNDS) * 1.1 + 1
     assert schedule.stopped == "precision: ±1 %"
 
 

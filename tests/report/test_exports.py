@@ -172,7 +172,7 @@ def parsed(document: str) -> ET.Element:
         assert NEEDED.get(element.tag, set()) <= set(element.attrib) <= ALLOWED[element.tag], element.tag
         assert element.get("type") not in RAILS_TYPES
         if "time" in element.attrib:
-            assert re.fullmatch(r"\d+(\.\d{1,3})?", element.attrib["time"])
+            assert re.fullmatch(r"\d+\.\d{6}", element.attrib["time"])
     (suite,) = root
     names = [(case.get("classname"), case.get("name")) for case in suite.iter("testcase")]
     assert len(set(names)) == len(names)  # GitLab would drop all but the first
@@ -190,7 +190,7 @@ def test_every_verdict_has_its_element() -> None:
         "failures": "1",
         "errors": "2",
         "skipped": "1",
-        "time": "0.751",
+        "time": "0.751000",
     }
     assert [(case.attrib, [(child.tag, child.attrib, child.text) for child in case]) for case in suite] == [
         (
@@ -198,18 +198,18 @@ def test_every_verdict_has_its_element() -> None:
             [(tag, {"type": kind, "message": text} if kind else {}, text)],
         )
         for name, time, tag, kind, text in [
-            ("cpu", "0.001", "system-out", None, "1.00 ms"),
-            ("device total median", "0.25", "failure", "failed", "×1.2, must be at most ×1.05"),
-            ("device-resident total median", "0.5", "error", "cannot tell", "too few rounds"),
-            ("device-resident", "0.0", "error", "error", "the worker was ended by SIGABRT"),
-            ("host-accessible", "0.0", "skipped", "skipped", "no HOST_ACCESSIBLE memory"),
+            ("cpu", "0.001000", "system-out", None, "1.00 ms"),
+            ("device total median", "0.250000", "failure", "failed", "×1.2, must be at most ×1.05"),
+            ("device-resident total median", "0.500000", "error", "cannot tell", "too few rounds"),
+            ("device-resident", "0.000000", "error", "error", "the worker was ended by SIGABRT"),
+            ("host-accessible", "0.000000", "skipped", "skipped", "no HOST_ACCESSIBLE memory"),
         ]
     ]
 
 
 def test_the_outermost_element_has_the_counts_too() -> None:
     root = ET.fromstring(junit("ortbench run", ALL).encode())
-    assert root.attrib == {"name": "ortbench run", "tests": "5", "failures": "1", "errors": "2", "time": "0.751"}
+    assert root.attrib == {"name": "ortbench run", "tests": "5", "failures": "1", "errors": "2", "time": "0.751000"}
 
 
 def test_gitlab_sees_what_did_not_pass() -> None:
@@ -274,16 +274,16 @@ def test_the_same_name_in_two_groups_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0.0, "0.0"),
-        (4.5e-7, "0.0"),
-        (0.0004, "0.0"),
-        (0.0006, "0.001"),
-        (0.0202688, "0.02"),
-        (1.2345678, "1.235"),
-        (123456.7891, "123456.789"),
+        (0.0, "0.000000"),
+        (4.5e-7, "0.000000"),
+        (5.6e-7, "0.000001"),
+        (0.0000204, "0.000020"),
+        (0.0202688, "0.020269"),
+        (1.2345678, "1.234568"),
+        (123456.7891, "123456.789100"),
     ],
 )
-def test_times_are_what_the_strictest_reader_takes(seconds: float, text: str) -> None:
+def test_times_are_seconds_to_the_microsecond(seconds: float, text: str) -> None:
     (case,) = parsed(junit("ortbench run", [outcome(seconds=seconds)]))
     assert case.get("time") == text
 
@@ -341,8 +341,18 @@ def test_junit_of_real_results(name: str) -> None:
     real = load(SAVED[name])
     suite = parsed(junit("ortbench run", outcomes_of_run(real)))
     assert [(case.get("name"), case.get("time")) for case in suite] == {
-        "refdevice": [("cpu", "0.02"), ("device", "0.02"), ("device-resident", "0.007"), ("host-accessible", "0.007")],
-        "cpu": [("cpu", "0.005"), ("device", "0.008"), ("device-resident", "0.005"), ("host-accessible", "0.005")],
+        "refdevice": [
+            ("cpu", "0.020269"),
+            ("device", "0.020127"),
+            ("device-resident", "0.007456"),
+            ("host-accessible", "0.007412"),
+        ],
+        "cpu": [
+            ("cpu", "0.005286"),
+            ("device", "0.008471"),
+            ("device-resident", "0.005134"),
+            ("host-accessible", "0.005108"),
+        ],
     }[name]
     assert {case.get("classname") for case in suite} == {
         f"ortbench run.models/copy_bound_onnx on {real.target['ep']}",

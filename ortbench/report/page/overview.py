@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from ortbench import units
 from ortbench.analysis.advice import copy_share, fastest, is_faster
 from ortbench.analysis.comparable import changes, mismatches
+from ortbench.analysis.compare import lacks
+from ortbench.analysis.compare import rows as compared
 from ortbench.modes import MODES, TOTAL
 from ortbench.report.comparison import legend, side_table
 from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns, filled
@@ -46,6 +48,7 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
             for name, result in zip(names[1:], results[1:], strict=True)
             for change in changes(results[0], result)
         ]
+        said += [Remark(lack, "warn", "cannot tell:") for lack in lacks(results, names, compared(results))]
     headed = (Column("result", Kind.NAME), *columns(Kind.NUMBER, "copies", "fastest mode", "vs cpu", *modes))
     rows = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
     return Overview(filled(Table(headed, rows)), said, pictures, section)

@@ -25,7 +25,7 @@ from ortbench.report.page.overview import overview
 from ortbench.report.page.pictures.gallery import of_one
 from ortbench.report.page.sections import Section, sections
 from ortbench.report.run import derived_mark, mode_table
-from ortbench.report.words import heading
+from ortbench.report.words import heading, result_name
 from ortbench.result import Result
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|[kMG]?B|GB/s|%)(?!\w))")
@@ -57,6 +57,7 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
         errors: what became of results that are not there, in sentences.
     """
     many = len(results) > 1
+    name = "" if many else result_name(results[0])
     names = [visible_lines(name) for name in names]
     parts = [_part(result, name, number) for number, (result, name) in enumerate(zip(results, names, strict=True), 1)]
     environment = Environment(
@@ -73,7 +74,8 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
     text: str = environment.get_template("page.html.j2").render(
         version=__version__,
         palette=sheet.PALETTE,
-        title=_title(results),
+        title=_title(results, names if many else [name] if name else []),
+        name=name,
         headline=headline_of_many(results) if many else parts[0].headline,
         errors=errors,
         parts=parts,
@@ -112,10 +114,11 @@ def _is_flush_left(column: Column) -> bool:
     return column.kind in (Kind.WORD, Kind.WORDS, Kind.LONG_NAME)
 
 
-def _title(results: Sequence[Result]) -> str:
+def _title(results: Sequence[Result], names: Sequence[str]) -> str:
     models = list(dict.fromkeys(result.model["path"] for result in results))
     eps = list(dict.fromkeys(result.target["ep"] for result in results))
-    return f"{', '.join(models[:3])} on {', '.join(eps[:3])} · ortbench"
+    before = f"{', '.join(names[:3])}: " if names else ""
+    return f"{before}{', '.join(models[:3])} on {', '.join(eps[:3])} · ortbench"
 
 
 def _part(result: Result, name: str, number: int) -> Part:

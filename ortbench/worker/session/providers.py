@@ -113,7 +113,8 @@ def full_name(name: str) -> str:
     if _plugin_of(name) is not None:  # whether it has such an EP shows when it is loaded
         return name
     raise BadInput(
-        f"--ep {name!r}: no such execution provider; known are {', '.join(sorted(SHORT_NAMES))}, full names such as "
+        f"--ep {name!r}: no such execution provider; the library of one that is no package is named with --ep-library; "
+        f"known are {', '.join(sorted(SHORT_NAMES))}, full names such as "
         f"{CPU_EP}, and installed plugin packages ('ortbench devices' lists them)"
     )
 
@@ -144,7 +145,7 @@ def find(target: Target) -> Provider:
         return _built_in(name, target.device)
     package = PACKAGES.get(name)
     how = f"install it with: pip install '{package}'" if package else "install the package that brings it"
-    raise BenchmarkFailed(f"{name} is not installed; {how}")
+    raise BenchmarkFailed(f"{name} is not installed; {how}, or name its library with --ep-library")
 
 
 def _cpu(target: Target) -> Provider:

@@ -1,0 +1,83 @@
+"""What a comparison takes, and what to do about a result that has less."""
+
+from __future__ import annotations
+
+import pytest
+
+from ortbench.analysis.compare import Selection, lacks, rows
+from ortbench.analysis.enough import PAIRS, PARTS, ROUNDS, lack, remedy
+from ortbench.analysis.sequential import fewest
+from ortbench.gate.contests import ALPHA
+from ortbench.measure.schedule import MIN_ROUNDS
+from ortbench.result import Result
+from tests.results import measured, result_of, steady
+
+MS, SECOND = 1_000_000, 1_000_000_000
+
+
+def ended(rounds: int, stopped: str | None = None, step_ns: int = 0) -> Result:
+    """A result with two modes whose blocks alternate, one each `step_ns`."""
+    made = result_of(*(measured(mode, total=steady([MS] * rounds)) for mode in ("cpu", "device")))
+    for number, case in enumerate(made.cases):
+        for block in case.blocks["total"]:
+            block[2] = (2 * block[0] + number) * step_ns
+    made.stopped = stopped
+    return made
+
+
+def test_a_run_has_at_least_what_any_comparison_takes() -> None:
+    assert fewest(ALPHA) == PAIRS
+    assert max(PARTS, PAIRS) == ROUNDS == MIN_ROUNDS
+
+
+@pytest.mark.parametrize(
+    ("blocks", "stopped", "sentence"),
+    [
+        (6, "precision: ±1 %", "a has 6 blocks and a comparison takes 8: measure it again, a run has 9 or more now"),
+        (1, "iterations: 5 per mode", "a has 1 block and a comparison takes 8: measure it again without --iterations"),
+        (0, None, "a has 0 blocks and a comparison takes 8: measure it again, a run has 9 or more now"),
+        (PARTS, "iterations: 5 per mode", None),
+    ],
+)
+def test_what_is_lacking_and_what_gives_it(blocks: int, stopped: str | None, sentence: str | None) -> None:
+    assert lack("a", ended(1, stopped), blocks) == sentence
+
+
+@pytest.mark.parametrize(
+    ("rounds", "step_ns", "wanted", "seconds"),
+    [
+        (4, SECOND, 8, 9),  # seven steps and three samples, for four rounds of two modes: 0.9 s for each
+        (4, SECOND, 9, 10),
+        (1, 10 * SECOND, 8, 51),
+        (3, MS, 8, 1),
+    ],
+)
+def test_a_duration_that_is_long_enough(rounds: int, step_ns: int, wanted: int, seconds: int) -> None:
+    words = f"measure it again with --duration {seconds}"
+    assert remedy(ended(rounds, "duration: 5 s per mode", step_ns), wanted) == words
+
+
+def test_more_rounds_than_every_run_has() -> None:
+    """As a gate of several limits takes them."""
+    words = "measure it again with --precision 0, which lasts as long as --duration"
+    assert remedy(ended(ROUNDS, "precision: ±1 %"), ROUNDS + 1) == words
+
+
+def test_nothing_is_lacking_where_there_is_an_interval() -> None:
+    results = [ended(PARTS), ended(PARTS)]
+    assert lacks(results, "ab", rows(results)) == []
+
+
+def test_each_result_is_told_of_once_with_the_fewest_blocks_of_what_is_shown() -> None:
+    few = ended(3, "iterations: 9 per mode")
+    few.cases[1] = measured("device", total=steady([MS] * 2))
+    results = [ended(PARTS), few, ended(5, "iterations: 15 per mode"), few]
+    rest = "and a comparison takes 8: measure it again without --iterations"
+    assert lacks(results, "abcd", rows(results)) == [f"{name} has {n} blocks {rest}" for name, n in
+                                                    (("b", 2), ("c", 5), ("d", 2))]  # fmt: skip
+    assert lacks(results[:2], "ab", rows(results[:2], Selection(("cpu",)))) == [f"b has 3 blocks {rest}"]
+
+
+def test_a_phase_that_one_has_not_is_nothing_that_it_lacks() -> None:
+    results = [ended(PARTS), result_of()]
+    assert lacks(results, "ab", rows(results)) == []

@@ -1,0 +1,153 @@
+"""What results are called where several are shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortbench.analysis.naming import by_path, called, natural
+from ortbench.result import Result
+from tests.results import measured, result_of, steady, tensor
+
+
+def names(*results: Result, paths: list[str] | None = None) -> list[str]:
+    """Of results in folders that ortbench has named."""
+    stamped = [f"reports/m-some-20260101-00000{number}/result.json" for number in range(len(results))]
+    return called(results, [Path(path) for path in paths or stamped])
+
+
+def named(name: Any, **changed: Any) -> Result:
+    made = result_of(**changed)
+    made.name = name
+    return made
+
+
+def of_batch(size: int, **changed: Any) -> Result:
+    x = tensor("x", [size, 3])
+    x["model_shape"] = ["batch", 3]
+    return result_of(model__inputs=[x], **changed)
+
+
+def test_the_names_that_were_given() -> None:
+    assert names(named("before"), named("after", target__threads=4)) == ["before", "after"]
+    assert names(named("alone")) == ["alone"]
+
+
+@pytest.mark.parametrize(
+    ("path", "values", "found"),
+    [
+        ("target__threads", [1, 8], ["threads=1", "threads=8"]),
+        ("target__threads", [None, 8, 2], ["threads=default", "threads=8", "threads=2"]),
+        ("target__opt_level", ["all", "basic"], ["opt-level=all", "opt-level=basic"]),
+        ("target__cuda_graph", [True, False], ["cuda-graph", "no cuda-graph"]),
+        ("target__ep_options", [{}, {"a": "1", "b": "2"}], ["no ep-option", "a=1, b=2"]),
+        ("target__ep", ["CPUExecutionProvider", "CUDAExecutionProvider"], ["CPU", "CUDA"]),
+        ("target__ep_version", ["1.0", "1.1"], ["Some 1.0", "Some 1.1"]),
+        ("environment__onnxruntime", ["1.28.0", "1.31.1"], ["onnxruntime 1.28.0", "onnxruntime 1.31.1"]),
+        ("environment__python", ["3.11", "3.12"], ["Python 3.11", "Python 3.12"]),
+        ("environment__cpu__usable_cores", [2, 4], ["2 cores", "4 cores"]),
+        ("model__path", ["a/one.onnx", "a/two.onnx"], ["one", "two"]),
+        ("model__path", ["a/model.onnx", "b/model.onnx"], ["a/model", "b/model"]),
+        ("model__sha256", ["a" * 64, "b" * 64], ["model aaaaaaa", "model bbbbbbb"]),
+        ("environment__git_commit", ["a" * 40, "b" * 40], ["commit aaaaaaa", "commit bbbbbbb"]),
+    ],
+)
+def test_what_differs_names_them(path: str, values: list[Any], found: list[str]) -> None:
+    assert names(*(result_of(**{path: value}) for value in values)) == found
+
+
+def test_a_symbolic_dimension_goes_before_a_shape() -> None:
+    assert names(of_batch(1), of_batch(8)) == ["batch=1", "batch=8"]
+    shapes = [result_of(model__inputs=[tensor("x", [size, 3])]) for size in (1, 8)]
+    assert names(*shapes) == ["x 1x3", "x 8x3"]
+
+
+def test_as_little_as_tells_all_apart() -> None:
+    results = [of_batch(size, target__threads=threads) for size in (1, 8) for threads in (1, 2)]
+    assert names(*results) == ["batch=1 threads=1", "batch=1 threads=2", "batch=8 threads=1", "batch=8 threads=2"]
+    both = [result_of(target__threads=n, environment__onnxruntime=f"1.{n}") for n in (1, 2)]
+    assert names(*both) == ["threads=1", "threads=2"]
+    # The EP alone leaves two alike; the threads alone tell all apart.
+    mixed = [result_of(target__ep=ep, target__threads=n) for n, ep in enumerate(("A", "A", "B"), 1)]
+    assert names(*mixed) == ["threads=1", "threads=2", "threads=3"]
+
+
+def test_where_nothing_differs_the_file_names_it_if_somebody_has_named_that() -> None:
+    assert names(result_of(), result_of(), paths=["old.json", "new.json"]) == ["old", "new"]
+    assert names(result_of(), result_of(), paths=["a/result.json", "b/result.json"]) == ["a", "b"]
+    assert names(result_of(), result_of()) == ["#1", "#2"]
+    assert names(result_of(), result_of(), result_of(target__threads=2)) == [
+        "threads=default #1", "threads=default #2", "threads=2",
+    ]  # fmt: skip
+
+
+def test_names_that_several_have_are_told_apart() -> None:
+    """As the EPs of one run have, or the same case of two suites."""
+    eps = [named("before", target__ep=ep) for ep in ("A", "B")]
+    assert names(*eps) == ["A", "B"]
+    assert names(*eps, named("after")) == ["before A", "before B", "after"]
+    assert names(named("a"), named("a"), named("b")) == ["a #1", "a #2", "b"]
+    case = ["suites/monday/tiny--cpu/result.json", "suites/tuesday/tiny--cpu/result.json"]
+    assert names(named("tiny--cpu"), named("tiny--cpu"), paths=case) == ["monday", "tuesday"]
+
+
+def test_one_without_a_name_beside_one_that_has_one() -> None:
+    assert names(named("before"), result_of(target__threads=2)) == ["before", "threads=2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("a\nb\x1b[31m", "a b\ufffd[31m"),
+        ("x" * 5000, "x" * 199 + "…"),
+        ("\u202egpj", "\ufffdgpj"),
+        (5, "5"),
+        (["a"], "['a']"),
+        (" ", "#1"),
+        (None, "#1"),
+    ],
+)
+def test_what_a_file_may_have_for_a_name(name: Any, shown: str) -> None:
+    assert names(named(name), named("other"))[0] == shown
+
+
+def test_names_that_only_look_alike_are_alike() -> None:
+    assert names(named("a\u200b"), named("a\u200c"), named("b")) == ["a\ufffd #1", "a\ufffd #2", "b"]
+
+
+def test_a_long_value_is_cut() -> None:
+    long = names(*(result_of(target__ep_options={"path": letter + "x" * 100}) for letter in "ab"))
+    assert [len(name) for name in long] == [40, 40]
+    assert [name[:6] for name in long] == ["path=a", "path=b"]
+
+
+@pytest.mark.parametrize(
+    ("paths", "found"),
+    [
+        (["x.json", "runs/y.json"], ["x", "y"]),
+        (["a/result.json", "b/result.json"], ["a", "b"]),
+        (["a/x.json", "b/x.json"], ["a", "b"]),
+        (["a/x/1.json", "a/y/1.json"], ["x", "y"]),
+        (["ort-1.27.json", "ort-1.28.json"], ["ort-1.27", "ort-1.28"]),
+        (["ort-1.27/result.json", "ort-1.28/result.json"], ["ort-1.27", "ort-1.28"]),
+        (["x.json", "x.json"], ["1 x", "2 x"]),
+    ],
+)
+def test_paths_tell_results_apart(paths: list[str], found: list[str]) -> None:
+    assert by_path([Path(path) for path in paths]) == found
+
+
+def test_numbers_sort_as_numbers() -> None:
+    mixed = ["batch=10", "batch=2", "a", "batch=2 threads=10", "batch=2 threads=9", "10", "9", "²", "m-1.9", "m-1.28"]
+    assert sorted(mixed, key=natural) == [
+        "9", "10", "a", "batch=2", "batch=2 threads=9", "batch=2 threads=10", "batch=10", "m-1.9", "m-1.28", "²",
+    ]  # fmt: skip
+
+
+def test_a_pipeline_s_depth() -> None:
+    results = [result_of(measured("pipelined", total=steady([1]))) for _ in range(2)]
+    for depth, result in enumerate(results, 2):
+        result.cases[0].pipeline = {"depth": depth}  # type: ignore[assignment]
+    assert names(*results) == ["depth=2", "depth=3"]
