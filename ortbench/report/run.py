@@ -32,6 +32,7 @@ from ortbench.report.model import (
     Table,
     columns,
 )
+from ortbench.report.throughput import has_items, item_cells, item_columns
 from ortbench.report.words import heading, not_measured, warnings
 from ortbench.result import OK, Case, Result
 from ortbench.stats import Stats
@@ -59,7 +60,11 @@ def mode_table(result: Result) -> Table:
     """The table of a run: a row for each mode that was measured, with a bar of its phases."""
     medians = [median for case in result.cases if (median := case.median(TOTAL))] or [1]
     unit, scale = units.time_unit(min(medians), max(medians))
-    rows = tuple(_row(case, scale) for case in result.cases if case.phases[TOTAL] is not None)
+    shown = [case for case in result.cases if case.phases[TOTAL] is not None]
+    if has_items([result]):
+        rows = tuple((*_row(case, scale), *item_cells([case])) for case in shown)
+        return Table((*COLUMNS, *item_columns(6)), rows, unit, title="Table", bars=splits(result))
+    rows = tuple(_row(case, scale) for case in shown)
     return Table(COLUMNS, rows, unit, title="Table", bars=splits(result))
 
 
@@ -211,8 +216,11 @@ def _explained(table: Table) -> list[Block]:
 # Its figures for other programs
 
 
-def records(result: Result) -> list[dict[str, Any]]:
-    """The figures as flat records, one a mode: every statistic of every phase in ns, bytes, ratios; None if not known."""
+def records(result: Result, with_items: bool = False) -> list[dict[str, Any]]:
+    """The figures as flat records, one a mode: every statistic of every phase in ns, bytes, ratios; None if not known.
+
+    With items also how many a run has, how many are done a second, and the time of each in ns.
+    """
     found = []
     for case in result.cases:
         row: dict[str, Any] = {"mode": case.mode, "status": case.status, "reason": case.reason}
@@ -228,13 +236,17 @@ def records(result: Result) -> list[dict[str, Any]]:
         row["zero_copy_proved"] = case.zero_copy and case.zero_copy["proved"]
         row["depth"] = case.pipeline and case.pipeline["depth"]
         row["hidden_share"] = case.pipeline and case.pipeline["hidden_share"]
+        if with_items:
+            row["items"] = result.items and result.items["count"]
+            row["items_per_s"] = case.throughput and case.throughput["items_per_s"]
+            row["item_ns"] = case.throughput and case.throughput["item_ns"]
         found.append(row)
     return found
 
 
 def csv(result: Result) -> str:
-    """The records as CSV."""
-    found = records(result)
+    """The records as CSV, with those of items where a run has several."""
+    found = records(result, has_items([result]))
     return csv_text(list(found[0]), found)
 
 
@@ -248,6 +260,6 @@ def frame(results: Sequence[Result]) -> pandas.DataFrame:
     lines = [
         {"created": result.created, "model": result.model["path"], "ep": result.target["ep"], **record}
         for result in results
-        for record in records(result)
+        for record in records(result, has_items(results))
     ]
     return pandas.DataFrame(lines).convert_dtypes()
