@@ -131,7 +131,7 @@ def twin(one: Option) -> Option:
     """The option that gives the baseline of a live gate another value; an empty one gives it the default."""
     nothing = "" if one.kind is FLAG else f", '' for {one.default_text or 'none'}"
     return one._replace(
-        flag=f"baseline-{one.flag}", metavar="on|off" if one.kind is FLAG else one.metavar, kind=or_nothing(one.kind),
+        flag=f"baseline-{one.flag}", metavar="on/off" if one.kind is FLAG else one.metavar, kind=or_nothing(one.kind),
         help=f"Live: {one.name} of the baseline{nothing}.", panel=BASELINE, default=None, shown=None,
         commands=("gate",), per={}, suite=True, only_live=False, twin=False, lists=None,
     )  # fmt: skip

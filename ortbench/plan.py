@@ -311,7 +311,7 @@ class Plan:
     )  # fmt: skip
     note: str | None = option("note", "TEXT", "Kept in the result, and shown in its heading.", WRITTEN, only_live=True)
     items: int | str | None = option(
-        "items", "N|DIM", "Items of a run, for items/s: a number, or the dimension that has it.", INPUT, kind=ITEMS,
+        "items", "N/DIM", "Items of a run, for items/s: a number, or the dimension that has it.", INPUT, kind=ITEMS,
         shown="the dimension batch, batch_size or N", commands=("run", "gate"), only_live=True, twin=True,
     )  # fmt: skip
 
