@@ -105,7 +105,7 @@ def test_sides_are_called_by_what_differs(given: dict[str, Any], names: list[str
 
 def test_settings_that_one_side_alone_has() -> None:
     made = [plan_of("m.onnx", it) for it in ({"cuda-graph": True}, {"threads": 1, "session-config": ["a=1"]})]
-    assert side_names(made) == ["a=default threads=default cuda-graph", "a=1 threads=1 no cuda-graph"]
+    assert side_names(made) == ["threads=default cuda-graph a=default", "threads=1 no cuda-graph a=1"]
 
 
 def test_names_that_would_be_one_folder_are_told_apart() -> None:

@@ -125,7 +125,9 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
     monkeypatch.setattr(run_job, "run", run)
     monkeypatch.setattr(gate_job, "measure_until_decided", gate)
     monkeypatch.setattr(profile_job, "profile", profile)
-    own = ["--model", "m.onnx", "--max-cpu-nodes", "0"] if command == "gate" else ["m.onnx"]
+    own = ["--model", "m.onnx"] if command == "gate" else ["m.onnx"]
+    if command == "gate" and "--max-cpu-nodes" not in typed:
+        own += ["--max-cpu-nodes", "0"]
     ran = ortbench_here(command, *own, *typed, cwd=folder)
     assert (ran.code, ran.err) == (0, "")
     (one,) = found
@@ -141,7 +143,13 @@ def holds(values: Any, name: str, option: Option) -> bool:
     return bool(getattr(values, name) == value != default)
 
 
-COMMANDS = [(command, it.of(command)) for it in options_of(*PLAN) for command in SESSIONS if command in it.commands]
+# As a command has it, but one value of what may be a list.
+COMMANDS = [
+    (command, it._replace(**it.per.get(command, {})))
+    for it in options_of(*PLAN)
+    for command in SESSIONS
+    if command in it.commands
+]
 
 
 @pytest.mark.parametrize(("command", "option"), COMMANDS, ids=lambda it: it if isinstance(it, str) else it.flag)
