@@ -79,8 +79,7 @@ TWINS = {twin(it).flag: it for it in options_of(Target, Inputs, Loop, Plan) if i
 def words(option: Option) -> list[str]:
     """The option as it is typed."""
     if option.flag in TWINS:
-        _, *word = words(TWINS[option.flag])
-        return [option.name, *(word or ["on"])]
+        return [option.name, *(words(TWINS[option.flag])[1:] or ["on"])]
     word = OTHERS.get(option.flag, next(word for kind, word, _ in WORDS if kind is option.kind))
     return [option.name, word] if word else [option.name]
 
