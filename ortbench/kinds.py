@@ -6,6 +6,7 @@ What a suite gives is turned into the words that the command line would have: fr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from ortbench.errors import BadInput
 from ortbench.modes import MODES
 from ortbench.parsing import (
     parse_dims,
+    parse_items,
     parse_lengths,
     parse_pairs,
     parse_precision,
@@ -96,6 +98,12 @@ def _share_by(parse: Callable[[str, str], float]) -> Callable[[Any, str], str]:
     return share
 
 
+def _items(value: Any, option: str) -> str:
+    text = value if isinstance(value, str) else str(_whole(value, option))
+    parse_items(text, option)
+    return text
+
+
 def _mode(name: str, option: str) -> str:
     if name not in MODES:
         raise BadInput(f"{option} {name!r}: there is no such mode; choose from {', '.join(MODES)}", option)
@@ -176,6 +184,7 @@ NUMBER = Kind("0.5", _number, word=float)
 FLAG = Kind("true", _flag, word=bool)
 SHARE = Kind('"1%" or 0.01', _share_by(parse_share), parse_share)
 PRECISION = Kind('"1%" or 0.01', _share_by(parse_precision), parse_precision)
+ITEMS = Kind('8 or "batch"', _items, parse_items)
 MODE_NAMES = Kind('"cpu" or a list', _modes, _tuple, repeatable=True)
 PAIRS = _table(parse_pairs, _pair, '{key = "value"}')
 DIMS = _table(parse_dims, _dim, "{name = 8}")
@@ -183,3 +192,42 @@ LENGTHS = _table(parse_lengths, _length, "{name = 8}")
 SHAPES = _table(parse_shapes, _shape, '{name = "1x3"} or {name = [1, 3]}')
 RANGES = _table(parse_ranges, _range, "{name = [0, 1]}")
 SPEEDUPS = _table(parse_speedups, _speedup, "{mode = 1.5}")
+
+
+# Twins: the same option of another side, which can also take back what this side was given
+
+
+@cache
+def or_nothing(kind: Kind) -> Kind:
+    """The same, but an empty word means that nothing was given; in place of a flag it is on or off."""
+    if kind is FLAG:
+        return Kind('"on" or "off"', _switch, _switched)
+    if kind.repeatable:
+        return kind
+
+    def toml(value: Any, option: str) -> Any:
+        return "" if value == "" else kind.toml(value, option)
+
+    def parse(given: Any, option: str) -> Any:
+        try:
+            return kind.parse(kind.word(given), option)
+        except ValueError:
+            what = "a whole number" if kind.word is int else "a number"
+            raise BadInput(f"{option} {given!r}: is not {what}", option) from None
+
+    return kind._replace(toml=toml, parse=parse, word=str)
+
+
+_SWITCHED = {"on": True, "off": False}
+
+
+def _switch(value: Any, option: str) -> str:
+    word = "on" if value is True else value  # false takes back what an earlier layer gave
+    _switched(word, option)
+    return str(word)
+
+
+def _switched(given: Any, option: str) -> bool:
+    if given not in _SWITCHED:
+        raise BadInput(f"{option} {given!r}: write on or off", option)
+    return _SWITCHED[given]

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ortbench.errors import BadInput
-from ortbench.kinds import TEXT, Kind
+from ortbench.kinds import FLAG, TEXT, Kind, or_nothing
+from ortbench.lists import Listed
 
 # The panels, in the order in which help shows them.
 RUNS, MODE, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
@@ -26,6 +27,7 @@ RUNS, MODE, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
 )
 PANELS = (RUNS, MODE, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
 SESSIONS = ("run", "gate", "profile")  # the commands that measure a model
+SIDES = "run"  # the one that measures several settings side by side
 
 Given = Mapping[str, Any]  # by their long names without dashes what was given, as a command line gives it, and no more
 Check = Callable[[Any, str], None]  # of a value and its option's name
@@ -50,7 +52,8 @@ class Option(NamedTuple):
         only_live: says how to measure, so that it is nothing for a result that has been measured.
         says: what `ortbench compare` calls a difference in it, which makes it a setting that results record; None: neither.
         key: of ``target`` in the result, for one that `says`; by default the name of its field.
-        twin: help of ``--baseline-…``, which gives the baseline of a live gate another one; None without.
+        twin: the baseline of a live gate can have another one, by ``--baseline-…``.
+        lists: how `ortbench run` takes several values, each for a side of its own; None without.
         of_ep: means something for the EP alone that it was given for.
         short: a name of one letter.
     """
@@ -69,7 +72,8 @@ class Option(NamedTuple):
     only_live: bool = False
     says: str | None = None
     key: str | None = None
-    twin: str | None = None
+    twin: bool = False
+    lists: Listed | None = None
     of_ep: bool = False
     short: str | None = None
 
@@ -92,12 +96,16 @@ class Option(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Its help, with whether it may be given several times."""
-        return f"{self.help} Repeatable." if self.kind.repeatable else self.help
+        """Its help, with whether it may be given several times, and whether it takes a list."""
+        listed = f"A list ({self.lists.example}) is measured side by side." if self.lists and self.lists.example else ""
+        return " ".join(filter(None, (self.help, listed, "Repeatable." if self.kind.repeatable else "")))
 
     def of(self, command: str) -> Option:
-        """As a command has it."""
-        return self._replace(**self.per[command]) if command in self.per else self
+        """As a command has it; all but `SIDES` take no lists."""
+        here = self._replace(**self.per[command]) if command in self.per else self
+        if here.lists is None:
+            return here
+        return here._replace(kind=here.kind._replace(word=str)) if command == SIDES else here._replace(lists=None)
 
 
 def option(flag: str, metavar: str, help: str, panel: str, **more: Any) -> Any:
@@ -120,10 +128,12 @@ def options_of(*owners: Owner) -> list[Option]:
 
 
 def twin(one: Option) -> Option:
-    """The option that gives the baseline of a live gate another value."""
+    """The option that gives the baseline of a live gate another value; an empty one gives it the default."""
+    nothing = "" if one.kind is FLAG else f", '' for {one.default_text or 'none'}"
     return one._replace(
-        flag=f"baseline-{one.flag}", help=f"Live: {one.twin}", panel=BASELINE, default=None, shown=None,
-        commands=("gate",), per={}, suite=True, only_live=False,
+        flag=f"baseline-{one.flag}", metavar="on/off" if one.kind is FLAG else one.metavar, kind=or_nothing(one.kind),
+        help=f"Live: {one.name} of the baseline{nothing}.", panel=BASELINE, default=None, shown=None,
+        commands=("gate",), per={}, suite=True, only_live=False, twin=False, lists=None,
     )  # fmt: skip
 
 

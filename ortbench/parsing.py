@@ -87,6 +87,23 @@ def parse_dimension(text: str, where: str, option: str | None = None) -> int:
     return size
 
 
+def parse_items(text: str, option: str = "--items") -> int | str:
+    """``8`` as 8, ``batch`` as it is: how many items a run has, or the dimension whose size that is.
+
+    Raises:
+        BadInput: a number that is not a whole one above zero, or no text.
+    """
+    try:
+        float(text)
+    except ValueError:
+        if not text:
+            raise BadInput(f"{option} {text!r}: write a number, or the name of a dimension", option) from None
+        return text
+    if not re.fullmatch(r"\d+", text, re.ASCII) or not int(text):
+        raise BadInput(f"{option} {text}: write a whole number above zero, or the name of a dimension", option)
+    return int(text)
+
+
 def parse_ranges(items: Iterable[str], option: str = "--range") -> dict[str, tuple[float, float]]:
     """``name:lo,hi`` items as a dict.
 

@@ -11,6 +11,7 @@ from ortbench.errors import BadInput
 from ortbench.kinds import (
     DIMS,
     FLAG,
+    ITEMS,
     LENGTHS,
     MODE_NAMES,
     NUMBER,
@@ -22,6 +23,8 @@ from ortbench.kinds import (
     TEXTS,
     WHOLE,
 )
+from ortbench.lists import CHOICES, ENTRIES, REPEATED, WHOLES
+from ortbench.lists import SHAPES as SHAPE_LISTS
 from ortbench.modes import MODES, USUAL_MODES, modes_by, modes_that
 from ortbench.options import (
     INPUT,
@@ -69,8 +72,9 @@ _EPS = (
     f"{', '.join(POLICIES)}"
 )
 _PLACED = (*SESSIONS, "inspect")  # what makes a session, or says how one would place a model
-_runs = partial(option, panel=RUNS, only_live=True)
-_input = partial(option, panel=INPUT, only_live=True)
+_runs = partial(option, panel=RUNS, only_live=True, twin=True)
+_input = partial(option, panel=INPUT, only_live=True, twin=True)
+_tolerance = partial(_input, kind=NUMBER, check=not_negative, shown="by dtype", twin=False)
 _measured = partial(option, panel=MEASURED, only_live=True)
 
 
@@ -135,7 +139,7 @@ class Target:
     """
 
     ep: str = _runs(
-        "ep", "NAME", f"Execution provider: {_EPS}.", default="auto", suite=False, twin="another EP.",
+        "ep", "NAME", f"Execution provider: {_EPS}.", default="auto", suite=False, lists=REPEATED,
         commands=(*_PLACED, "bandwidth"),
         per={
             "run": {"kind": TEXTS, "help": f"Execution provider: {_EPS}. Several are measured side by side."},
@@ -144,27 +148,27 @@ class Target:
     )  # fmt: skip
     library: str | None = _runs(
         "ep-library", "PATH", "A plugin EP's library, where it is no package.", kind=PATH, check=is_file, of_ep=True,
-        twin="another plugin EP library.", commands=(*_PLACED, "bandwidth", "devices"),
+        commands=(*_PLACED, "bandwidth", "devices"),
     )  # fmt: skip
     device: int | None = _runs(
         "device", "N", "Which of the EP's devices ('ortbench devices' lists them).", kind=WHOLE, check=not_negative,
-        of_ep=True, shown="its first GPU or NPU", commands=(*_PLACED, "bandwidth"),
+        of_ep=True, shown="its first GPU or NPU", lists=WHOLES._replace(example="0,1"), commands=(*_PLACED, "bandwidth"),
     )  # fmt: skip
     options: dict[str, str] = _runs(
         "ep-option", "K=V", "An option of the EP.", kind=PAIRS, default={}, check=is_text, of_ep=True, says="EP options",
-        key="ep_options", twin="instead of --ep-option; '' for none.", commands=_PLACED,
+        key="ep_options", commands=_PLACED,
     )  # fmt: skip
     session_config: dict[str, str] = _runs(
         "session-config", "K=V", "An entry of the session's configuration.", kind=PAIRS, default={}, check=is_text,
-        says="session config", twin="instead of --session-config; '' for none.", commands=_PLACED,
+        says="session config", commands=_PLACED,
     )  # fmt: skip
     threads: int | None = _runs(
         "threads", "N", "Threads within an operator.", kind=WHOLE, check=at_least(1, "at least one"), says="threads",
-        shown="ONNX Runtime's",
+        shown="ONNX Runtime's", lists=WHOLES,
     )  # fmt: skip
     opt_level: str = _runs(
         "opt-level", "LEVEL", f"Graph optimisation: {', '.join(OPT_LEVELS)}.", default="all", check=one_of(OPT_LEVELS),
-        says="optimisation", commands=_PLACED,
+        says="optimisation", lists=CHOICES, commands=_PLACED,
     )  # fmt: skip
     require_placement: bool = _runs("require-placement", "", "Fail if nodes stay on the CPU.", kind=FLAG, default=False)
     dynamic_outputs: bool = _runs(
@@ -173,7 +177,7 @@ class Target:
     )  # fmt: skip
     external: str | None = _runs(
         "external", "LIB", f"Bind inputs in another library's memory: {', '.join(EXTERNAL_LIBRARIES)}.",
-        check=one_of(EXTERNAL_LIBRARIES), says="memory of inputs",
+        check=one_of(EXTERNAL_LIBRARIES), says="memory of inputs", lists=CHOICES._replace(example="numpy,torch"),
     )  # fmt: skip
     cuda_graph: bool = _runs(
         "cuda-graph", "", "Capture runs as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=FLAG, default=False,
@@ -181,7 +185,7 @@ class Target:
     )  # fmt: skip
     stream: str | None = _runs(
         "stream", "KIND", f"Run kernels on a stream made by {' or '.join(STREAMS)} (CUDA, TensorRT).",
-        check=one_of(STREAMS), says="compute stream",
+        check=one_of(STREAMS), says="compute stream", lists=CHOICES._replace(example="ort,cuda-python"),
     )  # fmt: skip
     engine_cache: str | None = _runs(
         "engine-cache", "DIR", "Where TensorRT EPs keep their engines between sessions.", kind=PATH, check=is_text,
@@ -215,26 +219,34 @@ class Inputs:
         "expect", "PATH", "Expected outputs: an .npz or a folder of output_0.pb, ...", kind=PATH, check=exists
     )
     shapes: dict[str, tuple[int, ...]] = _input(
-        "shape", "NAME:1x3x4", "An input's shape.", kind=SHAPES, default={}, commands=_PLACED
+        "shape", "NAME:1x3x4", "An input's shape.", kind=SHAPES, default={}, lists=SHAPE_LISTS, commands=_PLACED
     )
     dims: dict[str, int] = _input(
-        "dim", "NAME=N", "A symbolic dimension's size, else 1.", kind=DIMS, default={}, commands=_PLACED
+        "dim", "NAME=N", "A symbolic dimension's size, else 1.", kind=DIMS, default={}, lists=ENTRIES, commands=_PLACED
     )
     lengths: dict[str, int] = _input(
-        "length", "NAME=N", "Tensors in an input that is a sequence.", kind=LENGTHS, default={}, commands=_PLACED
+        "length",
+        "NAME=N",
+        "Tensors in an input that is a sequence.",
+        kind=LENGTHS,
+        default={},
+        lists=ENTRIES,
+        commands=_PLACED,
     )
     ranges: dict[str, tuple[float, float]] = _input(
         "range", "NAME:LO,HI", "Range of a random input.", kind=RANGES, default={}
     )
     seed: int = _input(
-        "seed", "N", "Seed of random inputs and of the order of blocks.", kind=WHOLE, default=0, check=not_negative
+        "seed",
+        "N",
+        "Seed of random inputs and of the order of blocks.",
+        kind=WHOLE,
+        default=0,
+        check=not_negative,
+        twin=False,
     )
-    rtol: float | None = _input(
-        "rtol", "X", "Relative tolerance when outputs are compared.", kind=NUMBER, check=not_negative, shown="by dtype"
-    )
-    atol: float | None = _input(
-        "atol", "X", "Absolute tolerance when outputs are compared.", kind=NUMBER, check=not_negative, shown="by dtype"
-    )
+    rtol: float | None = _tolerance("rtol", "X", "Relative tolerance when outputs are compared.")
+    atol: float | None = _tolerance("atol", "X", "Absolute tolerance when outputs are compared.")
 
 
 @dataclass(frozen=True)
@@ -269,7 +281,7 @@ class Loop:
     phases: tuple[str, ...] | None = None
     depth: int = option(
         "depth", "N", f"Adds mode {' and '.join(modes_by('depth'))} with N inferences in flight.", MODE, kind=WHOLE, default=3, only_live=True,
-        check=_depth,
+        check=_depth, twin=True, lists=WHOLES._replace(example="2,4"),
     )  # fmt: skip
     in_order: bool = False
 
@@ -282,7 +294,7 @@ class Loop:
 @dataclass(frozen=True)
 class Plan:
     """One run of one model on one EP; `python` is the interpreter of the worker, None this one; `name` and `note`
-    are for readers.
+    are for readers. `items` is how many a run has, or the dimension that says so; None looks for one that is called a batch.
 
     With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some.
     `record_env` are patterns of environment variables that the result has.
@@ -316,6 +328,10 @@ class Plan:
         commands=("run",), suite=False,
     )  # fmt: skip
     note: str | None = option("note", "TEXT", "Kept in the result, and shown in its heading.", WRITTEN, only_live=True)
+    items: int | str | None = option(
+        "items", "N/DIM", "Items of a run, for items/s: a number, or the dimension that has it.", INPUT, kind=ITEMS,
+        shown="the dimension batch, batch_size or N", commands=("run", "gate"), only_live=True, twin=True,
+    )  # fmt: skip
 
     def worker_request(self) -> dict[str, Any]:
         """What the worker needs to open the model, as JSON-ready data."""

@@ -6,8 +6,8 @@ Top level: ``schema_version``, ``tool``, ``created`` (UTC, ISO 8601), ``command`
 ``placement``, ``setup``, ``stopped`` (why the measurement ended), ``took_ns`` (from its first block to its last, of all modes
 and sides; null where nothing was timed, absent from older files), ``warnings``, ``cases`` (one a mode, see `Case`),
 ``nodes`` (null without ``--nodes``), ``link``, null where no bandwidth sweep of the same device was found, ``note``
-(null without ``--note``), and ``name`` (that of ``--name`` or of a suite's case, else null). The keys of each part are in
-`ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
+(null without ``--note``), ``name`` (that of ``--name`` or of a suite's case, else null), and ``items``, null where nobody
+says how many a run has. The keys of each part are in `ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from ortbench.schema import (
     Environment,
     External,
     Graph,
+    Items,
     Link,
     Measured,
     Model,
@@ -42,6 +43,7 @@ from ortbench.schema import (
     Setup,
     Target,
     Thinned,
+    Throughput,
     Tool,
     Warned,
     ZeroCopy,
@@ -71,6 +73,7 @@ class Case:
             runs one call makes. ``total`` is the time per run, which is throughput and not latency: each sample is that of
             so many runs, divided by their number. Else None.
         vs_cpu: how many times as fast as mode ``cpu``.
+        throughput: by item, where the result says how many `items` a run has and the mode is ok, else None.
         phases: ``upload``, ``inference``, ``download``, ``total``: statistics, or None where the mode has no such phase.
         derived: what copies take of a run of ``cpu`` and ``cpu-pinned``.
         measured: with ``--measure-copies``, of ``cpu``, ``device`` and ``host-accessible``.
@@ -96,6 +99,7 @@ class Case:
     graph: Graph | None = None
     runs_per_sample: int | None = None
     vs_cpu: Ratio | None = None
+    throughput: Throughput | None = None
     phases: dict[str, Stats | None] = field(default_factory=lambda: dict.fromkeys(PHASE_NAMES))
     derived: Derived | None = None
     measured: Measured | None = None
@@ -151,6 +155,7 @@ class Result:
     link: Link | None = None
     note: str | None = None
     name: str | None = None
+    items: Items | None = None
     schema_version: int = SCHEMA_VERSION
 
     def case(self, mode: str) -> Case | None:

@@ -136,6 +136,14 @@ class Model(TypedDict):
     outputs: list[Tensor]
 
 
+class Items(TypedDict):
+    """How many items a run has, such as the pictures of a batch; ``dim``: the dimension whose size that is, None where a
+    number was given."""
+
+    count: int
+    dim: str | None
+
+
 # The execution provider
 
 
@@ -328,6 +336,13 @@ class Ratio(TypedDict):
 
     ratio: float
     ci95: list[float] | None
+
+
+class Throughput(TypedDict):
+    """What the median of ``total`` means for each of the items of a run: derived, with as many decimals as rounding leaves."""
+
+    items_per_s: float
+    item_ns: float
 
 
 class Derived(TypedDict):

@@ -54,7 +54,7 @@ def short(value: Any) -> str:
         return "default"
     if isinstance(value, dict):
         return ", ".join(f"{key} {short(item)}" for key, item in value.items() if item is not None) or "none"
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         separator = "x" if value and isinstance(value[0], int) else ", "
         return separator.join(map(str, value)) or "none"
     return str(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ortbench.analysis.handing_on import is_only_host_accessible, shows_copies
 from ortbench.analysis.hidden_copies import hidden
+from ortbench.analysis.items import throughput
 from ortbench.analysis.link import add_shares
 from ortbench.analysis.pairs import block_medians, shared
 from ortbench.modes import CPU, MODES, PHASE_NAMES, TOTAL, mode_of
@@ -18,6 +19,7 @@ def derive(result: Result) -> None:
         _summarise(case)
     for case in result.cases:  # found anew each time: a mode that has failed since takes no part
         case.vs_cpu = case.derived = None
+        case.throughput = throughput(case, result.items)
     _compare_with_cpu(result)
     _derive_copies(result)
     _describe_pipeline(result)

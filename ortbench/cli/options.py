@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 import shlex
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
+from ortbench.errors import BadInput
 from ortbench.options import PANELS, Given, Option, Owner, options_of
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file.")]
@@ -42,6 +44,9 @@ def takes(*owners: Owner) -> Callable[[Callable[..., None]], Callable[..., None]
         def command(**values: Any) -> None:
             typed = {it.flag: values.pop(parameter) for parameter, it in options.items()}
             given: Given = {flag: value for flag, value in typed.items() if not _is_nothing(value)}
+            for it in options.values():
+                if it.kind.entry is not None:
+                    _refuse_entries_given_twice(it, given.get(it.flag, ()))
             function(**{GIVEN: given}, **values)
 
         hints = get_type_hints(function, include_extras=True)
@@ -83,11 +88,31 @@ def _parameter(parameter: str, option: Option) -> inspect.Parameter:
     )
 
 
+def _refuse_entries_given_twice(option: Option, words: Sequence[str]) -> None:
+    """Refuse two values for one name, such as ``--dim batch=1 --dim batch=8``, of which one would be lost.
+
+    Raises:
+        BadInput: there are two.
+    """
+    names: set[str] = set()
+    for word in filter(None, words):  # an empty one leaves a baseline none
+        alone = [word] if option.lists is None else option.lists.each([word], option.name)[0]
+        for name in option.kind.parse(alone, option.name):
+            if name in names:
+                raise BadInput(f"{option.name} {name}: was given twice; give it once", option.name)
+            names.add(name)
+
+
 class Command(TyperCommand):
-    """A command whose help shows its options panel by panel, as plain text, and which knows where JUnit XML is awaited."""
+    """A command that takes no option twice, whose help shows its options panel by panel, as plain text, and which knows
+    where JUnit XML is awaited."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read what was typed; what is wrong in it is told to CI too, if `--junit` is in it."""
+        """Read the words of a command line; what is wrong in it is told to CI too, if `--junit` is in it.
+
+        Raises:
+            BadInput: an option is there twice that can be given once; the parser itself would take the last one.
+        """
         if any(param.name == "junit" for param in self.params):
             from ortbench.jobs.junit import await_junit
 
@@ -96,6 +121,11 @@ class Command(TyperCommand):
             parser.ignore_unknown_options = True
             with suppress(Exception):  # what cannot be read at all is said below
                 await_junit(parser.parse_args(args=list(args))[0].get("junit"))
+        _, _, order = self.make_parser(ctx).parse_args(args=[*args])
+        for param, times in Counter(order).items():
+            if times > 1 and param.param_type_name == "option" and not param.multiple:
+                name = max(param.opts, key=len)
+                raise BadInput(f"{name}: was given {'twice' if times == 2 else f'{times} times'}; give it once", name)
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -7,31 +7,45 @@ from collections.abc import Sequence
 from ortbench.asked import plan_of
 from ortbench.cli.options import Model, command_line, takes
 from ortbench.errors import BadInput
-from ortbench.options import Given, make
-from ortbench.plan import PLAN, Target, check
+from ortbench.options import SIDES, Given, make, options_of
+from ortbench.plan import PLAN, Plan, check
+from ortbench.sides import sides_of
 from ortbench.wanted import Wanted
 
 
 @takes(*PLAN, Wanted)
 def run(given: Given, model: Model) -> None:
     """Measure a model in its I/O modes: what copies and inference cost."""
-    eps = list(dict.fromkeys(given.get("ep", [Target.ep])))
     if "iterations" in given and ("duration" in given or "precision" in given):
         raise BadInput("--iterations fixes how much is measured: leave --duration and --precision out", "--iterations")
-    if len(eps) > 1 and ("ep-library" in given or "device" in given):
-        raise BadInput("with several --ep give a library as an --ep of its own, and no --device")
-    if len(eps) > 1 and "json" in given:
-        raise BadInput("--json is for one --ep: every EP has a result.json in a folder of its own", "--json")
     from ortbench.jobs import run as job
 
     wanted = make(Wanted, given)
     job.check_wanted(wanted)
-    plans = []
-    for ep in eps:
-        own = {"ep-option": _options_for(ep, eps, given["ep-option"])} if "ep-option" in given and len(eps) > 1 else {}
-        plans.append(plan_of(model, {**given, **own, "ep": ep}, command_line()))
-        check(plans[-1])
+    plans = _plans(model, given)
+    if len(plans) > 1 and wanted.json is not None:
+        raise BadInput("--json is for one result: every side has a result.json in a folder of its own", "--json")
+    for plan in plans:
+        check(plan)
     raise SystemExit(job.run(plans, wanted))
+
+
+def _plans(model: str, given: Given) -> list[Plan]:
+    """A plan for each side.
+
+    Raises:
+        BadInput: an option that cannot be read, or that is for one EP where there are several.
+    """
+    sides = sides_of(given, [it.of(SIDES) for it in options_of(*PLAN)])
+    eps = list(dict.fromkeys(side["ep"] for side in sides if "ep" in side))
+    if len(eps) > 1 and ("ep-library" in given or "device" in given):
+        raise BadInput("with several --ep give a library as an --ep of its own, and no --device")
+    plans = []
+    for side in sides:
+        if "ep-option" in side and len(eps) > 1:
+            side = {**side, "ep-option": _options_for(side["ep"], eps, side["ep-option"])}
+        plans.append(plan_of(model, side, command_line()))
+    return plans
 
 
 def _options_for(ep: str, eps: Sequence[str], ep_option: Sequence[str]) -> list[str]:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from typing import Any
 
 from ortbench.asked import library_apart
 from ortbench.errors import BadInput
 from ortbench.kinds import FLAG, PATH
+from ortbench.modes import modes_by
 from ortbench.options import BASELINE, LIMIT, Given, Option, declared, options_of, twin
-from ortbench.plan import Plan, Target
+from ortbench.plan import Inputs, Loop, Plan, Target
 
 _EARLIER = PATH._replace(example='"folder of an earlier suite"')
 _MODEL = Option("baseline-model", "MODEL", "Live: the model it is held against.", BASELINE, PATH, commands=("gate",))
 _PYTHON = Option(
     "baseline-python", "PATH", "Live: the interpreter of another environment.", BASELINE, PATH, commands=("gate",)
 )
-_TWINS = tuple(twin(it) for it in options_of(Target) if it.twin is not None)
+_TWINS = tuple(twin(it) for it in options_of(Target, Inputs, Loop, Plan) if it.twin)
 LIVE_BASELINE = (_MODEL, *_TWINS, _PYTHON)
 STORED_BASELINE = (
     Option("baseline", "BASE.json", "The stored result it is held against.", BASELINE, _EARLIER, commands=("gate",)),
@@ -34,29 +36,56 @@ def has_live_baseline(given: Given) -> bool:
 def baseline_of(plan: Plan, given: Given) -> Plan:
     """The baseline's plan.
 
-    Options that are given replace the candidate's; an empty one (``--baseline-ep-option ""``) leaves none. Another EP
-    starts without the candidate's EP options, device, library and engine cache.
+    Options that are given replace the candidate's; an empty one (``--baseline-ep-option ""``) leaves none, or the default.
+    Another EP starts without the candidate's EP options, device, library and engine cache.
 
     Args:
         plan: of the candidate.
         given: options.
 
     Raises:
-        BadInput: options that are not K=V, or an interpreter that is not there.
+        BadInput: one that cannot be, that says nothing, or an interpreter that is not there.
     """
     given = library_apart(given, "baseline-")
-    own = declared(Target)
-    changes = {}
+    target: dict[str, Any] = {}
     if "baseline-ep" in given or "baseline-ep-library" in given:
-        changes = {name: getattr(Target(), name) for name, it in own.items() if it.of_ep or name == "ep"}
-    for name, it in own.items():
-        if it.twin is not None and (other := twin(it)).flag in given:
-            value = given[other.flag]
-            words = [word for word in value if word] if it.kind.repeatable else value
-            changes[name] = getattr(Target(), name) if words in ("", []) else it.kind.parse(words, other.name)
+        target = {name: it.default for name, it in declared(Target).items() if it.of_ep or name == "ep"}
+    target |= _changes(Target, given)
     python = given.get(_PYTHON.flag)
     if python is not None and not os.access(python, os.X_OK):
         raise BadInput(f"{_PYTHON.name}: no such interpreter: {python}", _PYTHON.name)
+    loop = _changes(Loop, given)
+    if "depth" in loop and not {*modes_by("depth")} & {*plan.modes}:
+        reason = f"says nothing without mode {' or '.join(modes_by('depth'))}: add --depth"
+        raise BadInput(f"--baseline-depth {reason}", "--baseline-depth")
     return replace(
-        plan, model=given.get(_MODEL.flag) or plan.model, target=replace(plan.target, **changes), python=python
+        plan,
+        model=given.get(_MODEL.flag) or plan.model,
+        target=replace(plan.target, **target),
+        inputs=replace(plan.inputs, **_changes(Inputs, given)),
+        loop=replace(plan.loop, **loop),
+        python=python,
+        **_changes(Plan, given),
     )
+
+
+def _changes(owner: type, given: Given) -> dict[str, Any]:
+    """What the twins of a dataclass's options say, by the names of its fields.
+
+    Raises:
+        BadInput: a value that cannot be.
+    """
+    changes = {}
+    for name, it in declared(owner).items():
+        other = twin(it)
+        if not it.twin or other.flag not in given:
+            continue
+        value = given[other.flag]
+        words = [word for word in value if word] if it.kind.repeatable else value
+        if words in ("", []):
+            changes[name] = it.default
+            continue
+        changes[name] = found = other.kind.parse(words, other.name)
+        if it.check is not None:
+            it.check(found, other.name)
+    return changes

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ortbench.analysis.comparable import changes, comparability, sameness
+from ortbench.analysis.comparable import changes, comparability, sameness, short
 from ortbench.characters import complain
 from ortbench.errors import INTERRUPTED
 from ortbench.files import write_or_note
@@ -18,7 +18,8 @@ from ortbench.jobs.compare import result_file
 from ortbench.jobs.junit import write_junit
 from ortbench.jobs.launch import launch
 from ortbench.jobs.writing import summarise_job, write
-from ortbench.plan import Plan
+from ortbench.options import declared
+from ortbench.plan import Inputs, Plan
 from ortbench.report.gate import build
 from ortbench.report.markdown import markdown
 from ortbench.result import Result, load
@@ -61,7 +62,7 @@ def gate_live(
     if launched.interrupted:
         return None
     results = launched.results
-    remarks = _remarks(*results) if results[1:] else []
+    remarks = _remarks(plans, results) if results[1:] else []
     place = launched.folders[0].parent if results[1:] else launched.folders[0]
     verdict = Verdict(results, live.checks(results), remarks, place)
     write_or_note(place / "gate.json", verdict_json(verdict))
@@ -69,11 +70,17 @@ def gate_live(
     return verdict
 
 
-def _remarks(candidate: Result, baseline: Result) -> list[str]:
+def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> list[str]:
     """What differs between the sides of a live gate, in sentences; that nothing does, if so."""
-    if (same := sameness(baseline, candidate)) is not None:
+    candidate, baseline = results
+    inputs = [
+        f"{it.flag}: {short(getattr(plans[1].inputs, name))} → {short(getattr(plans[0].inputs, name))}"
+        for name, it in declared(Inputs).items()
+        if getattr(plans[1].inputs, name) != getattr(plans[0].inputs, name)
+    ]
+    if not inputs and (same := sameness(baseline, candidate)) is not None:
         return [same]
-    return [f"baseline → candidate: {change}" for change in changes(baseline, candidate)]
+    return [f"baseline → candidate: {change}" for change in [*inputs, *changes(baseline, candidate)]]
 
 
 def check_stored_result(result: Path, baseline: Path | None, limits: Limits, force: bool, wanted: Wanted) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortbench import files, stopping
+from ortbench.characters import plain_name
 from ortbench.errors import BadInput, OrtbenchError
 from ortbench.measure.process import open_worker
 
@@ -30,6 +31,7 @@ class Launched:
 
     Attributes:
         results: of the sides that opened.
+        names: of these sides; none for one that has no name of its own.
         folders: where each was saved.
         interrupted: by Ctrl-C or its like, see `ortbench.stopping`.
         not_opened: name and error of each side that did not open.
@@ -37,6 +39,7 @@ class Launched:
     """
 
     results: list[Result]
+    names: list[str]
     folders: list[Path]
     interrupted: bool
     not_opened: list[tuple[str, OrtbenchError]]
@@ -57,7 +60,7 @@ def launch(
     Args:
         plans: checked, at least one; with several their blocks alternate.
         folder: makes the run's folder; several sides have a folder each in it.
-        names: of the sides, in messages and as folders; needed for several.
+        names: of the sides, in messages and, made plain, as folders; needed for several.
         judge, after_open: see `ortbench.measure.bench.Bench`.
         quiet: show no progress.
         traced: keep a timeline of every side.
@@ -102,10 +105,12 @@ def launch(
     kept = [(side, place) for side, place in zip(sides, places, strict=True) if side not in left_out]
     for side, place in kept:
         write_run(side.result, place)
-    for side in left_out:
-        discard_if_empty(parent / side.name)
+    for side, place in zip(sides, places, strict=True):
+        if side in left_out:
+            discard_if_empty(place)
     return Launched(
         [side.result for side, _ in kept],
+        [side.name for side, _ in kept] if names else [],
         [place for _, place in kept],
         bench.interrupted,
         [(side.name, error) for side, error in bench.not_opened],
@@ -115,7 +120,7 @@ def launch(
 
 def _make_places(parent: Path, names: Sequence[str]) -> list[Path]:
     """A folder for each side."""
-    places = [parent / name for name in names]
+    places = [parent / plain_name(name) for name in names]
     try:
         for place in places:
             place.mkdir(exist_ok=True)

@@ -13,6 +13,7 @@ from ortbench.jobs.launch import Launched, launch
 from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_compressible, write_page
 from ortbench.parsing import parse_share
 from ortbench.plan import SAME, Plan
+from ortbench.sides import differ_by_ep, side_names
 from ortbench.wanted import Wanted
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def run(plans: Sequence[Plan], wanted: Wanted) -> int:
     """Measure plans side by side, write and show what came of them.
 
     Args:
-        plans: checked, one an EP.
+        plans: checked, one a side.
         wanted: checked.
 
     Returns:
@@ -49,16 +50,18 @@ def run(plans: Sequence[Plan], wanted: Wanted) -> int:
         BadInput, BenchmarkFailed: before anything could be measured.
     """
     launched = _measure(plans, wanted)
-    _write_exports(launched, plans[0].model, wanted)
+    by_ep = differ_by_ep(plans)
+    labels = [""] * len(launched.results) if by_ep else launched.names  # an EP is in every label already
+    _write_exports(launched, labels, plans[0].model, wanted)
     if len(plans) == 1:
         _show(launched, wanted.json, wanted.quiet or wanted.html == "-")
     else:
-        _show_side_by_side(launched, wanted.quiet or wanted.html == "-")
+        _show_side_by_side(launched, by_ep, wanted.quiet or wanted.html == "-")
     if wanted.html is not None:
         errors = [f"{name}: {error}" for name, error in launched.not_opened]
-        write_page(wanted.html, launched.results, [folder.name for folder in launched.folders], errors)
+        write_page(wanted.html, launched.results, launched.names or [launched.folders[0].name], errors)
     if wanted.trace is not None:
-        _write_trace(launched, wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
+        _write_trace(launched, labels, wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
     return _exit_code(launched)
 
 
@@ -74,21 +77,8 @@ def _measure(plans: Sequence[Plan], wanted: Wanted) -> Launched:
         attach(results, wanted.out, wanted.bandwidth)
 
     traced = wanted.trace is not None
-    return launch(plans, folder, _names(plans), after_open=find_link, quiet=wanted.quiet, traced=traced)
-
-
-def _names(plans: Sequence[Plan]) -> list[str] | None:
-    """What to call several sides: their EPs, each name once."""
-    if len(plans) == 1:
-        return None
-    from ortbench.characters import plain_name
-    from ortbench.measure.folder import target_name
-
-    names: list[str] = []
-    for plan in plans:
-        name = plain_name(target_name(plan))
-        names.append(name if name not in names else f"{name}-{len(names) + 1}")
-    return names
+    names = side_names(plans) if len(plans) > 1 else None
+    return launch(plans, folder, names, after_open=find_link, quiet=wanted.quiet, traced=traced)
 
 
 def _show(launched: Launched, json_out: str | None, quiet: bool) -> None:
@@ -108,16 +98,19 @@ def _show(launched: Launched, json_out: str | None, quiet: bool) -> None:
     print_report(report)
 
 
-def _show_side_by_side(launched: Launched, quiet: bool) -> None:
+def _show_side_by_side(launched: Launched, each: bool, quiet: bool) -> None:
+    """Several sides in one table; also `each` by itself, which settings of one EP do not need."""
     from ortbench.files import write_or_note
-    from ortbench.report import comparison, run
+    from ortbench.report import run, sides
     from ortbench.report.markdown import markdown
 
     results = launched.results
-    names = [folder.name for folder in launched.folders]
+    each = each or len(results) == 1 or any(result.nodes for result in results)
     parent = launched.folders[0].parent
-    same = parse_share(SAME, "--same")
-    compared = comparison.build(results, names, same, in_order=False) if len(results) > 1 else None
+    compared = None
+    if len(results) > 1:
+        same = parse_share(SAME, "--same")
+        compared = sides.build(results, launched.names, same, None if each else str(parent))
     text = "" if compared is None else markdown(compared)
     if text:
         write_or_note(parent / "comparison.md", text)
@@ -127,33 +120,34 @@ def _show_side_by_side(launched: Launched, quiet: bool) -> None:
         return
     from ortbench.report.terminal.print import print_report
 
-    for report in reports:
+    for report in reports if each else ():
         print_report(report)
         print()
     if compared is not None:
         print_report(compared)
 
 
-def _write_exports(launched: Launched, model: str, wanted: Wanted) -> None:
-    """The forms that CI systems read."""
+def _write_exports(launched: Launched, labels: Sequence[str], model: str, wanted: Wanted) -> None:
+    """The forms that CI systems read; a label says which of several sides a result is of, "" where its EP does."""
     if wanted.junit is None and wanted.action_json is None:
         return
     from ortbench.report.exports import github
     from ortbench.report.exports.junit import ERROR, Outcome, outcomes_of_run
 
     if wanted.junit is not None:
-        outcomes = [outcome for result in launched.results for outcome in outcomes_of_run(result)]
+        labelled = zip(launched.results, labels, strict=True)
+        outcomes = [outcome for result, label in labelled for outcome in outcomes_of_run(result, label)]
         outcomes += [Outcome(f"{model} on {ep}", ep, ERROR, str(error), 0.0) for ep, error in launched.not_opened]
         write_junit(wanted.junit, "ortbench run", outcomes)
     if wanted.action_json is not None:
-        write(wanted.action_json, github.action_json(launched.results), "--action-json")
+        write(wanted.action_json, github.action_json(launched.results, labels), "--action-json")
 
 
-def _write_trace(launched: Launched, path: str, quiet: bool) -> None:
+def _write_trace(launched: Launched, labels: Sequence[str], path: str, quiet: bool) -> None:
     """The timeline; what it lacks is said in a line each."""
     from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
 
-    trace = chrome_trace(launched.results, launched.timelines)
+    trace = chrome_trace(launched.results, launched.timelines, labels=labels)
     written = write_compressible(path, trace_json(trace), "--trace")
     for words in trace["otherData"]["missing"]:
         complain(f"--trace lacks: {words}")
@@ -166,7 +160,8 @@ def _exit_code(launched: Launched) -> int:
     if launched.interrupted:
         return INTERRUPTED
     several = len(launched.results) > 1
-    codes = [say_failures(result, f"{result.target['ep']}: " if several else "") for result in launched.results]
+    names = launched.names if several else [""]
+    codes = [say_failures(result, name and f"{name}: ") for name, result in zip(names, launched.results, strict=True)]
     for name, error in launched.not_opened:
         complain(f"{name}: {error}")
     return BENCHMARK_FAILED if launched.not_opened or BENCHMARK_FAILED in codes else DONE

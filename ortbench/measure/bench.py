@@ -126,7 +126,7 @@ class Bench:
         try:
             for side in self._sides if not self.interrupted else []:
                 if side.plan.nodes:
-                    self._observer.stage(f"profiling nodes ({side.plan.target.ep})")
+                    self._observer.stage(f"profiling nodes ({side.name})")
                     profile_nodes(side)
         except KeyboardInterrupt:
             self.interrupted = True
@@ -148,7 +148,7 @@ class Bench:
         machine: Machine | None = None
         opened: list[Side] = []
         for side in self._sides:
-            self._step("open", f"loading {Path(side.plan.model).name} ({side.plan.target.ep})")
+            self._step("open", f"loading {Path(side.plan.model).name} ({side.name})")
             side.start()
             if machine is None:
                 machine = environment()
@@ -171,13 +171,18 @@ class Bench:
         self._compare_outputs()
 
     def _compare_outputs(self) -> None:
-        """Hold the outputs of every other side against the first one's.
+        """Hold the outputs of sides against each other that take the same inputs.
 
         The same model must give the same outputs wherever it runs; another model may differ, and then says so.
         """
-        first, *others = self._sides
-        if not others:
-            return
+        alike: dict[str, list[Side]] = {}
+        for side in self._sides:
+            alike.setdefault(side.takes(), []).append(side)
+        for first, *others in alike.values():
+            if others:
+                self._hold_outputs(first, others)
+
+    def _hold_outputs(self, first: Side, others: Sequence[Side]) -> None:
         with temporary_folder() as folder:
             with self._awake(first):
                 written: Saved = first.ask("save_outputs", folder=folder)
@@ -201,7 +206,7 @@ class Bench:
     def _measure(self, watch: Watch) -> str | None:
         for side in self._sides:
             for mode in side.to_prepare():
-                self._step("prepare", f"preparing {mode} ({side.plan.target.ep})")
+                self._step("prepare", f"preparing {mode} ({side.name})")
                 with self._awake(side):
                     side.prepare(mode)
             describe_fence(side.result)
@@ -221,7 +226,7 @@ class Bench:
         for side in self._sides:
             with self._awake(side):
                 for mode in side.modes:
-                    self._step("finish", f"checking outputs and the fence of {mode} ({side.plan.target.ep})")
+                    self._step("finish", f"checking outputs and the fence of {mode} ({side.name})")
                     side.finish(mode)
         return "verdict: every contest is decided" if self._all_decided else schedule.stopped
 
@@ -239,7 +244,7 @@ class Bench:
         for side in self._sides:
             if side.plan.measure_copies:
                 self._keep()
-                self._observer.stage(f"measuring copies with CUPTI ({side.plan.target.ep})")
+                self._observer.stage(f"measuring copies with CUPTI ({side.name})")
                 with self._awake(side):
                     measure_copies(side)
 

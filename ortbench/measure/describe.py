@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+from ortbench.analysis.items import items_of
 from ortbench.analysis.variables import recorded
 from ortbench.answers import Opened
 from ortbench.errors import BadInput, BenchmarkFailed
@@ -30,7 +31,7 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         opened: what the worker says.
 
     Raises:
-        BadInput: CUPTI is to look into an EP that is not NVIDIA's.
+        BadInput: CUPTI is to look into an EP that is not NVIDIA's, or items are to be what they cannot be.
         BenchmarkFailed: nodes stay on the CPU where none may.
     """
     result.environment = {**machine, **opened["runtime"]}
@@ -58,6 +59,7 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         "seed": plan.inputs.seed,
         "expected_outputs": opened["expected"],
     }
+    result.items = items_of(opened["inputs"], plan.items, opened["guessed_dims"])
     for note in opened["notes"]:
         result.warn(note["code"], note["message"])
     if opened["guessed_dims"]:

@@ -12,19 +12,15 @@ from ortbench.characters import plain_name
 from ortbench.errors import BadInput, BenchmarkFailed, one_line
 from ortbench.files import discard_ignored, make_ignored, write_atomically
 from ortbench.plan import Plan
+from ortbench.sides import target_name
 from ortbench.sweep_plan import CopyPlan
-
-
-def target_name(plan: Plan | CopyPlan) -> str:
-    """The EP of a plan in a word: its name, or that of its library."""
-    return Path(plan.target.library).stem if plan.target.library and plan.target.ep == "auto" else plan.target.ep
 
 
 def run_name(plans: Sequence[Plan]) -> str:
     """What the folder of a run is called: its name, or model, EPs and time."""
     if plans[0].name is not None:
         return plain_name(plans[0].name).lstrip(".") or "unnamed"
-    return _stamped(Path(plans[0].model).stem, *(target_name(plan) for plan in plans))
+    return _stamped(Path(plans[0].model).stem, *dict.fromkeys(target_name(plan) for plan in plans))
 
 
 def sweep_name(plan: CopyPlan) -> str:

@@ -81,6 +81,14 @@ class Side:
         """Whether the model was opened, so that the result is whole in itself."""
         return bool(self.result.target)
 
+    def takes(self) -> str:
+        """What an open model is run on, in a text: the same for sides whose outputs must be the same too."""
+        made = replace(
+            self.plan.inputs, shapes={}, dims={}, lengths={}, expect=None
+        )  # of these the result has what came of them
+        inputs = [(it["name"], it["type"], it.get("tensors", it["shape"])) for it in self.result.model["inputs"]]
+        return f"{inputs} {made}"
+
     # The worker
 
     def start(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ortbench import units
@@ -23,6 +23,7 @@ from ortbench.report.model import (
     columns,
     numbers,
 )
+from ortbench.report.throughput import best_note, has_items, item_cells, item_columns
 from ortbench.report.words import heading, hint, not_measured, remark
 from ortbench.result import Result
 
@@ -56,14 +57,29 @@ def side_table(
         in_order: they are steps of one history, so each is held against the one before it too.
         only: these modes and phases.
     """
-    return _table(_rows(results, only), names, same, in_order)
+    return _table(results, _rows(results, only), names, same, in_order)
 
 
 def _rows(results: Sequence[Result], only: Selection) -> list[Row]:
     return rows(results, only if len(results) == 2 or only.phases else Selection(only.modes, (TOTAL,)))
 
 
-def _table(found: Sequence[Row], names: Sequence[str], same: float | None, in_order: bool) -> Table:
+def _table(
+    results: Sequence[Result], found: Sequence[Row], names: Sequence[str], same: float | None, in_order: bool
+) -> Table:
+    table = _times(found, names, same, in_order)
+    if not has_items(results):
+        return table
+    of_total = [[result.case(row.mode) if row.phase == TOTAL else None for result in results] for row in found]
+    if len(names) == 2:
+        added, cells = item_columns(4, names), [item_cells(cases) for cases in of_total]
+    else:
+        added, cells = item_columns(4), [item_cells([case]) for cases in of_total for case in cases]
+    rows = tuple((*row, *more) for row, more in zip(table.rows, cells, strict=True))
+    return replace(table, columns=(*table.columns, *added), rows=rows)
+
+
+def _times(found: Sequence[Row], names: Sequence[str], same: float | None, in_order: bool) -> Table:
     medians = [median for row in found for median in row.medians_ns if median]
     unit, scale = units.time_unit(max(medians, default=1))
     if len(names) == 2:
@@ -118,7 +134,8 @@ def build(
         remarks: what the results differ in, in sentences.
     """
     lacking = lacks(results, names, _rows(results, only))
-    notes = [*why_missing(results, names), *map(remark, [*lacking, *remarks])]
+    said = map(remark, [*lacking, *remarks])
+    notes = [*why_missing(results, names), *said, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
     explained = [Paragraph(legend(results, same)), hint("ratio", "95 %", "verdict")]
     return Report(title(names), ([sides], [Notes(notes), *explained]))
@@ -147,7 +164,7 @@ def side_by_side(
     if len(results) == 1:
         return SideBySide(names, headings)
     found = _rows(results, only)
-    tables = (_table(found, called, same, in_order) for called in (names, numbers(len(names))))
+    tables = (_table(results, found, called, same, in_order) for called in (names, numbers(len(names))))
     return SideBySide(names, headings, *tables)
 
 
@@ -173,12 +190,16 @@ def legend(results: Sequence[Result], same: float | None) -> str:
 def records(
     results: Sequence[Result], names: Sequence[str], same: float, only: Selection = EVERYTHING
 ) -> list[dict[str, Any]]:
-    """A comparison as flat records, one a mode, phase and result: medians in ns, ratios of times, words."""
+    """A comparison as flat records, one a mode, phase and result: medians in ns, ratios of times, words, and
+    of totals items a second and the time of each in ns, where it is known how many a run has."""
     found = []
     for row in rows(results, only):
         for number, name in enumerate(names):
             record: dict[str, Any] = {"mode": row.mode, "phase": row.phase, "result": name}
             record["median_ns"] = row.medians_ns[number]
+            case = results[number].case(row.mode) if row.phase == TOTAL else None
+            known = None if case is None else case.throughput
+            record["items_per_s"], record["item_ns"] = known and known["items_per_s"], known and known["item_ns"]
             for key, spread in (("vs_first", row.since_first[number]), ("vs_previous", row.since_last[number])):
                 record[key] = spread and {**asdict(spread), "verdict": word(spread, same)}
             found.append(record)

@@ -36,6 +36,7 @@ from ortbench.report.model import (
     filled,
 )
 from ortbench.report.places import places_table
+from ortbench.report.throughput import has_items, item_cells, item_columns
 from ortbench.report.words import heading, hint, not_measured, result_name, warnings
 from ortbench.result import OK, Case, Result
 from ortbench.stats import Stats
@@ -64,11 +65,15 @@ def mode_table(result: Result) -> Table:
     """The table of a run: a row for each mode that was measured, with a bar of its phases; only columns that hold something."""
     medians = [median for case in result.cases for phase in PHASE_NAMES if (median := case.median(phase))]
     unit, scale = units.time_unit(max(medians, default=1))
-    rows = tuple(_row(case, scale) for case in result.cases if case.phases[TOTAL] is not None)
+    shown = [case for case in result.cases if case.phases[TOTAL] is not None]
+    headed, rows = COLUMNS, tuple(_row(case, scale) for case in shown)
+    if has_items([result]):
+        headed = (*COLUMNS, *item_columns(6))
+        rows = tuple((*row, *item_cells([case])) for row, case in zip(rows, shown, strict=True))
     bars = splits(result)
     if len(bars) == 1 and len(bars[0]) == 1:  # neither shared out nor beside another
         bars = []
-    return filled(Table(COLUMNS, rows, unit, title="Table", bars=bars))
+    return filled(Table(headed, rows, unit, title="Table", bars=bars))
 
 
 def _row(case: Case, scale: float) -> tuple[str, ...]:
@@ -239,8 +244,11 @@ def _explained(table: Table) -> list[Block]:
 # Its figures for other programs
 
 
-def records(result: Result) -> list[dict[str, Any]]:
-    """The figures as flat records, one a mode: every statistic of every phase in ns, bytes, ratios; None if not known."""
+def records(result: Result, with_items: bool = False) -> list[dict[str, Any]]:
+    """The figures as flat records, one a mode: every statistic of every phase in ns, bytes, ratios; None if not known.
+
+    With items also how many a run has, how many are done a second, and the time of each in ns.
+    """
     found = []
     for case in result.cases:
         row: dict[str, Any] = {"mode": case.mode, "status": case.status, "reason": case.reason}
@@ -257,13 +265,17 @@ def records(result: Result) -> list[dict[str, Any]]:
         row["depth"] = case.pipeline and case.pipeline["depth"]
         row["hidden_share"] = case.pipeline and case.pipeline["hidden_share"]
         row["runs"] = _runs(case)
+        if with_items:
+            row["items"] = result.items and result.items["count"]
+            row["items_per_s"] = case.throughput and case.throughput["items_per_s"]
+            row["item_ns"] = case.throughput and case.throughput["item_ns"]
         found.append(row)
     return found
 
 
 def csv(result: Result) -> str:
-    """The records as CSV."""
-    found = records(result)
+    """The records as CSV, with those of items where a run has several."""
+    found = records(result, has_items([result]))
     return csv_text(list(found[0]), found)
 
 
@@ -277,6 +289,6 @@ def frame(results: Sequence[Result]) -> pandas.DataFrame:
     lines = [
         {"created": result.created, "model": result.model["path"], "ep": result.target["ep"], **record}
         for result in results
-        for record in records(result)
+        for record in records(result, has_items(results))
     ]
     return pandas.DataFrame(lines).convert_dtypes()

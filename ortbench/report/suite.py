@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from ortbench.analysis.items import Rate, best, is_batch
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
 from ortbench.report.csv import csv_text
 from ortbench.report.model import (
@@ -22,9 +23,10 @@ from ortbench.report.model import (
     Table,
     filled,
 )
+from ortbench.report.throughput import HEADINGS
 from ortbench.report.words import hint
 from ortbench.suite.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPPED, Record
-from ortbench.units import duration, ratio
+from ortbench.units import duration, rate, ratio
 
 
 def headline(records: Sequence[Record]) -> str:
@@ -47,6 +49,7 @@ _COLUMNS = (
 
 def case_table(records: Sequence[Record]) -> Table:
     """A row a case; only columns that hold something."""
+    shown = any(is_batch(record.items) for record in records)
     rows = tuple(
         (
             record.id,
@@ -54,20 +57,38 @@ def case_table(records: Sequence[Record]) -> Table:
             record.fastest or NOTHING,
             NOTHING if record.fastest_ns is None else duration(record.fastest_ns),
             NOTHING if record.vs_cpu is None else ratio(record.vs_cpu),
+            *(_item_cells(record) if shown else ()),
             record.outcome,
         )
         for record in records
     )
-    return filled(Table(_COLUMNS, rows))
+    headed = (*_COLUMNS[:-1], *map(Column, HEADINGS), _COLUMNS[-1]) if shown else _COLUMNS
+    return filled(Table(headed, rows))
+
+
+def _item_cells(record: Record) -> tuple[str, str]:
+    if record.items_per_s is None or record.item_ns is None:
+        return NOTHING, NOTHING
+    return rate(record.items_per_s), duration(record.item_ns)
 
 
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
     """The summary of a suite; `folder` is where it was saved, which is said in a terminal."""
-    reasons = [_reason(record) for record in records if record.reason]
+    notes = [*(_reason(record) for record in records if record.reason), *map(Note, _best(records))]
     words = [hint(*dict.fromkeys(record.outcome for record in records))] if records else []
-    last: list[Block] = [Notes(reasons)] if reasons else []
+    last: list[Block] = [Notes(notes)] if notes else []
     last += [Conclusion(f"suite {name}: {headline(records)}"), SavedIn(folder)]
     return Report(f"ortbench suite {name}: {headline(records)}", ([case_table(records), *words], last))
+
+
+def _best(records: Sequence[Record]) -> list[str]:
+    """Which case of each model gets most items done, where several of them have items."""
+    rates: dict[str, list[Rate]] = {}
+    for it in records:
+        if it.items is not None and it.items_per_s is not None and it.fastest is not None:
+            rates.setdefault(it.model, []).append(Rate(it.id, it.items, it.items_per_s, it.fastest))
+    several = len({record.model for record in records}) > 1
+    return list(filter(None, (best(found, model if several else "") for model, found in rates.items())))
 
 
 def _reason(record: Record) -> Note:
@@ -83,4 +104,7 @@ _CSV_COLUMNS = (
 
 def csv(records: Sequence[Record]) -> str:
     """The records as CSV, without their checks."""
-    return csv_text(_CSV_COLUMNS, (record.to_dict() for record in records))
+    if not any(is_batch(record.items) for record in records):
+        return csv_text(_CSV_COLUMNS, (record.to_dict() for record in records))
+    found = ({**record.to_dict(), "items": record.items and record.items["count"]} for record in records)
+    return csv_text((*_CSV_COLUMNS, "items", "items_per_s", "item_ns"), found)

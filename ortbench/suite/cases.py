@@ -185,7 +185,8 @@ class _Reader:
                 raise self._file.mistake(path.where, f"{match[0]} means nothing; there are {{model}} and {{folder}}")
             return values[match[1]]
 
-        return str(self._base / re.sub(r"\{(\w*)\}", value, path.given))
+        # An empty one leaves the baseline none.
+        return path.given and str(self._base / re.sub(r"\{(\w*)\}", value, path.given))
 
     def _refuse_twins(self, cases: Sequence[SuiteCase]) -> None:
         seen: dict[str, SuiteCase] = {}

@@ -95,8 +95,8 @@ class _Maker:
         try:
             yield
         except BadInput as error:
-            flag = (error.option or "").removeprefix("--")
-            flags = [prefix + flag.removeprefix(prefix), prefix + flag.removesuffix("-library")]  # an EP can be a path
+            flag = (error.option or "").removeprefix("--").removeprefix(prefix)
+            flags = [prefix + flag, prefix + flag.removesuffix("-library")]  # an EP can be a path
             place = next((self._where(it) for it in flags if it in self._case.given), otherwise)
             raise self._file.mistake(place, error.bare) from None
 

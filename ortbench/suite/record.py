@@ -10,6 +10,7 @@ from ortbench.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE,
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, CheckData
 from ortbench.modes import CPU, TOTAL, is_rate
 from ortbench.result import Result
+from ortbench.schema import Items
 from ortbench.units import ratio, seconds
 
 SKIPPED, MISSING = "skipped", "missing"
@@ -43,6 +44,8 @@ class Record:
         fastest: mode with the shortest median, or None.
         fastest_ns: that median, ns, or None.
         vs_cpu: how many times as fast as `cpu` it is, or None.
+        items: how many a run has, and the dimension that says so, or None.
+        items_per_s, item_ns: what that mode's median means for them, or None.
     """
 
     id: str
@@ -59,6 +62,9 @@ class Record:
     fastest: str | None = None
     fastest_ns: int | None = None
     vs_cpu: float | None = None
+    items: Items | None = None
+    items_per_s: float | None = None
+    item_ns: float | None = None
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
@@ -100,6 +106,9 @@ class Figures(TypedDict, total=False):
     fastest: str
     fastest_ns: int
     vs_cpu: float | None
+    items: Items | None
+    items_per_s: float | None
+    item_ns: float | None
 
 
 def figures(result: Result) -> Figures:
@@ -111,7 +120,16 @@ def figures(result: Result) -> Figures:
     fastest = min(medians, key=lambda mode: medians[mode])
     found = result.case(fastest)
     vs_cpu = found.vs_cpu["ratio"] if found is not None and found.vs_cpu else None
-    return {"cpu_ns": medians.get(CPU), "fastest": fastest, "fastest_ns": medians[fastest], "vs_cpu": vs_cpu}
+    by_item = None if found is None else found.throughput
+    return {
+        "cpu_ns": medians.get(CPU),
+        "fastest": fastest,
+        "fastest_ns": medians[fastest],
+        "vs_cpu": vs_cpu,
+        "items": result.items,
+        "items_per_s": by_item and by_item["items_per_s"],
+        "item_ns": by_item and by_item["item_ns"],
+    }
 
 
 def exit_code(records: Sequence[Record]) -> int:

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.comparable import changes
+from ortbench.asked import plan_of
 from ortbench.errors import BadInput
-from ortbench.gate.baseline import LIVE_BASELINE
+from ortbench.gate.baseline import LIVE_BASELINE, baseline_of
 from ortbench.gate.limits import METRICS, Limits
 from ortbench.jobs import gate as gate_job
 from ortbench.jobs import profile as profile_job
@@ -21,6 +22,7 @@ from ortbench.jobs import run as run_job
 from ortbench.kinds import (
     DIMS,
     FLAG,
+    ITEMS,
     LENGTHS,
     MODE_NAMES,
     NUMBER,
@@ -37,7 +39,7 @@ from ortbench.kinds import (
     WHOLE,
     Kind,
 )  # fmt: skip
-from ortbench.options import PANELS, SESSIONS, Option, check_values, declared, make, options_of, settings
+from ortbench.options import PANELS, SESSIONS, Option, check_values, declared, make, options_of, settings, twin
 from ortbench.plan import PLAN, WHICH_MODES, Inputs, Loop, Plan, Target
 from ortbench.suite.cases import read
 from ortbench.suite.job import jobs_of
@@ -61,6 +63,7 @@ WORDS: list[tuple[Kind, str, str]] = [
     (MODE_NAMES, "cpu", '"cpu"'),
     (PAIRS, "k=v", '{k = "v"}'),
     (DIMS, "n=4", "{n = 4}"),
+    (ITEMS, "16", "16"),
     (LENGTHS, "n=4", "{n = 4}"),
     (SHAPES, "x:2x3", "{x = [2, 3]}"),
     (RANGES, "x:1,2", "{x = [1, 2]}"),
@@ -69,16 +72,22 @@ WORDS: list[tuple[Kind, str, str]] = [
 ]
 OTHERS = {"ep": "webgpu", "opt-level": "basic", "external": "numpy", "stream": "ort", "baseline-ep": "webgpu"}
 OTHERS |= {"baseline-python": "python"}
+# What a baseline can have its own of, by the option that gives it.
+TWINS = {twin(it).flag: it for it in options_of(Target, Inputs, Loop, Plan) if it.twin}
 
 
 def words(option: Option) -> list[str]:
     """The option as it is typed."""
+    if option.flag in TWINS:
+        return [option.name, *(words(TWINS[option.flag])[1:] or ["on"])]
     word = OTHERS.get(option.flag, next(word for kind, word, _ in WORDS if kind is option.kind))
     return [option.name, word] if word else [option.name]
 
 
 def toml(option: Option) -> str:
     """The option as a suite has it."""
+    if option.flag in TWINS:
+        return toml(TWINS[option.flag])
     text = next(text for kind, _, text in WORDS if kind is option.kind)
     return f'"{OTHERS[option.flag]}"' if option.flag in OTHERS else text
 
@@ -115,7 +124,9 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
     monkeypatch.setattr(run_job, "run", run)
     monkeypatch.setattr(gate_job, "measure_until_decided", gate)
     monkeypatch.setattr(profile_job, "profile", profile)
-    own = ["--model", "m.onnx", "--max-cpu-nodes", "0"] if command == "gate" else ["m.onnx"]
+    own = ["--model", "m.onnx"] if command == "gate" else ["m.onnx"]
+    if command == "gate" and "--max-cpu-nodes" not in typed:
+        own += ["--max-cpu-nodes", "0"]
     ran = ortbench_here(command, *own, *typed, cwd=folder)
     assert (ran.code, ran.err) == (0, "")
     (one,) = found
@@ -131,7 +142,13 @@ def holds(values: Any, name: str, option: Option) -> bool:
     return bool(getattr(values, name) == value != default)
 
 
-COMMANDS = [(command, it.of(command)) for it in options_of(*PLAN) for command in SESSIONS if command in it.commands]
+# As a command has it, but one value of what may be a list.
+COMMANDS = [
+    (command, it._replace(**it.per.get(command, {})))
+    for it in options_of(*PLAN)
+    for command in SESSIONS
+    if command in it.commands
+]
 
 
 @pytest.mark.parametrize(("command", "option"), COMMANDS, ids=lambda it: it if isinstance(it, str) else it.flag)
@@ -172,9 +189,10 @@ def test_every_option_of_a_gate_is_the_same_on_the_command_line_and_in_a_suite(
     contest = {} if option in LIVE_BASELINE else {"baseline-session-config": '{a = "b"}'}
     keys = {"max-cpu-nodes": "0", **contest, option.flag: toml(option)}
     lines = "\n".join(f"{key} = {value}" for key, value in keys.items())
-    (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n[bench.gate]\n{lines}\n')
+    depth = "depth = 4\n" if option.flag == "baseline-depth" else ""  # without its mode that would say nothing
+    (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n{depth}[bench.gate]\n{lines}\n')
     (job,) = jobs_of(read(Path("s.toml"), {}), ())
-    needed = ["--baseline-session-config", "a=b"] if contest else []
+    needed = ["--baseline-session-config", "a=b"] if contest else ["--depth", "4"] if depth else []
     plans, limits, _ = asked(folder, monkeypatch, "gate", [*needed, *words(option)])
     assert (list(job.plans), job.limits) == (plans, limits)
     (plain, *_), without, _ = asked(folder, monkeypatch, "gate", needed)
@@ -235,6 +253,79 @@ def test_errors_say_which_option_they_are_about() -> None:
             check_values(values)
         assert caught.value.option is not None
         assert str(caught.value) == f"{caught.value.option} {caught.value.bare}"
+
+
+# Baselines
+
+
+def test_whatever_says_what_runs_can_be_another_for_the_baseline() -> None:
+    said = {it.flag for it in options_of(Target, Inputs)} - {"seed", "rtol", "atol"} | {"depth", "items"}
+    assert {it.flag for it in LIVE_BASELINE} == {f"baseline-{flag}" for flag in said} | {
+        "baseline-model",
+        "baseline-python",
+    }
+    assert {it.flag for it in TWINS.values()} == said
+
+
+def base(folder: Path, *typed: str) -> Plan:
+    """The baseline of a live gate."""
+    plan = plan_of("m.onnx", {"threads": 4, "dim": ["batch=8"], "cuda-graph": True, "run-config": ["a=b"]})
+    given = {flag.removeprefix("--"): word for flag, word in zip(typed[::2], typed[1::2], strict=True)}
+    return baseline_of(plan, {flag: [it] if flag in LISTS else it for flag, it in given.items()})
+
+
+LISTS = {f"baseline-{flag}" for flag in ("dim", "run-config", "shape")}
+
+
+def test_a_baseline_differs_in_what_was_said_of_it(folder: Path) -> None:
+    plain = base(folder)
+    assert base(folder, "--baseline-threads", "1") == replace(plain, target=replace(plain.target, threads=1))
+    assert base(folder, "--baseline-threads", "") == replace(plain, target=replace(plain.target, threads=None))
+    assert base(folder, "--baseline-cuda-graph", "off") == replace(
+        plain, target=replace(plain.target, cuda_graph=False)
+    )
+    assert base(folder, "--baseline-run-config", "") == replace(plain, target=replace(plain.target, run_config={}))
+    assert base(folder, "--baseline-dim", "batch=1") == replace(plain, inputs=replace(plain.inputs, dims={"batch": 1}))
+    assert base(folder, "--baseline-shape", "x:2x3") == replace(
+        plain, inputs=replace(plain.inputs, shapes={"x": (2, 3)})
+    )
+    assert base(folder, "--baseline-items", "4") == replace(plain, items=4)
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (["--baseline-threads", "0"], "--baseline-threads 0: at least one"),
+        (["--baseline-threads", "x"], "--baseline-threads 'x': is not a whole number"),
+        (["--baseline-opt-level", "best"], "--baseline-opt-level 'best': choose from disable, basic, extended, layout, all"),
+        (["--baseline-cuda-graph", "true"], "--baseline-cuda-graph 'true': write on or off"),
+        (["--baseline-dim", "batch=0"], "--baseline-dim batch=0: a dimension of 0 leaves nothing to measure; a model that "
+                                        "needs one takes it by --input"),
+        (["--baseline-input", "no.npz"], "--baseline-input: no such file or folder: no.npz"),
+        (["--baseline-depth", "2"], "--baseline-depth says nothing without mode pipelined: add --depth"),
+        (["--baseline-items", "0"], "--baseline-items 0: write a whole number above zero, or the name of a dimension"),
+    ],
+)  # fmt: skip
+def test_what_a_baseline_cannot_be(typed: list[str], message: str, folder: Path) -> None:
+    ran = ortbench_here("gate", "--model", "m.onnx", *typed, cwd=folder)
+    assert (ran.code, ran.error_line) == (2, message)
+
+
+def test_a_suite_can_give_the_baseline_the_default_again(folder: Path) -> None:
+    (folder / "s.toml").write_text(
+        """
+        [[bench]]
+        model = "m.onnx"
+        threads = 2
+        cuda-graph = true
+        engine-cache = "cache"
+        gate = {baseline-threads = "", baseline-cuda-graph = "off", baseline-engine-cache = ""}
+        """
+    )
+    (job,) = jobs_of(read(Path("s.toml"), {}), ())
+    candidate, baseline = (plan.target for plan in job.plans)
+    assert baseline == replace(candidate, threads=None, cuda_graph=False, engine_cache=None)
+    assert (candidate.threads, candidate.cuda_graph, candidate.engine_cache) == (2, True, "cache")
 
 
 # Help and documentation

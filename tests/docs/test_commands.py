@@ -71,10 +71,11 @@ def checkout(tmp_path: Path) -> Path:
 
 def quick(arguments: list[str]) -> list[str]:
     """The same command with one iteration, where it is a run that does not say how long, or a sweep; where it is a gate
-    or a run that says how long, with a shorter time: of an option that is there twice the last one counts."""
+    or a run that says how long, with a shorter time."""
+    if "--duration" in arguments:
+        at = arguments.index("--duration")
+        return [*arguments[:at], "--duration", "0.3", *arguments[at + 2 :], "--warmup", "1"]
     if arguments[0] == "run":
-        if "--duration" in arguments:
-            return [*arguments, "--duration", "0.3", "--warmup", "1"]
         return [*arguments, *(() if "--iterations" in arguments else ("--iterations", "1")), "--warmup", "1"]
     if arguments[0] == "profile":
         return [*arguments, "--iterations", "3", "--warmup", "1"]

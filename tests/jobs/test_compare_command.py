@@ -338,7 +338,7 @@ def test_an_ep_with_other_outputs_fails_and_the_others_go_on(library: Path, tmp_
     ("options", "message"),
     [
         (["--ep", "cpu", "--ep", "cuda", "--device", "0"], "with several --ep"),
-        (["--ep", "cpu", "--ep", "cuda", "--json", "-"], "--json is for one --ep"),
+        (["--ep", "cpu", "--ep", "cuda", "--json", "-"], "--json is for one result"),
     ],
 )
 def test_options_that_are_for_one_ep(options: list[str], message: str) -> None:

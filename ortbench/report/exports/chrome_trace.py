@@ -28,13 +28,16 @@ MAX_SAMPLES = 100_000  # slices of samples in a trace: some 15 MB of text, which
 Event = dict[str, Any]
 
 
-def chrome_trace(results: Sequence[Result], timelines: Sequence[Timeline], most: int = MAX_SAMPLES) -> dict[str, Any]:
+def chrome_trace(
+    results: Sequence[Result], timelines: Sequence[Timeline], most: int = MAX_SAMPLES, labels: Sequence[str] = ()
+) -> dict[str, Any]:
     """The trace of a run, to be written as JSON.
 
     Args:
         results: of its sides, at least one.
         timelines: of the same sides.
         most: slices of samples. Of more samples whole blocks are left out, evenly; the blocks themselves are all there.
+        labels: which of several settings each side has, where that is not said by its EP.
 
     Returns:
         ``displayTimeUnit``, ``otherData`` (what was run; ``missing``: what the trace lacks, in words) and
@@ -50,8 +53,10 @@ def chrome_trace(results: Sequence[Result], timelines: Sequence[Timeline], most:
         missing.append(f"of {taken} samples {taken - shown} are left out, whole blocks of them, to keep the file small")
     origin = min(span.start_ns for timeline in timelines for span in timeline.stages)
     processes = [
-        _process(number, origin, result, timeline)
-        for number, (result, timeline) in enumerate(zip(results, timelines, strict=True), 1)
+        _process(number, origin, result, timeline, label)
+        for number, (result, timeline, label) in enumerate(
+            zip(results, timelines, labels or [""] * len(results), strict=True), 1
+        )
     ]
     events = [event for process in processes for event in process.events]
     first = results[0]
@@ -148,10 +153,10 @@ class _Process:
         return (at_ns - self._origin) / 1000
 
 
-def _process(number: int, origin: int, result: Result, timeline: Timeline) -> _Process:
+def _process(number: int, origin: int, result: Result, timeline: Timeline, label: str) -> _Process:
     """All tracks of a side, in the order in which they are best read."""
     model = PurePath(result.model["path"]).name
-    process = _Process(number, f"{result.target['ep']} · {model}", origin)
+    process = _Process(number, " · ".join(filter(None, (result.target["ep"], model, label))), origin)
     stages = process.track("stages")
     for span in [*timeline.stages, *_measuring(timeline)]:
         process.slice(stages, "stage", span)

@@ -31,7 +31,7 @@ SUMMARY_LIMIT = 1024 * 1024
 SUMMARY_CUT = "Cut here: GitHub takes at most 1 MiB of summary from a step. The whole report is saved with the result."
 
 
-def action_json(results: Sequence[Result]) -> str:
+def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
     """Every median that was measured, as github-action-benchmark reads it with ``tool: customSmallerIsBetter``.
 
     A JSON list with one object for each phase of each mode that is ok, ``total`` first: ``name``; ``unit``, always
@@ -42,10 +42,15 @@ def action_json(results: Sequence[Result]) -> str:
     A name is that of the model's file, the EP, the device, the mode and the phase: no figure, time or version, so it is
     the same in the next run. The device is part of it because times of two machines are no history of each other. Input
     shapes are added only where a model and EP have several results here; then a number tells apart what is still alike.
+
+    Args:
+        results: any number of them.
+        settings: of each what it was measured with, in a few words, where it is one of several; then this stands in place
+            of the shapes.
     """
     entries = [
         _entry(label, result, case, phase, stats)
-        for label, result in zip(_labels(results), results, strict=True)
+        for label, result in zip(_labels(results, settings or [""] * len(results)), results, strict=True)
         for case in result.cases
         if case.status == OK
         for phase in (TOTAL, *(name for name in PHASE_NAMES if name != TOTAL))
@@ -86,7 +91,7 @@ def _extra(result: Result, case: Case, phase: str, stats: Stats) -> str:
     return "\n".join(plain_line(line) for line in lines if line)
 
 
-def _labels(results: Sequence[Result]) -> list[str]:
+def _labels(results: Sequence[Result], settings: Sequence[str]) -> list[str]:
     """For each result: model, EP, device, and what else tells it apart from the others."""
     paths = [str(result.model["path"]) for result in results]
     files = [re.split(r"[/\\]", path)[-1] for path in paths]
@@ -96,10 +101,10 @@ def _labels(results: Sequence[Result]) -> list[str]:
     targets = [(model, result.target["ep"]) for model, result in zip(models, results, strict=True)]
     several = Counter(targets)
     labels = []
-    for (model, ep), result in zip(targets, results, strict=True):
-        shapes = _shapes(result) if several[model, ep] > 1 else ""
+    for (model, ep), result, setting in zip(targets, results, settings, strict=True):
+        what = f" ({setting})" if setting else _shapes(result) if several[model, ep] > 1 else ""
         # Names stand in code spans of a Markdown table.
-        labels.append(re.sub("[`|]", "_", plain_line(f"{model}{shapes} on {ep} ({device_name(result)})")))
+        labels.append(re.sub("[`|]", "_", plain_line(f"{model}{what} on {ep} ({device_name(result)})")))
     return told_apart([("", label) for label in labels])
 
 

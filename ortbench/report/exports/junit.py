@@ -46,12 +46,17 @@ class Outcome:
     seconds: float
 
 
-def outcomes_of_run(result: Result) -> list[Outcome]:
+def outcomes_of_run(result: Result, label: str = "") -> list[Outcome]:
     """One outcome a mode, in the result's order: measured, unsupported (`SKIPPED`) or failed (`ERROR`).
 
     The time of a mode that was measured is the median of its whole inferences.
+
+    Args:
+        result: of the run.
+        label: which of several settings it is of.
     """
-    return [_outcome_of_case(_group(result), case) for case in result.cases]
+    group = _group(result) + (f", {label}" if label else "")
+    return [_outcome_of_case(group, case) for case in result.cases]
 
 
 def outcomes_of_checks(result: Result, checks: Sequence[Check]) -> list[Outcome]:

@@ -10,6 +10,7 @@ from ortbench.analysis.advice import copy_share, fastest, is_faster
 from ortbench.analysis.comparable import changes, mismatches
 from ortbench.analysis.compare import lacks
 from ortbench.analysis.compare import rows as compared
+from ortbench.analysis.items import best_mode, best_of
 from ortbench.modes import MODES, TOTAL
 from ortbench.report.comparison import legend, side_table
 from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns, filled
@@ -17,6 +18,7 @@ from ortbench.report.page.drawn import Drawn, drawn
 from ortbench.report.page.facts import Remark
 from ortbench.report.page.pictures.gallery import of_many
 from ortbench.report.page.sections import Section
+from ortbench.report.throughput import has_items
 from ortbench.result import OK, Case, Result
 
 _SAME = 0.02  # up to which difference two results are called the same
@@ -49,8 +51,13 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
             for change in changes(results[0], result)
         ]
         said += [Remark(lack, "warn", "cannot tell:") for lack in lacks(results, names, compared(results))]
+    if (best := best_of(results, names)) is not None:
+        said.append(Remark(best))
     headed = (Column("result", Kind.NAME), *columns(Kind.NUMBER, "copies", "fastest mode", "vs cpu", *modes))
     rows = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
+    if has_items(results):
+        headed = (*headed, Column("best items/s"))
+        rows = tuple((*row, _items_cell(result)) for row, result in zip(rows, results, strict=True))
     return Overview(filled(Table(headed, rows)), said, pictures, section)
 
 
@@ -65,6 +72,11 @@ def _row(name: str, result: Result, modes: Sequence[str]) -> tuple[str, ...]:
         NOTHING if best is None or best.vs_cpu is None else f"{units.ratio(best.vs_cpu['ratio'])}×",
         *(_median_cell(by_mode.get(mode)) for mode in modes),
     )
+
+
+def _items_cell(result: Result) -> str:
+    found = best_mode(result, "")
+    return NOTHING if found is None else units.rate(found.items_per_s)
 
 
 def _median_cell(case: Case | None) -> str:

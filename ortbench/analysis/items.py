@@ -1,0 +1,125 @@
+"""How many items a run has, and what that makes of its time: a batch of 8 in 2 ms is 4000 items a second. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from ortbench.errors import BadInput
+from ortbench.modes import TOTAL
+from ortbench.result import OK, Case, Result
+from ortbench.schema import Items, Tensor, Throughput
+from ortbench.units import rate
+
+OPTION = "--items"
+_BATCHES = ("batch", "batchsize", "n")  # what the dimension of items is called, the surest name first; see `_plain`
+
+
+def items_of(inputs: Sequence[Tensor], asked: int | str | None, guessed: Collection[str]) -> Items | None:
+    """How many items a run has: what was asked for, else the size of a dimension that is called a batch.
+
+    Args:
+        inputs: of the model, as they were run.
+        asked: a number, the name of a dimension, or None.
+        guessed: dimensions that were set to 1 because nobody said otherwise.
+
+    Returns:
+        None where nobody says so: no dimension has such a name, or those that have differ.
+
+    Raises:
+        BadInput: a name that no dimension of an input has, or that stands for no size or for several.
+    """
+    sizes = _sizes(inputs)
+    if isinstance(asked, int):
+        return {"count": asked, "dim": None}
+    if asked is not None:
+        return {"count": _size(asked, sizes, guessed), "dim": asked}
+    for batch in _BATCHES:
+        called = [name for name in sizes if _plain(name) == batch]
+        found = {size for name in called for size in sizes[name]}
+        if found:
+            return {"count": found.pop(), "dim": called[0]} if len(found) == 1 else None
+    return None
+
+
+def _plain(name: str) -> str:
+    """A name in small letters and without what joins words: Batch_Size is batchsize."""
+    return re.sub(r"[-_. ]", "", name).casefold()
+
+
+def _sizes(inputs: Iterable[Tensor]) -> dict[str, set[int]]:
+    """The sizes of each named dimension."""
+    sizes: dict[str, set[int]] = {}
+    for tensor in inputs:
+        for dim, size in zip(tensor.get("model_shape") or (), tensor["shape"] or (), strict=False):
+            if isinstance(dim, str):
+                sizes.setdefault(dim, set()).add(size)
+    return sizes
+
+
+def _size(name: str, sizes: dict[str, set[int]], guessed: Collection[str]) -> int:
+    found = sizes.get(name)
+    if found is None:
+        has = f"they have {', '.join(sorted(sizes))}" if sizes else "they have none with a name, so give a number"
+        raise BadInput(f"{OPTION} {name}: the model's inputs have no such dimension; {has}", OPTION)
+    if name in guessed:
+        raise BadInput(f"{OPTION} {name}: nobody says how large it is: add --dim {name}=N", OPTION)
+    if len(found) > 1:
+        listed = " and ".join(map(str, sorted(found)))
+        raise BadInput(f"{OPTION} {name}: is {listed} in different inputs: give a number", OPTION)
+    return next(iter(found))
+
+
+def throughput(case: Case, items: Items | None) -> Throughput | None:
+    """What a mode's total means for its items; None where it did not work, or nobody knows how many there are."""
+    total = case.median(TOTAL)
+    if items is None or total is None or case.status != OK:
+        return None
+    count = items["count"]
+    return {"items_per_s": round(count * 1e9 / max(total, 1), 3), "item_ns": round(total / count, 3)}
+
+
+def is_batch(items: Items | None) -> bool:
+    """Whether a run has several items, so that a figure by item says more than one by run."""
+    return items is not None and items["count"] > 1
+
+
+class Rate(NamedTuple):
+    """The best that something reached: what it is called, its items, and their rate with a mode."""
+
+    name: str
+    items: Items
+    items_per_s: float
+    mode: str
+
+
+def best_mode(result: Result, name: str, modes: Collection[str] = ()) -> Rate | None:
+    """The mode of a result, of some or of all, that gets most items done; None where nobody knows how many there are."""
+    cases = [case for case in result.cases if not modes or case.mode in modes]
+    known = [(it["items_per_s"], case.mode) for case in cases if (it := case.throughput) is not None]
+    if result.items is None or not known:
+        return None
+    per_s, mode = max(known, key=lambda it: it[0])
+    return Rate(name, result.items, per_s, mode)
+
+
+def best_of(results: Sequence[Result], names: Sequence[str], modes: Collection[str] = ()) -> str | None:
+    """The best of several results of one model, in some modes or in all, in a sentence; see `best`."""
+    if len({result.model["sha256"] for result in results}) > 1:
+        return None
+    rates = (best_mode(result, name, modes) for result, name in zip(results, names, strict=True))
+    return best([it for it in rates if it is not None])
+
+
+def best(rates: Sequence[Rate], of: str = "") -> str | None:
+    """Which of several gets most items done, in a sentence: by the size of its batch where that tells it apart.
+
+    None where there are not several, or none has a batch.
+    """
+    if len(rates) < 2 or not any(is_batch(it.items) for it in rates):
+        return None
+    top = max(rates, key=lambda it: it.items_per_s)
+    alone = sum(it.items == top.items for it in rates) == 1
+    what = f"{top.items['dim']} {top.items['count']}" if alone and top.items["dim"] else top.name
+    return f"best{f' of {of}' if of else ''}: {what}, {rate(top.items_per_s)} items/s with {top.mode}"

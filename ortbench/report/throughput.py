@@ -1,0 +1,43 @@
+"""Columns of items: how many a second, and the time of each, where a run has several."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ortbench import units
+from ortbench.analysis.items import best_of, is_batch
+from ortbench.report.model import NOTHING, Column, Kind, Note, columns
+from ortbench.result import Case, Result
+from ortbench.schema import Throughput
+
+HEADINGS = ("items/s", "per item")
+
+
+def has_items(results: Sequence[Result]) -> bool:
+    """Whether one of them has several items, so that there is something to show."""
+    return any(is_batch(result.items) for result in results)
+
+
+def item_columns(group: int, names: Sequence[str] = ("",)) -> tuple[Column, ...]:
+    """The columns, for each of several results where there are names."""
+    return columns(Kind.NUMBER, *(f"{it} {name}".strip() for it in HEADINGS for name in names), group=group)
+
+
+def item_cells(cases: Sequence[Case | None]) -> list[str]:
+    """The cells of `item_columns`, of the same mode of each result."""
+    known = [None if case is None else case.throughput for case in cases]
+    return [*map(_per_second, known), *map(_time, known)]
+
+
+def _per_second(known: Throughput | None) -> str:
+    return NOTHING if known is None else units.rate(known["items_per_s"])
+
+
+def _time(known: Throughput | None) -> str:
+    return NOTHING if known is None else units.duration(known["item_ns"])
+
+
+def best_note(results: Sequence[Result], names: Sequence[str], modes: Collection[str] = ()) -> list[Note]:
+    """Which of several results gets most items done, in some modes or in all."""
+    found = best_of(results, names, modes)
+    return [] if found is None else [Note(found)]

@@ -1,0 +1,68 @@
+"""An option that can be given once is not given twice, whatever command takes it: the first one would be lost."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+import typer
+
+from ortbench.cli import COMMANDS
+from ortbench.cli.options import Command
+from tests.conftest import MODELS, ortbench_here
+
+MULTI = str(MODELS / "multi_output.onnx")
+
+
+def options() -> list[tuple[str, str, bool, bool]]:
+    """Every option of every command: the command, its name, whether it takes a word, whether it is repeatable."""
+    found = []
+    for name, module in COMMANDS.items():
+        app = typer.Typer(rich_markup_mode=None, add_completion=False)
+        app.command(cls=Command)(getattr(import_module(module), name))
+        for param in typer.main.get_command(app).params:
+            if param.param_type_name == "option":
+                takes_word = not getattr(param, "is_flag", False)
+                found.append((name, param.opts[0], takes_word, bool(getattr(param, "multiple", False))))
+    return found
+
+
+OPTIONS = options()
+# A word for each that the command line itself reads as a number.
+WORDS = {"--iterations": "1", "--warmup": "1"}
+
+
+@pytest.mark.parametrize(("command", "name", "takes_word", "repeatable"), OPTIONS)
+def test_an_option_that_can_be_given_once(command: str, name: str, takes_word: bool, repeatable: bool) -> None:
+    word = [WORDS.get(name, "1")] if takes_word else []
+    ran = ortbench_here(command, name, *word, name, *word)
+    assert ran.code == 2
+    assert (ran.error_line == f"{name}: was given twice; give it once") is not repeatable
+
+
+def test_there_are_options_of_both_kinds_and_of_commands_alone() -> None:
+    names = {(command, name) for command, name, _, repeatable in OPTIONS if not repeatable}
+    assert {("gate", "--model"), ("compare", "--same"), ("suite", "--list"), ("run", "--quiet")} <= names
+    assert {("run", "--dim"), ("suite", "--only")}.isdisjoint(names)
+
+
+@pytest.mark.parametrize(
+    ("message", "arguments"),
+    [
+        ("--threads: was given twice; give it once", ["run", MULTI, "--threads", 1, "--threads=2"]),
+        ("--threads: was given 3 times; give it once", ["profile", MULTI, *["--threads", 1] * 3]),
+        ("--quiet: was given twice; give it once", ["run", MULTI, "-q", "--quiet"]),
+        ("--dim batch: was given twice; give it once", ["run", MULTI, "--dim", "batch=1", "--dim", "batch=8"]),
+        ("--dim batch: was given twice; give it once", ["run", MULTI, "--dim", "batch=1,2", "--dim", "batch=8"]),
+        ("--dim batch: was given twice; give it once", ["inspect", MULTI, "--dim", "batch=1", "--dim", "batch=8"]),
+        ("--shape x: was given twice; give it once", ["run", MULTI, "--shape", "x:1x64", "--shape", "x:1,64"]),
+        ("--session-config a: was given twice; give it once", ["run", MULTI, *["--session-config", "a=1"] * 2]),
+        (
+            "--baseline-ep-option a: was given twice; give it once",
+            ["gate", "--model", MULTI, "--baseline-ep-option", "a=1", "--baseline-ep-option", "a=2"],
+        ),
+    ],
+)
+def test_what_is_said(message: str, arguments: list[object]) -> None:
+    ran = ortbench_here(*arguments)
+    assert (ran.code, ran.out, ran.error_line) == (2, "", message)

@@ -1,0 +1,203 @@
+"""`ortbench run` with lists of settings, and gates whose baseline has another one: on real models and the reference device."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+from tests.conftest import MODELS, ONCE, ortbench, ortbench_here
+from tests.truth import relu_model
+
+MULTI = MODELS / "multi_output.onnx"
+CPU = ("--ep", "cpu", "--mode", "cpu")
+
+
+def results(out: Path) -> dict[str, dict[str, Any]]:
+    """What the only run in a folder saved, by the names of its sides."""
+    (folder,) = out.iterdir()
+    return {path.parent.name: json.loads(path.read_text()) for path in sorted(folder.glob("*/result.json"))}
+
+
+@pytest.mark.process
+def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    files = [word for name in ("junit", "action-json", "html", "trace") for word in (f"--{name}", tmp_path / name)]
+    ran = ortbench_here("run", MULTI, *CPU, "--dim", "batch=1,8,32", "--iterations", 3, "--warmup", 1, "--out", out, *files,
+                        COLUMNS="100")  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    found = results(out)
+    assert list(found) == ["batch-1", "batch-32", "batch-8"]
+    assert {name: it["items"] for name, it in found.items()} == {
+        f"batch-{count}": {"count": count, "dim": "batch"} for count in (1, 32, 8)
+    }
+    assert len({it["setup"]["run_id"] for it in found.values()}) == 1
+    rounds = {tuple(block[0] for block in it["cases"][0]["blocks"]["total"]) for it in found.values()}
+    assert len(rounds) == 1  # they took turns
+    for it in found.values():
+        (case,) = it["cases"]
+        assert (case["status"], case["outputs_match"]) == ("ok", True)
+        median, count = case["phases"]["total"]["median_ns"], it["items"]["count"]
+        assert case["throughput"] == {
+            "items_per_s": pytest.approx(count * 1e9 / median), "item_ns": pytest.approx(median / count, abs=0.001)
+        }  # fmt: skip
+    # One table of all.
+    assert len(re.findall(r"^mode ", ran.out, re.MULTILINE)) == 1
+    assert [re.search(rf"^(?:cpu)? +batch={count} +[\d.]+ .* [\d.]+k? +[\d.]+ [nµm]s$", ran.out, re.MULTILINE) is not None
+            for count in (1, 8, 32)] == [True] * 3  # fmt: skip
+    assert re.search(r"^• best: batch \d+, [\d.]+k? items/s with cpu$", ran.out, re.MULTILINE)
+    (folder,) = out.iterdir()
+    assert ran.out.endswith(f"Timeline in {tmp_path / 'trace'}; open it at ui.perfetto.dev or in chrome://tracing\n")
+    assert f"Saved in {folder} " in " ".join(ran.out.split())  # a long path begins a line of its own
+    assert (folder / "comparison.md").read_text().startswith("# ortbench compare: batch=1, batch=8, batch=32\n")
+    # And in what other programs read each side has its name.
+    names = [it["name"] for it in json.loads((tmp_path / "action-json").read_text())]
+    assert [re.search(r"\((batch=\d+)\)", name)[1] for name in names] == ["batch=1", "batch=8", "batch=32"]  # type: ignore[index]
+    groups = [it.get("classname") or "" for it in ET.parse(tmp_path / "junit").iter("testcase")]
+    assert [it.rpartition(", ")[2] for it in groups] == ["batch=1", "batch=8", "batch=32"]
+    assert all(f"· batch={count}" in (tmp_path / "trace").read_text() for count in (1, 8, 32))
+    assert all(f">batch={count}</a>" in (tmp_path / "html").read_text() for count in (1, 8, 32))
+
+
+@pytest.mark.process
+def test_settings_of_two_lists_and_of_two_eps(library: Path, tmp_path: Path) -> None:
+    ran = ortbench_here("run", MULTI, "--ep", "cpu", "--ep", library, "--mode", "cpu", "--opt-level", "basic,all", *ONCE,
+                        "--ep-option", f"{library}:compute_us=100", "--dim", "batch=8", "--out", tmp_path)  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    found = results(tmp_path)
+    assert sorted(found) == sorted(
+        f"{ep}-opt-level-{level}" for ep in ("cpu", library.stem) for level in ("basic", "all")
+    )
+    assert all(name.endswith(it["target"]["opt_level"]) for name, it in found.items())
+    (folder,) = tmp_path.iterdir()
+    assert re.fullmatch(rf"multi_output-cpu-{library.stem}-\d+-\d+", folder.name)
+
+
+@pytest.mark.process
+def test_two_settings_are_shown_with_their_phases(tmp_path: Path) -> None:
+    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "device", "--threads", "1,2", *ONCE, "--out",
+                        tmp_path, COLUMNS="100")  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    assert {name: it["target"]["threads"] for name, it in results(tmp_path).items()} == {"threads-1": 1, "threads-2": 2}
+    assert re.findall(r"^device +(\w+) ", ran.out, re.MULTILINE) == ["upload", "inference", "download", "total"]
+    assert "items/s" not in ran.out
+
+
+@pytest.mark.process
+def test_sides_with_the_same_inputs_must_give_the_same_outputs(library: Path, tmp_path: Path) -> None:
+    """And those with others are not held against each other."""
+    model = tmp_path / "model.onnx"
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[N] x) => (float[N] y) { y = RandomNormalLike(x) }'
+    onnx.save(onnx.parser.parse_model(text), model)
+    arguments = ("run", model, *CPU, *ONCE, "--out", tmp_path / "out")
+    ran = ortbench_here(*arguments, "--threads", "1,2", "--dim", "N=4")
+    assert "threads=2: cpu failed: the outputs of threads=2 are not those of threads=1" in ran.err
+    ran = ortbench_here(*arguments, "--dim", "N=4,8", "--threads", "1")
+    assert "are not those of" not in ran.err
+
+
+@pytest.mark.process
+def test_a_side_that_does_not_open_leaves_the_others(tmp_path: Path) -> None:
+    """The shape fits the model, and a Reshape in it takes no other."""
+    model = tmp_path / "model.onnx"
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[N] x) => (float[a, b] y)
+              <int64[2] s = {2, 2}> { y = Reshape(x, s) }"""
+    onnx.save(onnx.parser.parse_model(text), model)
+    ran = ortbench_here("run", model, *CPU, *ONCE, "--dim", "N=4,5", "--out", tmp_path / "out")
+    assert ran.code in (1, 2)
+    assert "N=5" in ran.err or "made-up inputs" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("message", "arguments"),
+    [
+        ("2 of --threads × 9 of --dim: one run takes at most 16 sides, and 18 were asked for",
+         ["--threads", "1,2", "--dim", "batch=1,2,3,4,5,6,7,8,9"]),
+        ("--json is for one result: every side has a result.json in a folder of its own", ["--threads", "1,2", "--json", "-"]),
+        ("--opt-level 'fast': choose from disable, basic, extended, layout, all", ["--opt-level", "all,fast"]),
+        ("with several --ep give a library as an --ep of its own, and no --device",
+         ["--ep", "cpu", "--ep", "cuda", "--device", "0,1"]),
+        ("--items 0: write a whole number above zero, or the name of a dimension", ["--items", "0"]),
+        ("--items 1.5: write a whole number above zero, or the name of a dimension", ["--items", "1.5"]),
+        ("--items '': write a number, or the name of a dimension", ["--items", ""]),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_before_anything_starts(message: str, arguments: list[str], tmp_path: Path) -> None:
+    ran = ortbench_here("run", MULTI, *arguments, "--out", tmp_path / "out")
+    assert (ran.code, ran.out, ran.error_line) == (2, "", message)
+    assert not (tmp_path / "out").exists()
+
+
+# Items
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("message", "arguments"),
+    [
+        ("--items frames: the model's inputs have no such dimension; they have batch", [MULTI, "--items", "frames"]),
+        ("--items batch: nobody says how large it is: add --dim batch=N", [MULTI, "--items", "batch"]),
+        (
+            "--items batch: the model's inputs have no such dimension; they have none with a name, so give a number",
+            [MODELS / "tiny.onnx", "--items", "batch"],
+        ),
+    ],
+)
+def test_items_that_no_dimension_says(message: str, arguments: list[object], tmp_path: Path) -> None:
+    ran = ortbench_here("run", *arguments, *CPU, *ONCE, "--out", tmp_path)
+    assert (ran.code, ran.out, ran.error_line) == (2, "", message)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.process
+def test_items_of_a_run(tmp_path: Path) -> None:
+    def items(name: str, *arguments: object) -> tuple[Any, bool]:
+        ran = ortbench_here("run", *arguments, *CPU, *ONCE, "--out", tmp_path / name, "--json", tmp_path / "r.json")
+        assert (ran.code, ran.err) == (0, "")
+        return json.loads((tmp_path / "r.json").read_text())["items"], "items/s" in ran.out
+
+    ids = MODELS / "transformer_ids.onnx"
+    inputs = MODELS / "multi_output.inputs.npz"
+    assert items("a", MULTI, "--dim", "batch=8") == ({"count": 8, "dim": "batch"}, True)
+    assert items("b", MULTI, "--input", inputs) == ({"count": 2, "dim": "batch"}, True)
+    assert items("c", MULTI) == ({"count": 1, "dim": "batch"}, False)
+    assert items("d", MODELS / "tiny.onnx") == (None, False)
+    assert items("e", MODELS / "tiny.onnx", "--items", 16) == ({"count": 16, "dim": None}, True)
+    assert items("f", ids, "--dim", "sequence=16", "--items", "sequence") == ({"count": 16, "dim": "sequence"}, True)
+
+
+# Gates between two settings
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("arguments", "remark"),
+    [
+        (["--threads", "2", "--baseline-threads", "1"], "baseline → candidate: threads: 1 → 2"),
+        (["--opt-level", "basic", "--baseline-opt-level", ""], "baseline → candidate: optimisation: all → basic"),
+        (["--dim", "batch=8", "--baseline-dim", "batch=1"], "baseline → candidate: dim: batch 1 → batch 8"),
+        (["--baseline-shape", "x:4x64"], "baseline → candidate: shape: x 4x64 → none"),
+        (["--run-config", "a=b", "--baseline-run-config", ""], "baseline → candidate: run config: none → a b"),
+    ],
+)
+def test_a_gate_between_two_settings(arguments: list[str], remark: str, tmp_path: Path) -> None:
+    ran = ortbench_here("gate", "--model", MULTI, *CPU, *arguments, "--max-regression", "900%", "--duration", 0.5,
+                        "--warmup", 1, "--out", tmp_path, COLUMNS="140")  # fmt: skip
+    assert ran.code in (0, 4), ran.err  # a busy machine may keep it from telling
+    assert f"• {remark}\n" in ran.out
+    assert "nothing recorded differs" not in ran.out
+
+
+@pytest.mark.timing
+def test_a_gate_tells_a_setting_that_costs_time(library: Path, tmp_path: Path) -> None:
+    model = relu_model(tmp_path / "relu.onnx", 1 << 16)
+    ran = ortbench("gate", "--model", model, "--ep", library, "--ep-option", "compute_us=3000", "--dynamic-outputs",
+                   "--baseline-dynamic-outputs", "off", "--baseline-ep-option", "compute_us=2000", "--mode", "cpu",
+                   "--warmup", 2, "--out", tmp_path / "out")  # fmt: skip
+    assert ran.code == 3
+    assert "dynamic outputs: False → True" in ran.out
