@@ -42,7 +42,7 @@ from ortbench.kinds import (
 from ortbench.options import PANELS, SESSIONS, Option, check_values, declared, make, options_of, settings, twin
 from ortbench.plan import PLAN, WHICH_MODES, Inputs, Loop, Plan, Target
 from ortbench.suite.cases import read
-from ortbench.suite.job import jobs_of
+from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.layers import OPTIONS
 from ortbench.wanted import Wanted
 from tests.conftest import MODELS, ROOT, ortbench_here
@@ -172,6 +172,11 @@ def test_every_option_reaches_the_plan(
         assert {*plan.modes} > {*plain.modes}
 
 
+def unnamed(job: Job) -> list[Plan]:
+    """Its plans but for the name, which is that of the case."""
+    return [replace(plan, name=None) for plan in job.plans]
+
+
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=lambda it: it.flag)
 def test_a_suite_makes_the_plan_that_the_command_line_makes(
     option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -179,7 +184,8 @@ def test_a_suite_makes_the_plan_that_the_command_line_makes(
     (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n{option.flag} = {toml(option)}\n')
     (job,) = jobs_of(read(Path("s.toml"), {}), ())
     plans, _, _ = asked(folder, monkeypatch, "run", words(option))
-    assert list(job.plans) == plans
+    assert unnamed(job) == plans
+    assert [plan.name for plan in job.plans] == [job.case.id]
 
 
 @pytest.mark.parametrize("option", options_of(Limits, LIVE_BASELINE), ids=lambda it: it.flag)
@@ -194,7 +200,7 @@ def test_every_option_of_a_gate_is_the_same_on_the_command_line_and_in_a_suite(
     (job,) = jobs_of(read(Path("s.toml"), {}), ())
     needed = ["--baseline-session-config", "a=b"] if contest else ["--depth", "4"] if depth else []
     plans, limits, _ = asked(folder, monkeypatch, "gate", [*needed, *words(option)])
-    assert (list(job.plans), job.limits) == (plans, limits)
+    assert (unnamed(job), job.limits) == (plans, limits)
     (plain, *_), without, _ = asked(folder, monkeypatch, "gate", needed)
     if option in options_of(Limits):
         ((name, _),) = [it for it in declared(Limits).items() if it[1] == option]
