@@ -11,7 +11,7 @@ from ortbench.analysis.placed import moved_inside
 from ortbench.report import nodes
 from ortbench.report.model import EVERYWHERE, Column, Kind, Table
 from ortbench.report.places import places_table
-from ortbench.report.run import derived_mark, mode_table
+from ortbench.report.run import SAMPLES_FOR, derived_mark, mode_table
 from ortbench.report.words import device_name, eps, sequence
 from ortbench.result import Result
 from ortbench.schema import Gpu, Load, Tensor
@@ -44,8 +44,9 @@ def sections(result: Result) -> Iterator[Section]:
 def _modes(result: Result) -> Iterator[Section]:
     table = mode_table(result)
     if table.rows:
-        tails = "; p95 and p99 are of the total" if {"p95", "p99"} & {column.name for column in table.columns} else ""
-        yield Section(table.title, table, (f"Times are medians in {table.unit}{tails}.{derived_mark(table)}",))
+        tails = [column.name for column in table.columns if column.name in SAMPLES_FOR]
+        of = f"; {' and '.join(tails)} {'is' if len(tails) == 1 else 'are'} of the total" if tails else ""
+        yield Section(table.title, table, (f"Times are medians in {table.unit}{of}.{derived_mark(table)}",))
 
 
 def _placement(result: Result) -> Section:
