@@ -168,10 +168,14 @@ class Jury:
         return self._decided[contest]
 
     def open_modes(self) -> set[str]:
-        """The modes that an undecided contest needs, after whole rounds: a phase that was in none of them is never timed."""
+        """The modes that an undecided contest needs, after whole rounds: a phase that is in none of them is never timed."""
         undecided = [contest for contest in self.contests if self.check(contest).verdict == UNCLEAR]
         needed = {stream for contest in undecided for stream in (contest.over, contest.under)}
-        return {it.mode for it in needed if it.phase in self._timed.get(it.mode, {it.phase})}
+        return {it.mode for it in needed if self._is_timed(it)}
+
+    def _is_timed(self, stream: Stream) -> bool:
+        phases = self._timed.get(stream.mode, set())
+        return stream.phase in phases or TOTAL not in phases
 
 
 def fill(jury: Jury, side: int, result: Result) -> None:

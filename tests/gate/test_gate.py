@@ -677,3 +677,15 @@ def test_what_cannot_be_compared(candidate: Any, baseline: Any, metric: str, mes
     with pytest.raises(BadInput) as error:
         check_stored(result_of(*candidate), result_of(*baseline), Limits(0.05, (parse_metric(metric),)))
     assert message in str(error.value)
+
+
+def test_a_phase_that_is_never_timed_keeps_no_mode_open() -> None:
+    """A copy of no bytes has no blocks: the gate must not wait for it until its budget is spent."""
+    download = parse_metric("device.download.median")
+    jury = Jury(regression_contests(Limits(max_regression=0.05, metrics=(download,)), ["device"]))
+    assert jury.open_modes() == {"device"}
+    for side in (CANDIDATE, BASELINE):
+        jury.add(side, "device", "total", 0, [10, 11, 12])
+    assert jury.open_modes() == set()
+    jury.add(CANDIDATE, "device", "download", 1, [10, 11, 12])
+    assert jury.open_modes() == {"device"}
