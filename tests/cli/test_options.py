@@ -162,7 +162,7 @@ def test_a_suite_makes_the_plan_that_the_command_line_makes(
     (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n{option.flag} = {toml(option)}\n')
     (job,) = jobs_of(read(Path("s.toml"), {}), ())
     plans, _, _ = asked(folder, monkeypatch, "run", words(option))
-    assert list(job.plans) == plans
+    assert [replace(plan, name=None) for plan in job.plans] == plans  # a case has its id for a name
 
 
 @pytest.mark.parametrize("option", options_of(Limits, LIVE_BASELINE), ids=lambda it: it.flag)
