@@ -48,10 +48,11 @@ def _packages() -> list[str]:
 
 
 def _essence(plan: Plan) -> dict[str, Any]:
-    """A plan with the content of files instead of their paths; where engines are kept enters no figure of a mode."""
+    """A plan with the content of files instead of their paths; neither where engines are kept nor a name enters a figure."""
     target = replace(plan.target, library=_content(plan.target.library), engine_cache=None)
     inputs = replace(plan.inputs, path=_content(plan.inputs.path), expect=_content(plan.inputs.expect))
-    essence = asdict(replace(plan, model=_content(plan.model) or "", target=target, inputs=inputs, command=()))
+    model = _content(plan.model) or ""
+    essence = asdict(replace(plan, model=model, target=target, inputs=inputs, command=(), name=None))
     return {**essence, "variables": recorded(plan.record_env, os.environ)[0]}
 
 
