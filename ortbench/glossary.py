@@ -22,8 +22,10 @@ class Group(Enum):
     COMPARISON = "Columns of compare and gate", "a column of compare and gate"
     SUITE = "Columns of a suite", "a column of a suite"
     BANDWIDTH = "Columns of a bandwidth sweep", "a column of a bandwidth sweep"
+    PLACES = "Columns of where tensors are", "a column of where tensors are"
     NODES = "Columns of nodes", "a column of the tables of nodes"
     PROFILE = "Columns of a profiled session", "a column of a profiled session"
+    CLEAN = "Columns of clean", "a column of clean"
     VERDICTS = "Verdicts", "a verdict"
     WARNINGS = "Warnings", "a warning"
 
@@ -171,6 +173,8 @@ _RUN: Texts = {
     "runs/s": ("inferences in a second, one after the other: 1 s divided by total",),
     "copied/run": ("bytes to and from the device in one inference",),
     "copy rate": ("those bytes in the time that the copies take, both directions together",),
+    "items/s": ("items of all runs in a second: those of a run times runs/s", "", "running.md#items"),
+    "per item": ("total divided by the items of a run", "", "running.md#items"),
 }
 
 _COMPARISON: Texts = {
@@ -205,6 +209,19 @@ _BANDWIDTH: Texts = {
     "size": ("bytes of one copy", "", "bandwidth.md"),
     "GB/s up": ("bytes of an upload divided by its median time; 1 GB is 1e9 bytes", "", "bandwidth.md"),
     "GB/s down": ("bytes of a download divided by its median time; 1 GB is 1e9 bytes", "", "bandwidth.md"),
+}
+
+_PLACES: Texts = {
+    "tensor": ("an input or an output of the model", "", "modes.md#which-memory-they-bind"),
+    "in modes": ("the modes in which it is there",),
+    "memory": ("where it is bound: the EP's own memory, or host memory",),
+    "why": ("why it is there, and not where the mode's tensors usually are",),
+}
+
+_CLEAN: Texts = {
+    "folder": ("what ortbench made, by its path", "", "running.md#tidying-up"),
+    "what": ("of which command it is: a run, a suite, a sweep, or one that was not finished",),
+    "age": ("since its last change",),
 }
 
 _NODES: Texts = {
@@ -254,8 +271,10 @@ def entries() -> tuple[Entry, ...]:
         Group.COMPARISON: _COMPARISON,
         Group.SUITE: _SUITE,
         Group.BANDWIDTH: _BANDWIDTH,
+        Group.PLACES: _PLACES,
         Group.NODES: _NODES,
         Group.PROFILE: _PROFILE,
+        Group.CLEAN: _CLEAN,
         Group.VERDICTS: VERDICTS,
         Group.WARNINGS: WARNINGS,
     }

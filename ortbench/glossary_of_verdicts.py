@@ -58,6 +58,18 @@ WARNINGS: Texts = {
         "running.md#execution-providers",
     ),
     "policy-candidates": ("--ep prefer-gpu and the like: an EP that ONNX Runtime could not choose from, and why",),
+    "session-config-ignored": (
+        "an entry of --session-config does nothing, certainly or probably; it says which option does it",
+        "",
+        "running.md#execution-providers",
+    ),
+    "run-config-ignored": ("the same of --run-config", "", "running.md#execution-providers"),
+    "ep-option-ignored": (
+        "the EP took an option without a word whose name its library does not hold",
+        "",
+        "running.md#execution-providers",
+    ),
+    "record-env": ("environment variables that --record-env names were left out, and why", "", "running.md"),
     "named-device": ("the EP offers no EP device, so its memory is found by name",),
     "dims-set-to-1": (
         "symbolic dimensions that nobody gave are 1",

@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 
 SESSION, RUN = "--session-config", "--run-config"
+# The codes of the warnings, by option.
+CODES = {SESSION: "session-config-ignored", RUN: "run-config-ignored", "--ep-option": "ep-option-ignored"}
 
 
 def _words(text: str) -> frozenset[str]:

@@ -22,7 +22,7 @@ def compare(
     given: Given,
     results: Annotated[
         list[Path],
-        typer.Argument(metavar="RESULT.json …", help="Result files, or folders of results: two or more in all."),
+        typer.Argument(metavar="RESULT.json...", help="Result files, or folders of results: two or more in all."),
     ],
     phase: Annotated[
         list[str],

@@ -51,7 +51,7 @@ def test_two_results(files: Any) -> None:
     assert (ran.code, ran.err) == (0, "")
     rows = [line.split() for line in ran.out.splitlines() if line.startswith(("cpu ", "device "))]
     assert [row[:2] for row in rows] == [["cpu", "total"], ["device", "upload"], ["device", "total"]]
-    assert rows[0][2:5] == ["1000", "1200", "×1.200"]
+    assert rows[0][2:5] == ["1.00", "1.20", "×1.200"]
     assert verdicts(ran.out) == ["slower"] * 3
 
 
@@ -110,7 +110,7 @@ def test_markdown_json_and_the_job_summary(files: Any, tmp_path: Path) -> None:
     paths = files(old=at(1.0), new=at(1.2))
     summary = tmp_path / "summary.md"
     ran = ortbench_here("compare", *paths, "--markdown", "-", GITHUB_STEP_SUMMARY=str(summary))
-    assert "| cpu | total | 1000 | 1200 | ×1.200 |" in ran.out
+    assert "| cpu | total | 1.00 | 1.20 | ×1.200 |" in ran.out
     assert summary.read_text() == ran.out
     records = json.loads(ortbench_here("compare", *paths, "--json", "-", "--phase", "upload").out)
     assert [(it["mode"], it["phase"], it["result"], it["median_ns"]) for it in records] == [

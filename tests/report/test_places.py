@@ -36,16 +36,17 @@ def with_nothing_on_the_ep() -> Result:
 def test_a_terminal_says_what_is_elsewhere() -> None:
     lines = shown(run.build, with_a_copy_inside(), width=80)
     assert lines[4:9] == [
-        "mode             split                           total  vs cpu  95 %   p95   p99",
-        "                                                    ms                  ms    ms",
-        "cpu              ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━   30.0       –     –  33.0  36.0",
-        "device           ░░░░░░██████████                 16.0       –     –  17.6  19.2",
-        "device-resident  ██████████                       10.0       –     –  11.0  12.0",
+        "mode             split                total   p95   p99  runs  upload  inference",
+        "                                         ms    ms    ms            ms         ms",
+        "cpu              ━━━━━━━━━━━━━━━━━━━   30.0  33.0  36.0   200       –          –",
+        "device           ░░░░██████            16.0  17.6  19.2   200    6.25       10.0",
+        "device-resident  ██████                10.0  11.0  12.0   200       –       10.0",
     ]
-    assert lines[12:15] == [
-        "cpu                   –          –         –    33.3           0          –",
-        "device             6.25       10.0         –    62.5     25.0 MB  4.00 GB/s",
-        "device-resident       –       10.0         –     100           0          –",
+    assert lines[10:14] == [
+        "mode             runs/s  copied/run  copy rate",
+        "cpu                33.3           0          –",
+        "device             62.5     25.0 MB  4.00 GB/s",
+        "device-resident     100           0          –",
     ]
     assert lines[19:] == [
         "• 1 Memcpy node copies 25.0 MB to the host inside every run, in every mode,",
@@ -92,8 +93,8 @@ def test_a_page_says_it_of_every_tensor() -> None:
 def test_that_nothing_ran_on_the_ep_comes_before_any_figure() -> None:
     said = f"Nothing ran on {EP}: all 3 nodes are on the CPU (2 Mul, Clip)."
     lines = shown(run.build, with_nothing_on_the_ep(), width=120)
-    assert lines[4] == f"! {said}"
-    assert lines[6].startswith("mode ")
+    assert lines[5] == f"! {said}"
+    assert lines[7].startswith("mode ")
     assert sum(said in line for line in lines) == 1
     assert not any("warning" in line for line in lines)
     text = markdown(run.build(with_nothing_on_the_ep()))

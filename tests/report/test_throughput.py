@@ -43,9 +43,9 @@ def test_the_table_of_a_run_has_two_more_columns_at_its_end() -> None:
     made = batch(8, 2 * MS, resident=MS)
     made.cases.append(broken("device", total=steady([3 * MS])))
     table = mode_table(made)
-    assert [it.name for it in table.columns] == [*(it.name for it in COLUMNS), "items/s", "per item"]
+    assert [it.name for it in table.columns][-3:] == ["runs/s", "items/s", "per item"]
     assert [row[-2:] for row in table.rows] == [("4000", "250 µs"), ("8000", "125 µs"), ("–", "–")]
-    assert "| runs/s | copied/run | copy rate | items/s | per item |" in markdown(build(made))
+    assert "| runs/s | items/s | per item |" in markdown(build(made))
 
 
 def test_one_item_or_an_unknown_number_adds_nothing() -> None:
@@ -53,7 +53,7 @@ def test_one_item_or_an_unknown_number_adds_nothing() -> None:
     plain.items = None
     derive(plain)
     for made in (plain, one):
-        assert mode_table(made).columns == COLUMNS
+        assert {*mode_table(made).columns} <= {*COLUMNS}
         assert "item" not in csv(made)
         assert "items/s" not in markdown(build(made))
         assert "items/s" not in build_page([made], ["a"])
@@ -87,11 +87,11 @@ def test_two_results_have_a_column_each() -> None:
     old, new = batch(1, 500 * US), batch(8, 2 * MS)
     table = comparison.side_table([old, new], ["a", "b"], 0.02, in_order=False)
     assert table.headings == [
-        "mode", "phase", "a (µs)", "b (µs)", "ratio", "95 %", "verdict",
+        "mode", "phase", "a (ms)", "b (ms)", "ratio", "95 %", "verdict",
         "items/s a", "items/s b", "per item a", "per item b",
     ]  # fmt: skip
     assert [(*row[:4], *row[7:]) for row in table.rows] == [
-        ("cpu", "total", "500", "2000", "2000", "4000", "500 µs", "250 µs")
+        ("cpu", "total", "0.500", "2.00", "2000", "4000", "500 µs", "250 µs")
     ]
 
 
@@ -160,7 +160,7 @@ def test_compare_prints_and_writes_them(tmp_path: Path) -> None:
     files = (tmp_path / "one.json", tmp_path / "eight.json")
     ran = ortbench_here("compare", *files, COLUMNS="140")
     assert ran.code == 0
-    assert re.search(r"^cpu +total +500 +2000 .* 2000 +4000 +500 µs +250 µs$", ran.out, re.MULTILINE)
+    assert re.search(r"^cpu +total +0.500 +2.00 .* 2000 +4000 +500 µs +250 µs$", ran.out, re.MULTILINE)
     assert "• best: batch 8, 4000 items/s with cpu\n" in ran.out
     records = json.loads(ortbench_here("compare", *files, "--json", "-").out)
     assert [(it["items_per_s"], it["item_ns"]) for it in records] == [(2000.0, 500_000.0), (4000.0, 250_000.0)]

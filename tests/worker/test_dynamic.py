@@ -120,6 +120,6 @@ def test_outputs_that_nobody_wrote_are_found(library: Path, tmp_path: Path) -> N
 def test_comparisons_and_advice_know_of_it() -> None:
     plain, dynamic = result_of(), result_of(target__dynamic_outputs=True)
     assert "dynamic outputs: False → True" in changes(plain, dynamic)
-    case = measured("cpu", total=steady([100]))
-    said = sentences(result_of(case, target__memory={"kind": "host"}, target__dynamic_outputs=True))
+    cases = [measured(mode, total=steady([100])) for mode in ("cpu", "device-resident")]
+    said = sentences(result_of(*cases, target__memory={"kind": "host"}, target__dynamic_outputs=True))
     assert "IO binding with outputs that ONNX Runtime allocates" in said[0]

@@ -144,14 +144,14 @@ def test_a_rate_is_not_the_fastest_mode_and_has_no_percentiles_of_latency() -> N
     table = mode_table(result)
     row = {column.name: cell for column, cell in zip(table.columns, table.rows[1], strict=True)}
     assert table.unit == "ms"
-    assert {name: row[name] for name in ("total", "p95", "p99", "runs/s", "vs cpu")} == {
+    assert {name: row[name] for name in ("total", "p95", "runs/s", "vs cpu")} == {
         "total": "6.00",
         "p95": "–",
-        "p99": "–",
         "runs/s": "167",
         "vs cpu": "2.00×",
     }
-    assert mode_table(result_of(measured("device", total=steady([MS] * 40)))).rows[0][5] == "1.00"
+    plain = mode_table(result_of(measured("device", total=steady([MS] * 40))))
+    assert dict(zip([it.name for it in plain.columns], plain.rows[0], strict=True))["p95"] == "1.00"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import onnxruntime as ort
 
 from ortbench.analysis import config_keys
-from ortbench.analysis.config_keys import RUN, SESSION
+from ortbench.analysis.config_keys import CODES, RUN, SESSION
 from ortbench.plan import Target
 from ortbench.worker.session.providers import Provider
 
@@ -41,14 +41,14 @@ def warnings(target: Target, provider: Provider) -> list[Warned]:
         unsure = config_keys.undocumented(option, entries)
         known = {*_keys_of_onnxruntime(), *_named_in(provider.library, unsure)} if unsure else set()
         said = config_keys.sentences(option, entries, known, ort.__version__)
-        found += [{"code": f"{option[2:]}-ignored", "message": sentence} for sentence in said]
+        found += [{"code": CODES[option], "message": sentence} for sentence in said]
     offered = set() if provider.ep_device is None else {*provider.ep_device.ep_options}
     options = [name for name in target.options if name not in offered]
     if options and provider.library is not None and _can_be_read(provider.library):
         for name in sorted({*options} - _named_in(provider.library, options)):
             where = f"{provider.name} took it without a word, and its library does not hold that name"
             message = f"--ep-option {name} probably does nothing: {where}"
-            found.append({"code": "ep-option-ignored", "message": message})
+            found.append({"code": CODES["--ep-option"], "message": message})
     return found
 
 
