@@ -213,11 +213,20 @@ class ListedEp(TypedDict):
     devices: list[EpDevice]
 
 
+class Ability(TypedDict):
+    """Something that not every ONNX Runtime can do: what, in words, the first version that can, and whether this one can."""
+
+    what: str
+    since: str
+    there: bool
+
+
 class Listed(TypedDict):
-    """``devices``: every EP, and what it runs with."""
+    """``devices``: every EP, what it runs with, and what that can do."""
 
     eps: list[ListedEp]
     runtime: Runtime
+    abilities: list[Ability]
 
 
 class Content(TypedDict):

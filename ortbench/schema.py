@@ -90,12 +90,13 @@ class Machine(TypedDict):
 
 
 class Runtime(TypedDict):
-    """Versions of what the worker runs with."""
+    """Versions of what the worker runs with; ``packages``: the installed ones of ONNX Runtime and of plugin EPs."""
 
     onnxruntime: str
     onnxruntime_build: NotRequired[str]
     python: NotRequired[str]
     numpy: NotRequired[str]
+    packages: NotRequired[dict[str, str]]
 
 
 class Environment(Machine, Runtime):

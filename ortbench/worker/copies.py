@@ -23,6 +23,7 @@ from ortbench.worker.session.memory import (
     device_memory,
     host_accessible_memory,
     is_only_host_accessible,
+    lacks_device_memory,
     token,
 )
 from ortbench.worker.session.tensors import Array, TensorSpec, host_view
@@ -139,7 +140,9 @@ class Copies:
             )
         memory = device_memory(self.provider)
         if memory is None:
-            raise Unsupported(f"bandwidth is unsupported: {name} offers no device memory on this device")
+            raise Unsupported(
+                f"bandwidth is unsupported: {name} offers {lacks_device_memory(self.provider)} on this device"
+            )
         self._memory = memory
         # Where the device has no other memory, that is the device's side.
         only = is_only_host_accessible(self.provider)

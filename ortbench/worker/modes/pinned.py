@@ -15,7 +15,7 @@ from ortbench.worker.modes.device import DeviceMode
 from ortbench.worker.modes.slots import download, refuse_strings, shared_memory
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.memory import Copy, EpDeviceMemory, host_accessible_memory
+from ortbench.worker.session.memory import Copy, EpDeviceMemory, host_accessible_memory, lacks_shared_memory
 from ortbench.worker.session.places import Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
@@ -23,9 +23,8 @@ from ortbench.worker.session.tensors import TensorSpec, host_view
 
 
 def _no_pinned_memory(provider: Provider) -> str | None:
-    if provider.computes_on_host or host_accessible_memory(provider) is None:
-        return "no HOST_ACCESSIBLE (pinned) memory"
-    return None
+    called = "HOST_ACCESSIBLE (pinned) memory"
+    return f"no {called}" if provider.computes_on_host else lacks_shared_memory(provider, called)
 
 
 class CpuPinnedMode(CpuMode):

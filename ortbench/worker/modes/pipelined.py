@@ -34,7 +34,7 @@ from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import STREAM, Fence
 from ortbench.worker.session import copy_streams
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.memory import EpDeviceMemory, device_memory, host_accessible_memory
+from ortbench.worker.session.memory import EpDeviceMemory, device_memory, host_accessible_memory, lacks_device_memory
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array
@@ -103,7 +103,7 @@ class PipelinedMode(Mode):
         if provider.computes_on_host:
             return "no copies that could be hidden"
         if not isinstance(device_memory(provider), EpDeviceMemory):
-            return "no device memory"
+            return lacks_device_memory(provider) or "no device memory"
         return None if copy_streams.problem(provider) is None else "no streams"
 
     @classmethod
