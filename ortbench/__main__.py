@@ -21,7 +21,8 @@ def main() -> None:
         os._exit(130)
 
     typed = sys.argv[1:]
-    if typed[:1] and typed[0] in _MEASURE and not {"-h", "--help"} & set(typed):
+    words = {word.partition("=")[0] for word in typed}
+    if typed[:1] and typed[0] in _MEASURE and not {"-h", "--help", "--python"} & words:
         from ortbench.measure.process import start_early
 
         start_early()

@@ -85,6 +85,7 @@ def changes(one: Result, other: Result) -> list[str]:
     for name, a, b in (
         ("ONNX Runtime", one.environment["onnxruntime"], other.environment["onnxruntime"]),
         ("EP version", one.target.get("ep_version"), other.target.get("ep_version")),
+        *_packages(one, other),
         *changed(Target, one.target, other.target),
         ("Python", one.environment.get("python"), other.environment.get("python")),
         ("OS", one.environment.get("os"), other.environment.get("os")),
@@ -98,8 +99,20 @@ def changes(one: Result, other: Result) -> list[str]:
     return found
 
 
+def _packages(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
+    """The packages of ONNX Runtime and of EPs, where both results have them."""
+    found = [result.environment.get("packages") for result in (one, other)]
+    return [] if None in found else [("packages", found[0], found[1])]
+
+
 _OF_THE_RUN = ("ep_requested", "policy", "fence")  # of a target: how it was asked for, and what was measured of it
-_RUNTIME = ("onnxruntime", "onnxruntime_build", "python", "numpy")  # of an environment: all that a worker brings
+_RUNTIME = (
+    "onnxruntime",
+    "onnxruntime_build",
+    "python",
+    "numpy",
+    "packages",
+)  # of an environment: all that a worker brings
 
 
 def sameness(one: Result, other: Result) -> str | None:

@@ -22,6 +22,9 @@ def run(given: Given, model: Model) -> None:
         raise BadInput("with several --ep give a library as an --ep of its own, and no --device")
     if len(eps) > 1 and "json" in given:
         raise BadInput("--json is for one --ep: every EP has a result.json in a folder of its own", "--json")
+    environments = [{"python": it} for it in dict.fromkeys(given.get("python", ()))] or [{}]
+    if len(environments) > 1 and "json" in given:
+        raise BadInput("--json is for one --python: each has a result.json in a folder of its own", "--json")
     from ortbench.jobs import run as job
 
     wanted = make(Wanted, given)
@@ -29,8 +32,9 @@ def run(given: Given, model: Model) -> None:
     plans = []
     for ep in eps:
         own = {"ep-option": _options_for(ep, eps, given["ep-option"])} if "ep-option" in given and len(eps) > 1 else {}
-        plans.append(plan_of(model, {**given, **own, "ep": ep}, command_line()))
-        check(plans[-1])
+        for environment in environments:
+            plans.append(plan_of(model, {**given, **own, "ep": ep, **environment}, command_line()))
+            check(plans[-1])
     raise SystemExit(job.run(plans, wanted))
 
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 from ortbench.asked import library_apart
-from ortbench.errors import BadInput
 from ortbench.kinds import FLAG, PATH
 from ortbench.options import BASELINE, LIMIT, Given, Option, declared, options_of, twin
 from ortbench.plan import Plan, Target
 
 _EARLIER = PATH._replace(example='"folder of an earlier suite"')
 _MODEL = Option("baseline-model", "MODEL", "Live: the model it is held against.", BASELINE, PATH, commands=("gate",))
-_PYTHON = Option(
-    "baseline-python", "PATH", "Live: the interpreter of another environment.", BASELINE, PATH, commands=("gate",)
-)
 _TWINS = tuple(twin(it) for it in options_of(Target) if it.twin is not None)
-LIVE_BASELINE = (_MODEL, *_TWINS, _PYTHON)
+LIVE_BASELINE = (_MODEL, *_TWINS)
 STORED_BASELINE = (
     Option("baseline", "BASE.json", "The stored result it is held against.", BASELINE, _EARLIER, commands=("gate",)),
     Option(
@@ -54,9 +49,6 @@ def baseline_of(plan: Plan, given: Given) -> Plan:
             value = given[other.flag]
             words = [word for word in value if word] if it.kind.repeatable else value
             changes[name] = getattr(Target(), name) if words in ("", []) else it.kind.parse(words, other.name)
-    python = given.get(_PYTHON.flag)
-    if python is not None and not os.access(python, os.X_OK):
-        raise BadInput(f"{_PYTHON.name}: no such interpreter: {python}", _PYTHON.name)
-    return replace(
-        plan, model=given.get(_MODEL.flag) or plan.model, target=replace(plan.target, **changes), python=python
-    )
+            if it.check is not None and changes[name] not in (None, {}):
+                it.check(changes[name], other.name)
+    return replace(plan, model=given.get(_MODEL.flag) or plan.model, target=replace(plan.target, **changes))

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
+from ortbench import interpreters
 from ortbench.characters import plain_name
 from ortbench.errors import BadInput, BenchmarkFailed, one_line
 from ortbench.files import write_atomically
@@ -16,8 +17,10 @@ from ortbench.sweep_plan import CopyPlan
 
 
 def target_name(plan: Plan | CopyPlan) -> str:
-    """The EP of a plan in a word: its name, or that of its library."""
-    return Path(plan.target.library).stem if plan.target.library and plan.target.ep == "auto" else plan.target.ep
+    """The EP of a plan in a word, its name or that of its library; with the name of the environment where it is another."""
+    target = plan.target
+    ep = Path(target.library).stem if target.library and target.ep == "auto" else target.ep
+    return ep if target.python is None else f"{ep}-{interpreters.name(target.python)}"
 
 
 def run_name(plans: Sequence[Plan]) -> str:

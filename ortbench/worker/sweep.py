@@ -35,9 +35,10 @@ def bandwidth_open(state: State, target: dict[str, Any], seed: int) -> CopyEp:
     }
 
 
-def bandwidth_add(state: State, memory: str, size: int) -> Held:
-    """Allocate copies of a size and make the first ones: what is wrong with their data, or null."""
-    return {"differs": state.copies.add(memory, size)}
+def bandwidth_add(state: State, memory: str, size: int, free: int) -> Held:
+    """Allocate copies of a size, as far as so many free bytes let it, and make the first ones: what is wrong with their data,
+    or null."""
+    return {"differs": state.copies.add(memory, size, free)}
 
 
 def bandwidth_prove(state: State, memory: str) -> CopiesProved:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from ortbench.worker.session.places import Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 class BoundMode(OneAtATime):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, host_view
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from ortbench.schema import ZeroCopy
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from ortbench.worker.session.places import Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import TensorSpec, host_view
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 def _no_pinned_memory(provider: Provider) -> str | None:

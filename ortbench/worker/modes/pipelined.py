@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import time
 from statistics import median
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from ortbench.errors import Unsupported
 from ortbench.modes import PIPELINED, TOTAL
@@ -40,6 +40,8 @@ from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from ortbench.schema import Depth
 
 _COST_REPEATS = 7
