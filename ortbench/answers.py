@@ -6,7 +6,7 @@ Requests are documented in `ortbench.worker.worker`. Durations are integer nanos
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ortbench.schema import (
     CaseFence,
@@ -28,6 +28,9 @@ from ortbench.schema import (
     Warned,
     ZeroCopy,
 )
+
+if TYPE_CHECKING:  # not in Python 3.10, with which a worker may run
+    from typing import NotRequired
 
 Stage = tuple[str, int, int]  # name, start and duration; from JSON it is a list
 

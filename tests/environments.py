@@ -45,12 +45,10 @@ def with_onnxruntime_alone(folder: Path) -> Environment:
     venv.create(folder, symlinks=True)
     python = folder / "bin" / "python"
     site = next((folder / "lib").glob("python*/site-packages"))
-    for place in map(Path, sys.path):
-        if place.name in ("site-packages", "dist-packages"):
-            for found in place.iterdir():
-                if any(found.match(it) for it in (*NEEDED, "packaging*", "onnxruntime-*.dist-info")):
-                    if not (site / found.name).exists():
-                        (site / found.name).symlink_to(found)
+    wanted = (*NEEDED, "packaging*", "onnxruntime-*.dist-info")
+    for found in (it for place in map(Path, sys.path) if place.is_dir() for it in place.iterdir()):
+        if any(map(found.match, wanted)) and not (site / found.name).exists():
+            (site / found.name).symlink_to(found)
     return Environment(python, site)
 
 

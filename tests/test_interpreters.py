@@ -29,10 +29,10 @@ def test_a_folder_stands_for_its_interpreter(tmp_path: Path, inside: str) -> Non
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     """Where it lies is how Python knows its environment."""
     real = environment(tmp_path / "real")
-    (tmp_path / "env" / "bin").mkdir(parents=True)
-    (tmp_path / "env" / "bin" / "python").symlink_to(real)
-    assert interpreters.program(str(tmp_path / "env")) == str(tmp_path / "env" / "bin" / "python")
-    assert interpreters.name(str(tmp_path / "env" / "bin" / "python")) == "env"
+    (tmp_path / "mine" / "bin").mkdir(parents=True)
+    (tmp_path / "mine" / "bin" / "python").symlink_to(real)
+    assert interpreters.program(str(tmp_path / "mine")) == str(tmp_path / "mine" / "bin" / "python")
+    assert interpreters.name(str(tmp_path / "mine" / "bin" / "python")) == "mine"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests import installed  # noqa: F401 - before anything of ortbench is
+
+# isort: split
 from ortbench.modes import MODES
 from tests.conftest import MODELS, ROOT, lacking, ortbench
 from tests.refdevice import build

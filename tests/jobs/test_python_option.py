@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shlex
+import shutil
 import subprocess
 import sys
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -101,16 +102,14 @@ def test_environments_stand_side_by_side_with_the_same_inputs(bare: Environment,
                    "--out", tmp_path / "out", COLUMNS="200")  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
     found = results(tmp_path / "out")
-    own = f"cpu-{Path(sys.executable).parent.parent.name}".removesuffix("-.venv")
     assert "cpu-bare" in found
     assert len(found) == 2
     one, other = found["cpu-bare"], next(it for name, it in found.items() if name != "cpu-bare")
-    assert other["target"]["python"] == sys.executable, own
+    assert other["target"]["python"] == sys.executable
     assert one["setup"]["run_id"] == other["setup"]["run_id"]
     ranges = {tensor["name"]: tensor["range"] for tensor in one["model"]["inputs"]}
     assert ranges == {tensor["name"]: tensor["range"] for tensor in other["model"]["inputs"]}
     assert ranges["input_ids"] == [0, 499]
-    assert f"interpreter: {bare.python} → {sys.executable}" in ran.out or "cpu-bare" in ran.out
     (folder,) = (tmp_path / "out").iterdir()
     assert "cpu-bare" in (folder / "comparison.md").read_text()
 
@@ -129,8 +128,6 @@ def test_several_eps_and_environments_are_measured_each_with_each(
 
 def test_wrong_outputs_of_another_environment_are_found(bare: Environment, tmp_path: Path) -> None:
     """Its own numpy hands ONNX Runtime something else."""
-    import shutil
-
     other = tmp_path / "other"
     shutil.copytree(bare.python.parent.parent, other, symlinks=True)
     (site,) = (other / "lib").glob("python*/site-packages")
@@ -140,7 +137,7 @@ def test_wrong_outputs_of_another_environment_are_found(bare: Environment, tmp_p
     )
     ran = ortbench("run", TINY, *CPU, "--python", bare.python, "--python", other, "--out", tmp_path / "out")
     assert ran.code == 1
-    assert "the outputs of cpu-other are not those of cpu-bare: 'y' differs" in ran.err
+    assert "the outputs of cpu-other are not those of cpu-bare: output y: 16 of 16 va" in ran.err
 
 
 def test_nothing_of_ortbenchs_own_environment_reaches_it(bare: Environment, tmp_path: Path) -> None:
@@ -148,8 +145,6 @@ def test_nothing_of_ortbenchs_own_environment_reaches_it(bare: Environment, tmp_
     fake.mkdir()
     for name in ("onnxruntime", "onnx", "nvtx"):
         (fake / f"{name}.py").write_text("raise RuntimeError('of another environment')\n")
-    code = f"import sys; sys.path.append({str(fake)!r})"
-    assert importlib.util.find_spec("onnxruntime") is not None, code
     # ortbench itself sees its own packages first; a worker of another interpreter must see neither.
     path = f"{Path(onnx.__file__).parent.parent}:{fake}"
     ran = ortbench_here("inspect", TINY, "--python", bare.python, "--json", "-", PYTHONPATH=path)
@@ -163,7 +158,9 @@ def test_what_onnx_reads_is_said_in_one_line_where_it_is_not(bare: Environment, 
     (folder / "input_0.pb").write_bytes(numpy_helper.from_array(np.ones(16, np.float32)).SerializeToString())
     ran = ortbench_here("run", TINY, *CPU, "--input", folder, "--python", bare.python, "--out", tmp_path / "out")
     assert ran.code == 2
-    expected = f"{folder}/input_0.pb is read with the package onnx, which {bare.python} has not; what it reads is an .npz"
+    expected = (
+        f"{folder}/input_0.pb is read with the package onnx, which {bare.python} has not; what it reads is an .npz"
+    )
     assert ran.error_line == expected
     sequence = helper.make_tensor_sequence_value_info("s", onnx.TensorProto.FLOAT, [2])
     length = helper.make_tensor_value_info("n", onnx.TensorProto.INT64, [])
@@ -191,7 +188,7 @@ def script(path: Path, text: str) -> Path:
 )  # fmt: skip
 def test_what_does_not_start_is_one_line_in_every_command(arguments: list[Any], tmp_path: Path) -> None:
     nothing = script(tmp_path / "nothing", "no program")
-    other = script(tmp_path / "other", "#!/bin/sh\necho hello\n")
+    other = script(tmp_path / "other", "#!/bin/sh\necho hello\nread -r request\n")
     ends = script(tmp_path / "ends", "#!/bin/sh\necho why >&2\nexit 3\n")
     for python, code, line in (
         (tmp_path / "none", 2, f"--python {tmp_path}/none: no such interpreter: there is no such file"),
@@ -204,8 +201,6 @@ def test_what_does_not_start_is_one_line_in_every_command(arguments: list[Any], 
 
 
 def test_an_environment_without_onnxruntime_is_one_line(tmp_path: Path) -> None:
-    import venv
-
     venv.create(tmp_path / "empty", symlinks=True)
     python = tmp_path / "empty" / "bin" / "python"
     ran = ortbench("run", TINY, *CPU, "--python", python, "--out", tmp_path)
@@ -236,7 +231,7 @@ def test_a_gates_baseline_is_of_the_candidates_environment_unless_it_has_its_own
 ) -> None:
     gate = ["gate", "--model", TINY, "--ep", "cpu", "--mode", "cpu", "--max-regression", "900%", "--warmup", 1]
     for more, baseline in (
-        (["--baseline-threads", 1] if False else ["--baseline-model", TINY], str(bare.python)),
+        (["--baseline-model", TINY], str(bare.python)),
         (["--baseline-python", sys.executable], sys.executable),
     ):
         out = tmp_path / Path(baseline).parent.parent.name
@@ -267,7 +262,7 @@ ep = ["cpu", {{name = "other", ep = "cpu", python = "env"}}]
 """
     )
     ran = ortbench("suite", tmp_path / "suite.toml", "--out", tmp_path / "out")
-    assert (ran.code, ran.err) == (0, "")
+    assert ran.code == 0, ran.err
     found = {path.parent.name: json.loads(path.read_text()) for path in (tmp_path / "out").glob("*/result.json")}
     assert found["tiny--cpu"]["target"]["python"] is None
     assert found["tiny--other"]["target"]["python"] == str(tmp_path / "env")
