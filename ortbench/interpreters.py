@@ -31,10 +31,11 @@ def is_interpreter(path: str, option: str) -> None:
     """
     found = program(path)
     if os.path.isdir(found):
-        raise BadInput(f"{option} {path}: a folder without an interpreter: it has no bin/python", option)
+        raise BadInput(f"{option}: no interpreter in that folder, such as bin/python: {path}", option)
+    if not os.path.exists(found):
+        raise BadInput(f"{option}: no such interpreter: {path}", option)
     if not os.access(found, os.X_OK):
-        why = "it cannot be run" if os.path.exists(found) else "there is no such file"
-        raise BadInput(f"{option} {path}: no such interpreter: {why}", option)
+        raise BadInput(f"{option}: not an interpreter, it cannot be run: {path}", option)
 
 
 def name(path: str) -> str:

@@ -60,14 +60,14 @@ def test_a_folder_is_called_by_itself(tmp_path: Path) -> None:
 def test_what_cannot_be_an_interpreter_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch(0o644)
     for name, why in (
-        ("nowhere", "no such interpreter: there is no such file"),
-        ("file", "no such interpreter: it cannot be run"),
-        (".", "a folder without an interpreter: it has no bin/python"),
+        ("nowhere", "no such interpreter"),
+        ("file", "not an interpreter, it cannot be run"),
+        (".", "no interpreter in that folder, such as bin/python"),
     ):
         path = str(tmp_path / name)
         with pytest.raises(BadInput) as refused:
             interpreters.is_interpreter(path, "--python")
-        assert str(refused.value) == f"--python {path}: {why}"
+        assert str(refused.value) == f"--python: {why}: {path}"
 
 
 def test_packages_are_those_of_the_environment(tmp_path: Path) -> None:

@@ -95,7 +95,8 @@ class _Maker:
             yield
         except BadInput as error:
             flag = (error.option or "").removeprefix("--")
-            flags = [prefix + flag.removeprefix(prefix), prefix + flag.removesuffix("-library")]  # an EP can be a path
+            own = prefix + flag.removeprefix(prefix)
+            flags = [own, own.removesuffix("-library")]  # an EP can be a path
             place = next((self._where(it) for it in flags if it in self._case.given), otherwise)
             raise self._file.mistake(place, error.bare) from None
 

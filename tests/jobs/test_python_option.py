@@ -191,7 +191,7 @@ def test_what_does_not_start_is_one_line_in_every_command(arguments: list[Any], 
     other = script(tmp_path / "other", "#!/bin/sh\necho hello\nread -r request\n")
     ends = script(tmp_path / "ends", "#!/bin/sh\necho why >&2\nexit 3\n")
     for python, code, line in (
-        (tmp_path / "none", 2, f"--python {tmp_path}/none: no such interpreter: there is no such file"),
+        (tmp_path / "none", 2, f"--python: no such interpreter: {tmp_path}/none"),
         (nothing, 2, f"--python {nothing}: it does not start: Exec format error"),
         (other, 1, f"the worker of {other} answers as no worker does: is it a Python interpreter?"),
         (ends, 1, f"the worker of {ends} ended with exit code 3; its last words: why"),
@@ -246,7 +246,7 @@ def test_a_gates_baseline_is_of_the_candidates_environment_unless_it_has_its_own
 def test_a_baselines_interpreter_is_refused_by_its_own_name(tmp_path: Path) -> None:
     ran = ortbench_here("gate", "--model", TINY, "--baseline-python", tmp_path / "none", "--max-regression", "5%")
     assert ran.code == 2
-    assert ran.error_line == f"--baseline-python {tmp_path}/none: no such interpreter: there is no such file"
+    assert ran.error_line == f"--baseline-python: no such interpreter: {tmp_path}/none"
 
 
 def test_a_suite_has_an_environment_for_each_ep(bare: Environment, tmp_path: Path) -> None:
@@ -269,4 +269,4 @@ ep = ["cpu", {{name = "other", ep = "cpu", python = "env"}}]
     (tmp_path / "suite.toml").write_text((tmp_path / "suite.toml").read_text().replace('"env"', '"nowhere"'))
     ran = ortbench("suite", tmp_path / "suite.toml", "--out", tmp_path / "out")
     assert ran.code == 2
-    assert f"python {tmp_path}/nowhere: no such interpreter: there is no such file" in ran.error_line
+    assert f"python: no such interpreter: {tmp_path}/nowhere" in ran.error_line
