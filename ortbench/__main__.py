@@ -21,10 +21,10 @@ def main() -> None:
         os._exit(130)
 
     typed = sys.argv[1:]
-    is_run = typed[:1] and (
-        typed[0] in _MEASURE or typed[0].endswith(".onnx")
-    )  # a model alone is short for a run of it
-    if is_run and not {"-h", "--help"} & set(typed):
+    words = {word.partition("=")[0] for word in typed}
+    # A model alone is short for a run of it.
+    is_run = bool(typed) and (typed[0] in _MEASURE or typed[0].endswith(".onnx"))
+    if is_run and not {"-h", "--help", "--python"} & words:
         from ortbench.measure.process import start_early
 
         start_early()

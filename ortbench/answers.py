@@ -6,7 +6,7 @@ Requests are documented in `ortbench.worker.worker`. Durations are integer nanos
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ortbench.schema import (
     CaseFence,
@@ -29,6 +29,9 @@ from ortbench.schema import (
     Warned,
     ZeroCopy,
 )
+
+if TYPE_CHECKING:  # not in Python 3.10, with which a worker may run
+    from typing import NotRequired
 
 Stage = tuple[str, int, int]  # name, start and duration; from JSON it is a list
 
@@ -215,11 +218,20 @@ class ListedEp(TypedDict):
     devices: list[EpDevice]
 
 
+class Ability(TypedDict):
+    """Something that not every ONNX Runtime can do: what, in words, the first version that can, and whether this one can."""
+
+    what: str
+    since: str
+    there: bool
+
+
 class Listed(TypedDict):
-    """``devices``: every EP, and what it runs with."""
+    """``devices``: every EP, what it runs with, and what that can do."""
 
     eps: list[ListedEp]
     runtime: Runtime
+    abilities: list[Ability]
 
 
 class Content(TypedDict):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from ortbench import stopping
 from ortbench.characters import encoded
@@ -125,7 +126,15 @@ def discard_ignored(folder: Path) -> None:
 
 def sha256(path: Path) -> str:
     """A file's SHA-256 in hexadecimal."""
+    return str(digest(path).hexdigest())
+
+
+def digest(path: Path) -> Any:
+    """A file's SHA-256, which more can be added to."""
     import hashlib
 
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    found = hashlib.sha256()
+    with path.open("rb") as file:  # file_digest is not in Python 3.10, with which a worker may run
+        while part := file.read(1 << 20):
+            found.update(part)
+    return found

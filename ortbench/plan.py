@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ortbench.errors import BadInput
+from ortbench.interpreters import is_interpreter
 from ortbench.kinds import (
     DIMS,
     FLAG,
@@ -71,6 +72,7 @@ _EPS = (
     "dml, a full name, an installed plugin package, the path of a plugin EP's library, or what ONNX Runtime is to choose by: "
     f"{', '.join(POLICIES)}"
 )
+_PYTHON = "The interpreter (or its environment's folder) whose ONNX Runtime is measured."
 _PLACED = (*SESSIONS, "inspect")  # what makes a session, or says how one would place a model
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)
 _input = partial(option, panel=INPUT, only_live=True, twin=True)
@@ -136,6 +138,7 @@ class Target:
         dynamic_outputs: in modes that can have `dynamic_outputs` they are bound without a shape, and ORT allocates them in each run.
         engine_cache: the folder in which TensorRT EPs keep their engines; None for none.
         run_config: entries of the run options of every run.
+        python: the interpreter, or the folder of the virtual environment, whose ONNX Runtime it is; None for ortbench's own.
     """
 
     ep: str = _runs(
@@ -195,6 +198,11 @@ class Target:
         "run-config", "K=V", "An entry of ONNX Runtime's run options, in every run.", kind=PAIRS, default={},
         check=_run_config, says="run config",
     )  # fmt: skip
+    python: str | None = _runs(
+        "python", "PATH", _PYTHON, kind=PATH, check=is_interpreter, says="interpreter", lists=REPEATED,
+        shown="ortbench's own", commands=(*_PLACED, "bandwidth", "devices"),
+        per={"run": {"kind": TEXTS, "help": f"{_PYTHON} Several are measured side by side."}},
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -210,6 +218,7 @@ class Inputs:
         ranges: input name → (low, high), both inclusive for integers.
         seed: of the random inputs (and of the schedule).
         rtol, atol: tolerances of the output comparison; None takes the one for each dtype.
+        index_sizes: how many entries integer inputs index into, by name, where it is known before the worker reads the model.
     """
 
     path: str | None = _input(
@@ -247,6 +256,7 @@ class Inputs:
     )
     rtol: float | None = _tolerance("rtol", "X", "Relative tolerance when outputs are compared.")
     atol: float | None = _tolerance("atol", "X", "Absolute tolerance when outputs are compared.")
+    index_sizes: dict[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -293,8 +303,8 @@ class Loop:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of one model on one EP; `python` is the interpreter of the worker, None this one; `name` and `note`
-    are for readers. `items` is how many a run has, or the dimension that says so; None looks for one that is called a batch.
+    """One run of one model on one EP; `name` and `note` are for readers. `items` is how many a run has, or the dimension
+    that says so; None looks for one that is called a batch.
 
     With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some.
     `record_env` are patterns of environment variables that the result has.
@@ -309,7 +319,6 @@ class Plan:
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)
     timeout_s: float = timeout()
-    python: str | None = None
     command: tuple[str, ...] = ()
     nodes: bool = _measured(
         "nodes", "", "Then profile some runs: time by operator and EP, copies inside the graph.", kind=FLAG, default=False,

@@ -7,7 +7,10 @@ where there is something to say. What holds them together is `ortbench.result.Re
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+if TYPE_CHECKING:  # not in Python 3.10, with which a worker may run
+    from typing import NotRequired
 
 Direction = Literal["upload", "download"]
 
@@ -95,12 +98,13 @@ class Machine(TypedDict):
 
 
 class Runtime(TypedDict):
-    """Versions of what the worker runs with."""
+    """Versions of what the worker runs with; ``packages``: the installed ones of ONNX Runtime and of plugin EPs."""
 
     onnxruntime: str
     onnxruntime_build: NotRequired[str]
     python: NotRequired[str]
     numpy: NotRequired[str]
+    packages: NotRequired[dict[str, str]]
 
 
 class Environment(Machine, Runtime):
@@ -207,7 +211,8 @@ class Target(Provider):
     ``device-resident`` and ``device-pinned`` in each run (false: they were bound preallocated); ``external``: the library
     in whose memory the inputs of ``device`` and ``device-resident`` were, or null; ``cuda_graph``: runs were captured and
     replayed where a case has a ``graph``; ``stream``: what made the stream that the EP's kernels ran on, or null for the
-    EP's own; ``run_config``: entries that the run options of every run had. ``fence`` is null where no mode has one.
+    EP's own; ``run_config``: entries that the run options of every run had; ``python``: the interpreter whose ONNX Runtime
+    it is, as it was named, or null for ortbench's own. ``fence`` is null where no mode has one.
     ``eps``: every EP that has nodes, the one with most first, where several beside the CPU EP have.
     """
 
@@ -223,6 +228,7 @@ class Target(Provider):
     cuda_graph: NotRequired[bool]
     stream: NotRequired[str | None]
     run_config: NotRequired[dict[str, str]]
+    python: NotRequired[str | None]
 
 
 class Crossing(TypedDict):

@@ -8,6 +8,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from ortbench import interpreters
 from ortbench.characters import plain_name
 from ortbench.errors import BadInput
 from ortbench.options import Given, Option, declared
@@ -88,6 +89,8 @@ def _settings(plan: Plan, several_eps: bool) -> Iterator[tuple[str, Any]]:
 def _said(key: str, value: Any) -> str:
     if key == "ep":
         return str(value)
+    if key == "python":
+        return "ortbench's own" if value is None else interpreters.name(value)
     if isinstance(value, bool):
         return key if value else f"no {key}"
     if isinstance(value, tuple):

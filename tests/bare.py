@@ -163,8 +163,8 @@ class Beside:
             self._time((mode, phase), n, drop)
             return answer
 
-        def added(state: State, memory: str, size: int) -> Any:
-            answer = add(state, memory, size)
+        def added(state: State, memory: str, size: int, free: int) -> Any:
+            answer = add(state, memory, size, free)
             made = Bare().copies(size, memory == "host-accessible")
             self._calls.update({(direction, memory, size): call for direction, call in made.items()})
             return answer

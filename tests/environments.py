@@ -37,6 +37,21 @@ def without_ortbench(folder: Path) -> Environment:
     return Environment(python, site)
 
 
+NEEDED = ("onnxruntime", "onnxruntime.*", "onnxruntime_gpu*", "numpy*", "google", "protobuf*", "flatbuffers*")
+
+
+def with_onnxruntime_alone(folder: Path) -> Environment:
+    """Make a new one that has onnxruntime and what it brings, and nothing else."""
+    venv.create(folder, symlinks=True)
+    python = folder / "bin" / "python"
+    site = next((folder / "lib").glob("python*/site-packages"))
+    wanted = (*NEEDED, "packaging*", "onnxruntime-*.dist-info")
+    for found in (it for place in map(Path, sys.path) if place.is_dir() for it in place.iterdir()):
+        if any(map(found.match, wanted)) and not (site / found.name).exists():
+            (site / found.name).symlink_to(found)
+    return Environment(python, site)
+
+
 def plain() -> dict[str, str]:
     """The variables of this process without those that tell Python where to look, as a user has them."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}

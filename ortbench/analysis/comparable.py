@@ -87,6 +87,7 @@ def changes(one: Result, other: Result) -> list[str]:
     for name, a, b in (
         ("ONNX Runtime", one.environment["onnxruntime"], other.environment["onnxruntime"]),
         ("EP version", one.target.get("ep_version"), other.target.get("ep_version")),
+        *_packages(one, other),
         *changed(Target, one.target, other.target),
         ("Python", one.environment.get("python"), other.environment.get("python")),
         ("OS", one.environment.get("os"), other.environment.get("os")),
@@ -99,6 +100,12 @@ def changes(one: Result, other: Result) -> list[str]:
         if others.get(mode, depth) != depth:
             found.append(f"depth of {mode}: {depth} → {others[mode]}")
     return found
+
+
+def _packages(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
+    """The packages of ONNX Runtime and of EPs, where both results have them."""
+    found = [result.environment.get("packages") for result in (one, other)]
+    return [] if None in found else [("packages", found[0], found[1])]
 
 
 _OF_THE_RUN = ("ep_requested", "policy", "fence")  # of a target: how it was asked for, and what was measured of it

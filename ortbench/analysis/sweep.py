@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from ortbench.analysis.comparable import machine
 from ortbench.analysis.pairs import shared
@@ -27,6 +27,9 @@ from ortbench.files import write_atomically
 from ortbench.result import OK, empty, json_text, read_json
 from ortbench.schema import Direction, Environment, Fence, Peak, Peaks, Provider, Tool, Warned
 from ortbench.stats import Ratio, Stats, paired_ratio
+
+if TYPE_CHECKING:  # not in Python 3.10, with which a worker may run
+    from typing import NotRequired
 
 SCHEMA_VERSION = 1
 FILE_NAME = "bandwidth.json"
@@ -72,9 +75,10 @@ KEPT_SAMPLES = 1000  # of a point; small copies have many thousands, of which th
 
 
 class SweepTarget(Provider):
-    """The EP; ``fence``, by host memory and direction: what ends a sample."""
+    """The EP; ``fence``, by host memory and direction: what ends a sample; ``python``: as in a result's target."""
 
     fence: dict[str, dict[Direction, Fence]]
+    python: NotRequired[str | None]
 
 
 class SweepSetup(TypedDict):

@@ -22,7 +22,7 @@ def devices(given: Given) -> None:
     check_values(target)
     from ortbench.jobs import look
 
-    look.devices(target.library, given.get("json"))
+    look.devices(target.library, target.python, given.get("json"))
 
 
 @takes(Target, Inputs, Wanted)
@@ -39,4 +39,4 @@ def inspect(given: Given, model: Model) -> None:
     check(plan)
     from ortbench.jobs import look
 
-    look.inspect(model, plan.target if placed else None, plan.inputs, given.get("json"))
+    look.inspect(model, plan.target, placed, plan.inputs, given.get("json"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +14,8 @@ from ortbench.plan import Inputs, Loop, Plan, Target
 
 _EARLIER = PATH._replace(example='"folder of an earlier suite"')
 _MODEL = Option("baseline-model", "MODEL", "Live: the model it is held against.", BASELINE, PATH, commands=("gate",))
-_PYTHON = Option(
-    "baseline-python", "PATH", "Live: the interpreter of another environment.", BASELINE, PATH, commands=("gate",)
-)
 _TWINS = tuple(twin(it) for it in options_of(Target, Inputs, Loop, Plan) if it.twin)
-LIVE_BASELINE = (_MODEL, *_TWINS, _PYTHON)
+LIVE_BASELINE = (_MODEL, *_TWINS)
 STORED_BASELINE = (
     Option("baseline", "BASE.json", "The stored result it is held against.", BASELINE, _EARLIER, commands=("gate",)),
     Option(
@@ -51,9 +47,6 @@ def baseline_of(plan: Plan, given: Given) -> Plan:
     if "baseline-ep" in given or "baseline-ep-library" in given:
         target = {name: it.default for name, it in declared(Target).items() if it.of_ep or name == "ep"}
     target |= _changes(Target, given)
-    python = given.get(_PYTHON.flag)
-    if python is not None and not os.access(python, os.X_OK):
-        raise BadInput(f"{_PYTHON.name}: no such interpreter: {python}", _PYTHON.name)
     loop = _changes(Loop, given)
     if "depth" in loop and not {*modes_by("depth")} & {*plan.modes}:
         reason = f"says nothing without mode {' or '.join(modes_by('depth'))}: add --depth"
@@ -64,7 +57,6 @@ def baseline_of(plan: Plan, given: Given) -> Plan:
         target=replace(plan.target, **target),
         inputs=replace(plan.inputs, **_changes(Inputs, given)),
         loop=replace(plan.loop, **loop),
-        python=python,
         **_changes(Plan, given),
     )
 

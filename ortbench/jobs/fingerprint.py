@@ -15,6 +15,7 @@ from typing import Any
 from ortbench import __version__
 from ortbench.analysis.variables import recorded
 from ortbench.files import sha256
+from ortbench.interpreters import packages
 from ortbench.jobs.suite_folder import results_in
 from ortbench.plan import Plan
 from ortbench.suite.job import Job
@@ -24,7 +25,7 @@ def fingerprint(job: Job) -> str:
     """SHA-256 over everything that a case's outcome depends on, as far as it is known before.
 
     That is its plans and limits, the content of the files they name (not where those lie), the environment variables that
-    they record, and the versions of ortbench, ONNX Runtime and its EP packages; not those of another interpreter that a baseline runs in.
+    they record, and the versions of ortbench, ONNX Runtime and its EP packages, in other environments too.
 
     Raises:
         OSError: a file cannot be read.
@@ -33,6 +34,7 @@ def fingerprint(job: Job) -> str:
     data = {
         "ortbench": __version__,
         "packages": [package for package in _packages() if package.startswith(("onnxruntime", *eps))],
+        "elsewhere": [packages(plan.target.python) for plan in job.plans if plan.target.python is not None],
         "plans": [_essence(plan) for plan in job.plans],
         "limits": asdict(job.limits),
         "force": job.force,

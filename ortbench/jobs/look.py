@@ -13,13 +13,18 @@ from ortbench.plan import Inputs, Target
 _DEVICES_S, _MODEL_S = 120.0, 600.0  # the longest wait for an answer
 
 
-def devices(library: str | None, json_out: str | None) -> None:
+def devices(library: str | None, python: str | None, json_out: str | None) -> None:
     """Show the installed EPs and their devices, those of a library that is no package included.
+
+    Args:
+        library: the path of it.
+        python: the interpreter whose they are; None for this one.
+        json_out: where to write them as JSON instead.
 
     Raises:
         BenchmarkFailed: ONNX Runtime does not load.
     """
-    found = _ask(_DEVICES_S, "devices", library=library)
+    found = _ask(_DEVICES_S, python, "devices", library=library)
     if write_json(found, json_out):
         return
     from ortbench.report.terminal.listing import print_devices
@@ -27,15 +32,14 @@ def devices(library: str | None, json_out: str | None) -> None:
     print_devices(found)
 
 
-def inspect(model: str, target: Target | None, inputs: Inputs, json_out: str | None) -> None:
-    """Show what a model takes, gives and consists of; with a target also where its nodes would run.
+def inspect(model: str, target: Target, placed: bool, inputs: Inputs, json_out: str | None) -> None:
+    """Show what a model takes, gives and consists of; where it is `placed`, also where the target would run its nodes.
 
     Raises:
         BadInput, BenchmarkFailed: it cannot be read, or opened on that EP.
     """
-    found = _ask(
-        _MODEL_S, "inspect", model=model, target=None if target is None else asdict(target), inputs=asdict(inputs)
-    )
+    wanted = asdict(target) if placed else None
+    found = _ask(_MODEL_S, target.python, "inspect", model=model, target=wanted, inputs=asdict(inputs))
     if write_json(found, json_out):
         return
     from ortbench.report.terminal.listing import print_model
@@ -43,8 +47,8 @@ def inspect(model: str, target: Target | None, inputs: Inputs, json_out: str | N
     print_model(found)
 
 
-def _ask(timeout_s: float, do: str, **arguments: Any) -> Any:
-    with Client(timeout_s) as client:
+def _ask(timeout_s: float, python: str | None, do: str, **arguments: Any) -> Any:
+    with Client(timeout_s, python) as client:
         try:
             return client.ask(do, **arguments)
         except Unsupported as error:

@@ -38,6 +38,13 @@ def usable_cores() -> int | None:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
+def free_memory() -> int:
+    """Bytes of host memory that can still be had."""
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
 def load_average() -> list[float] | None:
     """Load averages over 1, 5 and 15 minutes, or None where the system has none."""
     try:

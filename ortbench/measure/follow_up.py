@@ -11,7 +11,7 @@ from functools import partial
 from ortbench.analysis import gpu_activity
 from ortbench.answers import ClosedUp, ProfiledNodes, Recorded
 from ortbench.errors import BenchmarkFailed, OrtbenchError
-from ortbench.measure.process import WorkerLost, worker_for
+from ortbench.measure.process import WorkerLost, request_of, worker_for
 from ortbench.measure.side import Side
 from ortbench.modes import MODES, TOTAL, modes_that
 from ortbench.schema import Measured
@@ -83,7 +83,7 @@ def profile_nodes(side: Side) -> None:
     runs, timeline = _profiled_runs(side), side.timeline
     try:
         with side.stage("profiling nodes"), worker_for(side.plan) as client:
-            request = side.plan.worker_request()
+            request = request_of(side.plan)
             answer: ProfiledNodes = client.ask("nodes", **request, runs=runs, timeline=timeline is not None)
         side.result.nodes = answer["found"]
         if timeline is not None and answer["profile"] is not None:

@@ -13,12 +13,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ortbench import stopping
-from ortbench.errors import BenchmarkFailed, from_data, one_line
+from ortbench.errors import BadInput, BenchmarkFailed, from_data, one_line
+from ortbench.interpreters import program, surroundings
 from ortbench.profiler import is_profiled
 
 if TYPE_CHECKING:  # `start_early` waits for nothing that can be loaded while the worker loads ONNX Runtime
@@ -40,21 +42,23 @@ class Client:
 
     Args:
         timeout_s: the longest wait for one answer.
-        python: the interpreter to run it with.
+        python: another interpreter to run it with, or the folder of its environment; None for this one.
 
     Attributes:
         started_ns: when the process was started, on the clock of `time.perf_counter_ns`.
         while_waiting: called each second for which an answer is waited for.
     """
 
-    def __init__(self, timeout_s: float, python: Sequence[str] = (sys.executable,)) -> None:
+    def __init__(self, timeout_s: float, python: str | None = None) -> None:
         self.timeout_s = timeout_s
         self.while_waiting: Callable[[], None] = lambda: None
         self.started_ns = time.perf_counter_ns()
         self._stderr = nameless_file()
-        with stopping.held():  # what started is known to be ended
+        self._called = "the worker" if python is None else f"the worker of {python}"
+        with _started(python), stopping.held():  # what started is known to be ended
             self._process = subprocess.Popen(
-                [*python, str(BOOTSTRAP)],
+                [sys.executable if python is None else program(python), str(BOOTSTRAP)],
+                env=None if python is None else surroundings(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
@@ -129,7 +133,12 @@ class Client:
 
     def receive(self) -> Any:
         """The answer to the request sent last; raises as `ask` does."""
-        answer = json.loads(self._line())
+        line = self._line()
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            self._kill()
+            raise WorkerLost(f"{self._called} answers as no worker does: is it a Python interpreter?") from None
         if "ok" in answer:
             return answer["ok"]
         raise from_data(answer)
@@ -148,7 +157,7 @@ class Client:
                     continue
                 self._kill()
                 raise WorkerLost(
-                    f"the worker gave no answer for {self.timeout_s:g} s and was stopped (--timeout){self._words()}"
+                    f"{self._called} gave no answer for {self.timeout_s:g} s and was stopped (--timeout){self._words()}"
                 ) from None
         if not line:
             raise WorkerLost(self._obituary())
@@ -160,7 +169,7 @@ class Client:
         self._kill()
         code = self._process.returncode
         how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
-        return f"the worker {how}{self._words()}"
+        return f"{self._called} {how}{self._words()}"
 
     def _words(self) -> str:
         words = self.last_words()
@@ -216,25 +225,63 @@ def start_early() -> None:
 
 def worker_for(plan: Plan) -> Client:
     """A fresh worker."""
-    return Client(plan.timeout_s, (plan.python or sys.executable,))
+    return Client(plan.timeout_s, plan.target.python)
 
 
 def open_worker(plan: Plan) -> Client:
     """A fresh worker that has been sent what it is to open."""
-    if plan.python is None and _started_early:
+    if plan.target.python is None and _started_early:
         client = _started_early.pop()
         client.timeout_s = plan.timeout_s
     else:
         client = worker_for(plan)
-    client.send("open", **plan.worker_request())
+    client.send("open", **request_of(plan))
     return client
+
+
+def request_of(plan: Plan) -> dict[str, Any]:
+    """What a worker is sent to open a model.
+
+    Another environment may lack the package that reads models, and every side of a run is to have the same inputs: this
+    one's worker reads for it.
+    """
+    request = plan.worker_request()
+    if plan.target.python is not None and plan.inputs.path is None:
+        request["inputs"]["index_sizes"] = _index_sizes(plan.model, plan.timeout_s)
+    return request
+
+
+@cache
+def _index_sizes(model: str, timeout_s: float) -> dict[str, int]:
+    """How many entries each integer input of a model indexes into; see the worker's request."""
+    with Client(timeout_s) as client:
+        try:
+            found: dict[str, int] = client.ask("index_sizes", model=model)
+        except BenchmarkFailed:  # no model, which the worker that opens it says
+            return {}
+    return found
 
 
 def open_copies(plan: CopyPlan) -> Client:
     """A fresh worker that has been sent the EP whose copies it is to time."""
-    client = Client(plan.timeout_s)
+    client = Client(plan.timeout_s, plan.target.python)
     client.send("bandwidth_open", **plan.worker_request())
     return client
+
+
+@contextlib.contextmanager
+def _started(python: str | None) -> Iterator[None]:
+    """What is started inside is an interpreter that was named.
+
+    Raises:
+        BadInput: the system does not take it for a program.
+    """
+    try:
+        yield
+    except OSError as error:
+        if python is None:
+            raise
+        raise BadInput(f"--python {python}: it does not start: {error.strerror}", "--python") from None
 
 
 def _signal_name(number: int) -> str:

@@ -13,7 +13,7 @@ from ortbench import __version__, units
 from ortbench.analysis.sweep import DIRECTIONS, KEPT_SAMPLES, TITLES, Point, Sweep
 from ortbench.answers import CopiesProved, CopyEp, Held, Samples
 from ortbench.errors import BenchmarkFailed
-from ortbench.measure.environment import environment, load_average
+from ortbench.measure.environment import environment, free_memory, load_average
 from ortbench.measure.process import Client, WorkerLost, open_copies
 from ortbench.measure.schedule import Block, Schedule, StopRule
 from ortbench.modes import TOTAL
@@ -106,6 +106,7 @@ class SweepBench:
             "ep_requested": self._plan.target.ep,
             "ep_library": opened["library"],
             "ep_version": opened["version"],
+            "python": self._plan.target.python,
             "device": opened["device"],
             "memory": opened["memory"],
             "fence": {},
@@ -135,7 +136,7 @@ class SweepBench:
             for number, size in enumerate(all_sizes):
                 self._observer.stage(f"allocating {units.size(size)} ({TITLES[kind]})")
                 try:
-                    added: Held = self._client.ask("bandwidth_add", memory=kind, size=size)
+                    added: Held = self._client.ask("bandwidth_add", memory=kind, size=size, free=free_memory())
                 except BenchmarkFailed as error:
                     left_out = f"copies of {units.size(size)} and more ({TITLES[kind]}) are left out: {error}"
                     self.sweep.warn(_LEFT_OUT, left_out)

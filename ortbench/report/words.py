@@ -99,7 +99,9 @@ def ep_line(result: Result | Sweep) -> str:
     """EP, device and versions."""
     ep = " and ".join(eps(result)) or _on(result.target, device_name(result))
     chosen = f" (chosen by {policy})" if (policy := result.target.get("policy")) else ""
-    return f"{ep}{chosen}, ONNX Runtime {result.environment['onnxruntime']}"
+    python = result.target.get("python")
+    where = "" if python is None else f" of {python}"
+    return f"{ep}{chosen}, ONNX Runtime {result.environment['onnxruntime']}{where}"
 
 
 def eps(result: Result | Sweep) -> list[str]:

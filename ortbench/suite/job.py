@@ -95,8 +95,9 @@ class _Maker:
         try:
             yield
         except BadInput as error:
-            flag = (error.option or "").removeprefix("--").removeprefix(prefix)
-            flags = [prefix + flag, prefix + flag.removesuffix("-library")]  # an EP can be a path
+            flag = (error.option or "").removeprefix("--")
+            own = prefix + flag.removeprefix(prefix)
+            flags = [own, own.removesuffix("-library")]  # an EP can be a path
             place = next((self._where(it) for it in flags if it in self._case.given), otherwise)
             raise self._file.mistake(place, error.bare) from None
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import psutil
 
 from ortbench import units
 from ortbench.analysis.sweep import DOWNLOAD, HOST_ACCESSIBLE, ORDINARY, UPLOAD
@@ -23,6 +22,7 @@ from ortbench.worker.session.memory import (
     device_memory,
     host_accessible_memory,
     is_only_host_accessible,
+    lacks_device_memory,
     token,
 )
 from ortbench.worker.session.tensors import Array, TensorSpec, host_view
@@ -139,7 +139,9 @@ class Copies:
             )
         memory = device_memory(self.provider)
         if memory is None:
-            raise Unsupported(f"bandwidth is unsupported: {name} offers no device memory on this device")
+            raise Unsupported(
+                f"bandwidth is unsupported: {name} offers {lacks_device_memory(self.provider)} on this device"
+            )
         self._memory = memory
         # Where the device has no other memory, that is the device's side.
         only = is_only_host_accessible(self.provider)
@@ -156,16 +158,19 @@ class Copies:
         """The copies of a kind of memory by size, of those that were added and are right."""
         return {size: pair for (memory, size), pair in self._pairs.items() if memory == kind}
 
-    def add(self, kind: str, size: int) -> str | None:
+    def add(self, kind: str, size: int, free: int) -> str | None:
         """Allocate a size; what is wrong with its data after a first copy up and down, in words, or None.
 
         The first copies belong to the allocation: some EPs find out only then that there is no memory (WebGPU does).
+
+        Args:
+            kind, size: of the copies.
+            free: bytes of host memory that are.
 
         Raises:
             BenchmarkFailed: it would take too much of the host's memory.
             Exception: whatever ORT or numpy raises where there is no memory left.
         """
-        free = psutil.virtual_memory().available
         if 2 * size > _SHARE_OF_FREE * free:
             raise BenchmarkFailed(f"two arrays of it would take more than half of the {units.size(free)} that are free")
         made = CopyPair(size, self._memory, self._shared if kind == HOST_ACCESSIBLE else None, self._seed)

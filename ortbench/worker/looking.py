@@ -11,7 +11,8 @@ from ortbench.worker.looks import cupti, ort_profile
 from ortbench.worker.looks import devices as look_devices
 from ortbench.worker.looks import model as look_model
 from ortbench.worker.looks import nodes as look_nodes
-from ortbench.worker.session.runtime import quiet, versions
+from ortbench.worker.session import abilities
+from ortbench.worker.session.runtime import begin, versions
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def nodes(
     state: State, model: str, target: dict[str, Any], inputs: dict[str, Any], runs: int, timeline: bool = False
 ) -> answers.ProfiledNodes:
     """Profile some runs in a session of their own; see `ortbench.worker.looks.nodes`. A timeline shows the last of them."""
-    quiet()
+    begin()
     found, profile = look_nodes.profile_nodes(model, target_from(target), inputs_from(inputs), runs)
     return {"found": found, "profile": _recorded(profile.last(_PROFILED_RUNS)) if timeline else None}
 
@@ -51,13 +52,13 @@ def profile(state: State) -> answers.Recorded:
 
 def devices(state: State, library: str | None = None) -> answers.Listed:
     """Every EP and its devices, those of a library that is not a package included."""
-    quiet()
-    return {"eps": look_devices.list_devices(library), "runtime": versions()}
+    begin()
+    return {"eps": look_devices.list_devices(library), "runtime": versions(), "abilities": abilities.abilities()}
 
 
 def inspect(state: State, model: str, target: dict[str, Any] | None, inputs: dict[str, Any]) -> answers.Inspected:
     """What a model takes, gives and consists of."""
-    quiet()
+    begin()
     return look_model.inspect_model(model, None if target is None else target_from(target), inputs_from(inputs))
 
 

@@ -16,7 +16,7 @@ from ortbench.worker.modes import external_inputs
 from ortbench.worker.proofs import outputs, random_nodes
 from ortbench.worker.session import engine_cache, first_run, hardware, memory, placement, providers, session
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.runtime import quiet, versions
+from ortbench.worker.session.runtime import begin, versions
 from ortbench.worker.session.tensors import TensorSpec, Value, nbytes
 from ortbench.worker.state import Opened, Stages, State
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> answers.Opened:
     """Load the EP, create the session, make inputs and reference outputs."""
     stages = Stages()
-    quiet()
+    begin()
     request, wanted = inputs_from(inputs), target_from(target)
     if wanted.external is not None:
         external_inputs.check(wanted.external)

@@ -10,7 +10,7 @@ from ortbench.plan import target_from
 from ortbench.worker.copies import Copies
 from ortbench.worker.session import hardware, providers
 from ortbench.worker.session import memory as session_memory
-from ortbench.worker.session.runtime import quiet, versions
+from ortbench.worker.session.runtime import begin, versions
 from ortbench.worker.state import State
 from ortbench.worker.timing import Ranges, time_block, warm_up
 
@@ -22,7 +22,7 @@ COPY_WARMUP_NS = 20_000_000  # of one size and direction; there are dozens, and 
 
 def bandwidth_open(state: State, target: dict[str, Any], seed: int) -> CopyEp:
     """Load the EP for copies alone."""
-    quiet()
+    begin()
     wanted = target_from(target)
     state.copies = Copies(wanted, seed)
     provider = state.copies.provider
@@ -35,9 +35,10 @@ def bandwidth_open(state: State, target: dict[str, Any], seed: int) -> CopyEp:
     }
 
 
-def bandwidth_add(state: State, memory: str, size: int) -> Held:
-    """Allocate copies of a size and make the first ones: what is wrong with their data, or null."""
-    return {"differs": state.copies.add(memory, size)}
+def bandwidth_add(state: State, memory: str, size: int, free: int) -> Held:
+    """Allocate copies of a size, as far as so many free bytes let it, and make the first ones: what is wrong with their data,
+    or null."""
+    return {"differs": state.copies.add(memory, size, free)}
 
 
 def bandwidth_prove(state: State, memory: str) -> CopiesProved:

@@ -7,6 +7,7 @@ name, start and duration, in ns of `time.perf_counter_ns`.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -17,9 +18,11 @@ _REQUESTS = {
     "opening": ("open", "save_outputs", "hold_outputs", "release"),
     "preparing": ("prepare",),
     "blocks": ("block", "finish", "capture"),
+    "reading": ("index_sizes",),
     "looking": ("nodes", "measure_copies", "close_up", "profile", "devices", "inspect"),
     "sweep": ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish"),
 }
+_NEEDED = ("onnxruntime", "numpy")  # all that an environment must have
 _HOME = {request: module for module, requests in _REQUESTS.items() for request in requests}
 
 
@@ -44,5 +47,10 @@ class Worker:
             # Loaded when it is asked for: that onnxruntime does not load is an answer too.
             module = import_module(f"ortbench.worker.{_HOME[name]}")
             return {"ok": getattr(module, name)(self.state, **arguments)}
+        except ModuleNotFoundError as error:
+            if error.name not in _NEEDED:
+                return errors.to_data(error)
+            how = f"install it with: {sys.executable} -m pip install onnxruntime"
+            return errors.to_data(errors.BenchmarkFailed(f"{sys.executable} has no package {error.name}; {how}"))
         except Exception as error:
             return errors.to_data(error)

@@ -129,12 +129,21 @@ def test_a_worker_that_hangs_is_stopped_after_the_timeout(tmp_path: Path) -> Non
     assert result["cases"][0]["phases"]["total"]["n"] > 0
 
 
-def worker_script(script: str) -> Client:
-    """A client whose worker is a shell script."""
-    return Client(timeout_s=300, python=["sh", "-c", script])
+@pytest.fixture
+def worker_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Client]:
+    """Makes a client whose worker is a shell script."""
+    program = tmp_path / "worker"
+    monkeypatch.setattr(sys, "executable", str(program))
+
+    def client(script: str) -> Client:
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        return Client(timeout_s=300)
+
+    return client
 
 
-def test_the_obituary_names_the_signal_and_the_last_words() -> None:
+def test_the_obituary_names_the_signal_and_the_last_words(worker_script: Callable[[str], Client]) -> None:
     words = r"^the worker was ended by SIGABRT; its last words: terminate called$"
     with (
         worker_script("echo first >&2; echo 'terminate called' >&2; kill -ABRT $$") as client,
@@ -143,7 +152,7 @@ def test_the_obituary_names_the_signal_and_the_last_words() -> None:
         client.ask("devices")
 
 
-def test_a_worker_that_just_ends() -> None:
+def test_a_worker_that_just_ends(worker_script: Callable[[str], Client]) -> None:
     with worker_script("exit 3") as client, pytest.raises(WorkerLost, match=r"^the worker ended with exit code 3$"):
         client.ask("devices")
 

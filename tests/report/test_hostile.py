@@ -180,7 +180,7 @@ def test_lists_of_devices_get_none_either(capsys: pytest.CaptureFixture[str]) ->
         }
         ep = {"name": name, "library": name, "version": name, "package": name, "problem": None, "devices": [device]}
         runtime: Any = {"onnxruntime": name, "python": name}
-        listing.print_devices({"eps": [ep, {**ep, "problem": name}], "runtime": runtime})  # type: ignore[typeddict-item, list-item]
+        listing.print_devices({"eps": [ep, {**ep, "problem": name}], "runtime": runtime, "abilities": []})  # type: ignore[typeddict-item, list-item]
     assert not UNSEEN.search(capsys.readouterr().out)
 
 

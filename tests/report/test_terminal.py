@@ -364,6 +364,10 @@ def listed() -> dict[str, Any]:
     }
     return {
         "runtime": {"onnxruntime": "1.31.1", "python": "3.11.7"},
+        "abilities": [
+            {"what": "one thing that takes many words " * 3, "since": "1.24", "there": True},
+            {"what": "another one", "since": "1.28", "there": False},
+        ],
         "eps": [
             {**ep, "library": "/opt/" + "folder/" * 20 + "lib.so", "devices": [device]},
             lost,

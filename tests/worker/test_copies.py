@@ -119,7 +119,7 @@ def by_name(monkeypatch: pytest.MonkeyPatch) -> Copies:
     monkeypatch.setattr(copies, "device_memory", lambda provider: NamedDeviceMemory("cpu", 0))
     made = Copies(Target(ep="dml"), seed=2)
     for size in (4000, 64_000, 1_000_000):
-        assert made.add(ORDINARY, size) is None
+        assert made.add(ORDINARY, size, free=1 << 30) is None
     return made
 
 

@@ -111,6 +111,8 @@ def _environment(result: Result) -> Section:
         "GPUs": "; ".join(map(_gpu, environment["gpus"])),
         "load average": _load(environment.get("load_average")),
         "system": environment.get("os"),
+        "packages": ", ".join(f"{name} {version}" for name, version in (environment.get("packages") or {}).items()),
+        "interpreter": target.get("python"),
         "Python, NumPy": ", ".join(filter(None, (environment.get("python"), environment.get("numpy")))),
     }
     rows = tuple((name, str(value)) for name, value in known.items() if value not in (None, ""))

@@ -10,7 +10,7 @@ from ortbench.report import nodes as report_nodes
 from ortbench.report.terminal.console import Screen, padded
 from ortbench.report.terminal.grid import print_table
 from ortbench.report.words import sequence
-from ortbench.schema import Tensor
+from ortbench.schema import Device, Tensor
 
 _WIDEST = 24  # of what is flush in a list; longer ones are not waited for
 
@@ -20,6 +20,14 @@ def print_devices(found: Listed) -> None:
     screen = Screen()
     runtime = found["runtime"]
     screen.text(f"ONNX Runtime {runtime['onnxruntime']}, Python {runtime['python']}")
+    for label, there in (("  can      ", True), ("  cannot   ", False)):
+        listed = [
+            it["what"] + ("" if there else f" (from {it['since']} on)")
+            for it in found["abilities"]
+            if it["there"] == there
+        ]
+        if listed:
+            screen.text("; ".join(listed), label=label)
     for ep in found["eps"]:
         screen.blank()
         package = f" from {ep['package']}" if ep["package"] else ""
@@ -36,10 +44,7 @@ def print_devices(found: Listed) -> None:
 
 def _print_device(screen: Screen, index: int, device: EpDevice) -> None:
     hardware, memory, streams = device["hardware"], device["memory"], device["streams"]
-    vendor = hardware["vendor"] or "vendor"
-    ids = f"{vendor} 0x{hardware['vendor_id']:04x}, device 0x{hardware['device_id']:04x}"
-    details = "".join(f", {key}={value}" for key, value in hardware["metadata"].items())
-    screen.text(f"{hardware['type']} {ids}{details}", label=f"  device {index}  ")
+    screen.text(_hardware(hardware), label=f"  device {index}  ")
     default, shared = memory["default"] or "no DEFAULT", memory["host_accessible"] or "no HOST_ACCESSIBLE"
     screen.text(default if memory["kind"] == "host" else f"{default}; {shared}", label="    memory   ")
     screen.text("yes" if streams["offered"] else f"no: {streams['why']}", label="    streams  ")
@@ -47,6 +52,15 @@ def _print_device(screen: Screen, index: int, device: EpDevice) -> None:
     reasons = dict.fromkeys(why for why in device["modes"].values() if why is not None)
     cannot = [f"{', '.join(mode for mode, why in device['modes'].items() if why == one)}: {one}" for one in reasons]
     screen.text(", ".join(can) + (f" (not {'; '.join(cannot)})" if cannot else ""), label="    modes    ")
+
+
+def _hardware(hardware: Device) -> str:
+    if "vendor_id" not in hardware:
+        return "no EP device: ONNX Runtime knows the EP by its name alone, and what it computes on is its own choice"
+    vendor = hardware["vendor"] or "vendor"
+    ids = f"{vendor} 0x{hardware['vendor_id']:04x}, device 0x{hardware['device_id']:04x}"
+    details = "".join(f", {key}={value}" for key, value in hardware["metadata"].items())
+    return f"{hardware['type']} {ids}{details}"
 
 
 def print_model(found: Inspected) -> None:

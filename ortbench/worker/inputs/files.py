@@ -13,11 +13,12 @@ import numpy as np
 
 from ortbench.errors import BadInput, one_line
 from ortbench.worker.inputs.shapes import check_fit
-from ortbench.worker.session.tensors import Array, TensorSpec, Value
+from ortbench.worker.session.tensors import NO_ONNX, Array, TensorSpec, Value
 
 
 def load(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value]:
-    """Arrays by name from an .npz file (keys are names) or from a folder with ``input_0.pb`` … in the model's order.
+    """Arrays by name from an .npz file (keys are names) or from a folder with ``input_0.pb`` … in the model's order, of which
+    `save` writes some as ``.npy``.
 
     Args:
         path: the file or folder.
@@ -53,7 +54,7 @@ def _load_npz(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, 
 
 
 def _load_folder(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value]:
-    files = [path / f"{kind}_{index}.pb" for index in range(len(wanted))]
+    files = [_file(path, kind, index) for index in range(len(wanted))]
     missing = [file.name for file in files if not file.is_file()]
     if missing:
         raise BadInput(f"{path} has no {', '.join(missing)}; the model has {len(wanted)} {kind}(s)")
@@ -62,11 +63,21 @@ def _load_folder(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[st
     arrays = {}
     for spec, file in zip(wanted, files, strict=True):
         try:
-            arrays[spec.name] = _parsed(spec, file.read_bytes())
+            if file.suffix == ".npy":
+                arrays[spec.name] = np.load(file, allow_pickle=False)
+            else:
+                arrays[spec.name] = _parsed(spec, file.read_bytes())
+        except ImportError:
+            raise BadInput(f"{file} is read with {NO_ONNX}; what it reads is an .npz") from None
         except Exception as error:  # protobuf and onnx raise many kinds for a file that is something else
             what = "a tensor" if spec.is_tensor else spec.type
             raise BadInput(f"{file} is not {what} in ONNX format: {one_line(error)}") from None
     return arrays
+
+
+def _file(folder: Path, kind: str, index: int) -> Path:
+    array = folder / f"{kind}_{index}.npy"
+    return array if array.is_file() else array.with_suffix(".pb")
 
 
 def _parsed(spec: TensorSpec, content: bytes) -> Value:
@@ -89,12 +100,29 @@ def _proto(spec: TensorSpec, value: Value) -> Any:
 
 
 def save(path: Path, specs: Sequence[TensorSpec], values: Sequence[Value], kind: str) -> bool:
-    """Write values as `load` reads them from a folder; false where protobuf cannot hold them (2 GB is its limit)."""
-    from google.protobuf.message import EncodeError
+    """Write values as `load` reads them from a folder, tensors as numpy has them, which needs no other package.
 
+    Returns:
+        False where one cannot be written: protobuf holds no more than 2 GB, and is not known without the package onnx.
+    """
+    for index, (spec, value) in enumerate(zip(specs, values, strict=True)):
+        file = path / f"{kind}_{index}.npy"
+        if spec.is_tensor:
+            np.save(file, value.astype(np.str_) if spec.is_string else value, allow_pickle=False)
+        elif not _save_proto(file.with_suffix(".pb"), spec, value):
+            return False
+    return True
+
+
+def _save_proto(file: Path, spec: TensorSpec, value: Value) -> bool:
     try:
-        for index, (spec, value) in enumerate(zip(specs, values, strict=True)):
-            (path / f"{kind}_{index}.pb").write_bytes(_proto(spec, value).SerializeToString())
+        from google.protobuf.message import EncodeError
+
+        content = _proto(spec, value)
+    except ImportError:
+        return False
+    try:
+        file.write_bytes(content.SerializeToString())
     except (ValueError, EncodeError):
         return False
     return True

@@ -22,15 +22,25 @@ def index_sizes(model_path: str, inputs: Sequence[TensorSpec]) -> dict[str, int]
         integers = {spec.name for spec in inputs if spec.is_tensor and spec.dtype.kind in "iu"}
     except Unsupported:
         return {}
-    if not integers:
-        return {}
-    import onnx
+    return of_model(model_path, integers) if integers else {}
 
+
+def of_model(model_path: str, integers: set[str] | None = None) -> dict[str, int]:
+    """The same of a file: of the inputs with these names, or of all that are integers."""
     try:
+        import onnx
+
         model = onnx.load(model_path, load_external_data=False)
-    except Exception:  # the session has loaded it, so it is a model; only its indices stay unknown
+    except Exception:  # no such package, or a session has loaded it, so it is a model; only its indices stay unknown
         return {}
-    return _index_sizes(model, integers)
+    return _index_sizes(model, _integers(model) if integers is None else integers)
+
+
+def _integers(model: Any) -> set[str]:
+    from onnx import helper
+
+    kinds = {it.name: it.type.tensor_type.elem_type for it in model.graph.input if it.type.HasField("tensor_type")}
+    return {name for name, kind in kinds.items() if kind and helper.tensor_dtype_to_np_dtype(kind).kind in "iu"}
 
 
 _PASS_ON = {

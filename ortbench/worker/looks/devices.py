@@ -10,11 +10,12 @@ from ortbench.errors import one_line
 from ortbench.modes import MODES
 from ortbench.plan import CPU_EP
 from ortbench.worker.modes.make import unsupported_reason
-from ortbench.worker.session.hardware import hardware
+from ortbench.worker.session.hardware import device_of, hardware
 from ortbench.worker.session.libraries import NotLoaded, bundled_library, ep_devices, register, register_library
 from ortbench.worker.session.memory import describe
 from ortbench.worker.session.plugins import Plugin, plugins
 from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.runtime import own_package
 
 if TYPE_CHECKING:
     from ortbench.answers import EpDevice, ListedEp, Streams
@@ -26,7 +27,7 @@ _NOT_LOCAL = {"AzureExecutionProvider"}
 def list_devices(library: str | None = None) -> list[ListedEp]:
     """One entry an EP, of those installed and of a plugin EP's `library`: ``name``, ``library``, ``version``, ``package``, ``problem`` (why it does not load, or None) and
     ``devices`` with ``hardware``, ``memory``, ``streams`` and ``modes`` (mode → None, or why it cannot be done)."""
-    entries = [_entry(CPU_EP, None, ort.__version__, "onnxruntime", None)]
+    entries = [_entry(CPU_EP, None, ort.__version__, own_package(), None)]
     seen = {CPU_EP}
     if library is not None:
         for name in register_library(library):
@@ -62,7 +63,10 @@ def _plugin_entry(name: str, plugin: Plugin) -> ListedEp:
 def _built_in_entry(name: str) -> ListedEp:
     library = bundled_library(name)
     problem = None if library is None else _problem(name, library)
-    return _entry(name, library, ort.__version__, "onnxruntime", problem)
+    entry = _entry(name, library, ort.__version__, own_package(), problem)
+    if library is None and not entry["devices"]:  # ORT knows it by its name alone
+        entry["devices"] = [_device(Provider(name), None)]
+    return entry
 
 
 def _problem(name: str, library: str) -> str | None:
@@ -82,14 +86,14 @@ def _entry(name: str, library: str | None, version: str | None, package: str | N
         "version": version,
         "package": package,
         "problem": problem,
-        "devices": [] if problem else [_device(name, device) for device in found],
+        "devices": [] if problem else [_device(Provider(name, None if name == CPU_EP else it), it) for it in found],
     }
 
 
-def _device(name: str, device: Any) -> EpDevice:
-    provider = Provider(name, None if name == CPU_EP else device)
+def _device(provider: Provider, device: Any) -> EpDevice:
+    """One of an EP's devices; None stands for what an EP uses that has no EP device."""
     return {
-        "hardware": hardware(device.device),
+        "hardware": device_of(provider) if device is None else hardware(device.device),
         "memory": describe(provider),
         "streams": _streams(device),
         "modes": {mode: unsupported_reason(mode, provider) for mode in MODES},
@@ -97,6 +101,8 @@ def _device(name: str, device: Any) -> EpDevice:
 
 
 def _streams(device: Any) -> Streams:
+    if device is None:
+        return {"offered": False, "why": "it has no EP device"}
     try:
         device.create_sync_stream()
     except Exception as error:

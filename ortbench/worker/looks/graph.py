@@ -15,6 +15,7 @@ from ortbench.errors import BenchmarkFailed, OrtbenchError
 from ortbench.plan import CPU_EP, Target
 from ortbench.worker.session import session
 from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.tensors import NO_ONNX
 
 Placed = Sequence[tuple[str, str, str]]  # EP, name and operator of each node
 
@@ -27,12 +28,12 @@ def with_names(path: str) -> bytes | None:
     """
     if Path(path).suffix == ".ort":
         return None
-    import onnx
-
     try:
+        import onnx
+
         model = onnx.load(path, load_external_data=False)
         content: bytes = model.SerializeToString() if _name_nodes(model.graph, "", set()) else b""
-    except Exception:  # protobuf and onnx raise many kinds; if it is no model, the session says so
+    except Exception:  # no such package; protobuf and onnx raise many kinds; if it is no model, the session says so
         return None
     return content or None
 
@@ -163,7 +164,10 @@ def _written(path: str, target: Target, provider: Provider, content: bytes | Non
     Raises:
         BadInput, BenchmarkFailed: it is refused.
     """
-    import onnx
+    try:
+        import onnx
+    except ImportError:
+        raise BenchmarkFailed(f"reading it takes {NO_ONNX}") from None
 
     with tempfile.TemporaryDirectory(prefix="ortbench-") as folder:
         graph_path = str(Path(folder) / "graph.onnx")

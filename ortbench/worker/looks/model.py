@@ -150,13 +150,16 @@ def _sum(tensors: list[Tensor]) -> int | None:
 
 
 def _graph(path: str) -> Content:
-    """Operators, opsets and weights, as the file has them; None for ORT's own format, which onnx does not read."""
+    """Operators, opsets and weights, as the file has them; None for ORT's own format, which onnx does not read, and without onnx."""
+    nothing: Content = {"operators": None, "opsets": None, "parameters_bytes": None}
     if Path(path).suffix == ".ort":
-        return {"operators": None, "opsets": None, "parameters_bytes": None}
-    import onnx
-
+        return nothing
     try:
+        import onnx
+
         model = onnx.load(path, load_external_data=False)
+    except ImportError:
+        return nothing
     except Exception as error:
         raise BadInput(f"{path} is not an ONNX model: {one_line(error)}") from None
     operators: Counter[str] = Counter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from ortbench.plan import Loop
 from ortbench.worker.proofs.fence import Fence
@@ -17,6 +17,8 @@ from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Value
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from ortbench.schema import Depth, External, Graph, ZeroCopy
 
 # A timed call takes two arguments, which it may ignore: ORT's own bound run takes two, and any wrapper around it would

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,11 +20,20 @@ from ortbench.worker.proofs import in_place
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Candidates, Fence
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.memory import Copy, EpDeviceMemory, Memory, device_memory, tokens
+from ortbench.worker.session.memory import (
+    Copy,
+    EpDeviceMemory,
+    Memory,
+    lacks_device_memory,
+    tokens,
+)
 from ortbench.worker.session.places import Bound, Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 class BoundMode(OneAtATime):
@@ -75,7 +84,7 @@ class BoundMode(OneAtATime):
 
     @classmethod
     def lacks(cls, provider: Provider) -> str | None:
-        return None if provider.computes_on_host or device_memory(provider) is not None else "no device memory"
+        return lacks_device_memory(provider)
 
     @classmethod
     def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Self
+from typing import TYPE_CHECKING
 
 from ortbench.modes import CPU, TOTAL
 from ortbench.plan import Loop
@@ -14,6 +14,9 @@ from ortbench.worker.session.memory import HostMemory
 from ortbench.worker.session.places import Bound, Place
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Value, nbytes
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 class CpuMode(OneAtATime):

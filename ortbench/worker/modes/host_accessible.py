@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,13 +22,15 @@ from ortbench.worker.proofs.zero_copy import ZeroCopy as Verdict
 from ortbench.worker.proofs.zero_copy import all_of, prove_alone, prove_zero_copy
 from ortbench.worker.session.ep_names import NVIDIA_EPS
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.memory import Memory, device_memory, host_accessible_memory
+from ortbench.worker.session.memory import Memory, device_memory, lacks_shared_memory
 from ortbench.worker.session.places import Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, TensorSpec, host_view
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from ortbench.schema import ZeroCopy
 
 
@@ -47,7 +49,7 @@ class HostAccessibleMode(BoundMode):
     def lacks(cls, provider: Provider) -> str | None:
         if provider.computes_on_host:  # without a device all memory is accessible to the host
             return None
-        return "no HOST_ACCESSIBLE memory" if host_accessible_memory(provider) is None else None
+        return lacks_shared_memory(provider)
 
     @classmethod
     def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,17 +15,19 @@ from ortbench.worker.modes.device import DeviceMode
 from ortbench.worker.modes.slots import download, refuse_strings, shared_memory
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.memory import Copy, EpDeviceMemory, host_accessible_memory
+from ortbench.worker.session.memory import Copy, EpDeviceMemory, host_accessible_memory, lacks_shared_memory
 from ortbench.worker.session.places import Bound, Place
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import TensorSpec, host_view
 
+if TYPE_CHECKING:
+    from typing import Self
+
 
 def _no_pinned_memory(provider: Provider) -> str | None:
-    if provider.computes_on_host or host_accessible_memory(provider) is None:
-        return "no HOST_ACCESSIBLE (pinned) memory"
-    return None
+    called = "HOST_ACCESSIBLE (pinned) memory"
+    return f"no {called}" if provider.computes_on_host else lacks_shared_memory(provider, called)
 
 
 class CpuPinnedMode(CpuMode):

@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import time
 from statistics import median
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from ortbench.errors import Unsupported
 from ortbench.modes import PIPELINED, TOTAL
@@ -34,13 +34,15 @@ from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import STREAM, Fence
 from ortbench.worker.session import copy_streams
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.memory import EpDeviceMemory, device_memory, host_accessible_memory
+from ortbench.worker.session.memory import EpDeviceMemory, device_memory, host_accessible_memory, lacks_device_memory
 from ortbench.worker.session.places import Bound
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from ortbench.schema import Depth
 
 _COST_REPEATS = 7
@@ -105,7 +107,7 @@ class PipelinedMode(Mode):
         if provider.computes_on_host:
             return "no copies that could be hidden"
         if not isinstance(device_memory(provider), EpDeviceMemory):
-            return "no device memory"
+            return lacks_device_memory(provider) or "no device memory"
         return None if copy_streams.problem(provider) is None else "no streams"
 
     @classmethod

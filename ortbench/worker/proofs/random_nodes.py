@@ -24,11 +24,13 @@ def sentence(path: str) -> str:
     """The end of an error about outputs that differ: which nodes of the model are random; empty if none is known to be."""
     if Path(path).suffix == ".ort":
         return ""
-    import onnx
-
     try:
+        import onnx
+
         model = onnx.load(path, load_external_data=False)
-    except Exception:  # the session has loaded it, so it is a model; only its random nodes stay unknown
+    except (
+        Exception
+    ):  # no such package, or the session has loaded it, so it is a model; only its random nodes stay unknown
         return ""
     found = list(random_nodes(model))
     if not found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import onnxruntime as ort
 
 from ortbench.analysis.engines import File, cache_options, is_warm
 from ortbench.errors import BadInput
+from ortbench.files import digest
 from ortbench.plan import Target
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ def _folder(model: str, target: Target) -> Path:
     So neither another model's engine is taken, nor, in a gate of EP options, the other side's.
     """
     path = Path(model)
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256")
+    found = digest(path)
     follows_from = [ort.__version__, target.ep, target.options, target.session_config, target.opt_level]
-    digest.update(json.dumps(follows_from, sort_keys=True).encode())
-    return Path(target.engine_cache or "") / f"{path.stem}-{digest.hexdigest()[:12]}"
+    found.update(json.dumps(follows_from, sort_keys=True).encode())
+    return Path(target.engine_cache or "") / f"{path.stem}-{found.hexdigest()[:12]}"

@@ -61,7 +61,9 @@ def make_inputs(
     """
     for spec in model.inputs:
         spec.check()
-    sizes = index_sizes(path, model.inputs) if request.path is None else {}
+    sizes = request.index_sizes
+    if sizes is None:
+        sizes = index_sizes(path, model.inputs) if request.path is None else {}
     return input_arrays.make(model.inputs, request, sizes)
 
 

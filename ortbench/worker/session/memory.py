@@ -12,6 +12,7 @@ import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.errors import BenchmarkFailed
+from ortbench.worker.session import abilities
 from ortbench.worker.session.ep_names import NAMED_DEVICES
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
@@ -64,7 +65,12 @@ class EpDeviceMemory:
         self.label = f"{memory_info.name} ({memory_info.device_mem_type.name})"
 
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
-        value = ort.OrtValue.ortvalue_from_shape_and_type(list(shape), spec.element_type, memory_info=self.info)
+        if abilities.SHARED_VALUES.there:
+            how = {"memory_info": self.info}
+        else:  # by the device's vendor, which names its DEFAULT memory
+            how = {"device_type": self._device_type.lower(), "device_id": self.info.device_id}
+            how["vendor_id"] = self.info.device_vendor_id
+        value = ort.OrtValue.ortvalue_from_shape_and_type(list(shape), spec.element_type, **how)
         size = math.prod(shape) * spec.dtype.itemsize
         # ORT takes a null pointer from an EP's allocator for memory; the first use would crash the worker.
         if size and value.data_ptr() == 0:
@@ -177,7 +183,20 @@ def _copy_arrays(sources: list[Array], targets: list[Array]) -> Copy:
 
 
 def ep_device_memories(ep_device: Any) -> tuple[EpDeviceMemory | None, EpDeviceMemory | None]:
-    """The DEFAULT and the HOST_ACCESSIBLE memory of an EP device; None where it has none."""
+    """The DEFAULT and the HOST_ACCESSIBLE memory of an EP device; None where it has none that values can be made in."""
+    default, shared = _offered(ep_device)
+    if not abilities.SHARED_VALUES.there:
+        shared = None
+        if ep_device.device.type.name not in _BY_VENDOR:
+            default = None
+    return default, shared
+
+
+_BY_VENDOR = ("GPU", "NPU")  # the kinds of device that every version takes a vendor's id for
+
+
+def _offered(ep_device: Any) -> tuple[EpDeviceMemory | None, EpDeviceMemory | None]:
+    """The same whether values can be made in them or not."""
     kinds = (ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
     default, shared = (ep_device.memory_info(kind) for kind in kinds)
     return _of_ep_device(default, ep_device), _of_ep_device(shared, ep_device)
@@ -185,6 +204,27 @@ def ep_device_memories(ep_device: Any) -> tuple[EpDeviceMemory | None, EpDeviceM
 
 def _of_ep_device(info: Any, ep_device: Any) -> EpDeviceMemory | None:
     return None if info is None else EpDeviceMemory(info, ep_device.device.type.name)
+
+
+def lacks_device_memory(provider: Provider) -> str | None:
+    """What an EP lacks for values in the memory that it computes in; None if it lacks nothing."""
+    if device_memory(provider) is not None:
+        return None
+    return f"no device memory{_out_of_reach(provider)}"
+
+
+def lacks_shared_memory(provider: Provider, called: str = "HOST_ACCESSIBLE memory") -> str | None:
+    """What an EP lacks for values in HOST_ACCESSIBLE memory; None if it lacks nothing."""
+    if host_accessible_memory(provider) is not None:
+        return None
+    return f"no {called}{_out_of_reach(provider)}"
+
+
+def _out_of_reach(provider: Provider) -> str:
+    """The end of "no such memory" where the EP has some that this ONNX Runtime gives Python no access to."""
+    if provider.ep_device is None or ep_device_memories(provider.ep_device)[1] is not None:
+        return ""
+    return abilities.before(abilities.SHARED_VALUES) if _offered(provider.ep_device)[1] is not None else ""
 
 
 def device_memory(provider: Provider) -> Memory | None:
@@ -230,7 +270,7 @@ def token(memory: Memory) -> Copy | None:
 
 def describe(provider: Provider) -> schema.Memory:
     """An EP's memory for the result: ``kind`` (``none`` where there is none to bind), ``default``, ``host_accessible``."""
-    memory, shared = device_memory(provider), host_accessible_memory(provider)
+    memory, shared = device_memory(provider), None if provider.ep_device is None else _offered(provider.ep_device)[1]
     is_default = memory is not None and not is_only_host_accessible(provider)
     return {
         "kind": "none" if memory is None else memory.kind,
@@ -243,10 +283,10 @@ def is_only_host_accessible(provider: Provider) -> bool:
     """Whether HOST_ACCESSIBLE memory is all that the EP's device has."""
     if provider.ep_device is None:
         return False
-    default, shared = ep_device_memories(provider.ep_device)
+    default, shared = _offered(provider.ep_device)
     return default is None and shared is not None
 
 
 def host_accessible_memory(provider: Provider) -> EpDeviceMemory | None:
-    """The EP's HOST_ACCESSIBLE memory, or None where it offers none."""
+    """The EP's HOST_ACCESSIBLE memory, or None where it offers none that values can be made in."""
     return None if provider.ep_device is None else ep_device_memories(provider.ep_device)[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from ortbench.errors import Unsupported
+from ortbench.errors import BenchmarkFailed, Unsupported
 
 Array = NDArray[Any]
 Value = Any  # an `Array`; a list of them, which is a sequence; None, which is an optional that holds nothing
@@ -34,6 +35,7 @@ _ML_TYPES = {
     "uint4": ("uint4", 21),
     "int4": ("int4", 22),
 }
+NO_ONNX = f"the package onnx, which {sys.executable} has not"
 _PACKED = {"uint4", "int4"}  # two values to a byte, the first one in its lower half
 _TYPE = re.compile(r"(?:optional\()?(?:seq\()?tensor\((\w+)\)+")
 
@@ -128,7 +130,12 @@ class TensorSpec:
         if element in _NUMPY_TYPES:
             return np.dtype(_NUMPY_TYPES[element])
         if element in _ML_TYPES:
-            import ml_dtypes  # comes with onnx; needed by few models
+            try:
+                import ml_dtypes  # comes with onnx; needed by few models
+            except ImportError:
+                raise Unsupported(
+                    f"{self.name!r} is {self.type}, a dtype of the package ml_dtypes, which {sys.executable} has not"
+                ) from None
 
             ml_type: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_TYPES[element][0]))
             return ml_type
@@ -162,10 +169,12 @@ def specs(values: Any, path: str) -> tuple[TensorSpec, ...]:
 
 def _shapes_in_sequences(path: str) -> dict[str, tuple[int | str | None, ...]]:
     """The shape of the tensors of each sequence that a model takes or gives, which ORT does not tell; as far as known."""
-    import onnx
-
     try:
+        import onnx
+
         graph = onnx.load(path, load_external_data=False).graph
+    except ImportError:
+        raise BenchmarkFailed(f"what is in the sequences that {path} takes or gives is read with {NO_ONNX}") from None
     except Exception:  # ORT's own format: the session has loaded it, so it is a model
         return {}
     found = {}

@@ -1,0 +1,272 @@
+"""`--python`: the ONNX Runtime of another environment, which has nothing of ortbench's own."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from tests.conftest import MODELS, ONCE, lacking, ortbench, ortbench_here
+from tests.environments import Environment, plain, with_onnxruntime_alone
+
+pytestmark = pytest.mark.process
+TINY, IDS = MODELS / "tiny.onnx", MODELS / "transformer_ids.onnx"
+CPU = ("--ep", "cpu", *ONCE)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with onnxruntime, and without all that ortbench has besides."""
+    made = with_onnxruntime_alone(tmp_path_factory.mktemp("environments") / "bare")
+    names = "numpy onnxruntime onnx psutil nvtx typer ml_dtypes ortbench"
+    code = f"from importlib.util import find_spec; print(*[it for it in '{names}'.split() if find_spec(it)])"
+    done = subprocess.run([made.python, "-I", "-c", code], env=plain(), capture_output=True, text=True, check=True)
+    if done.stdout.split() != ["numpy", "onnxruntime"]:
+        lacking(f"packages of pip are not where they can be told apart: {done.stdout}")
+    return made
+
+
+def results(out: Path) -> dict[str, Any]:
+    """The results of a run of several sides, by the names of their folders."""
+    (folder,) = out.iterdir()
+    return {path.parent.name: json.loads(path.read_text()) for path in sorted(folder.glob("*/result.json"))}
+
+
+def test_an_environment_needs_nothing_of_ortbenchs(bare: Environment, tmp_path: Path) -> None:
+    ran = ortbench("run", TINY, *CPU, "--python", bare.python, "--out", tmp_path / "out", COLUMNS="400")
+    assert (ran.code, ran.err) == (0, "")
+    assert f", ONNX Runtime {own_version()} of {bare.python}\n" in ran.out
+    (folder,) = (tmp_path / "out").iterdir()
+    assert folder.name.startswith("tiny-cpu-bare-")
+    result = json.loads((folder / "result.json").read_text())
+    assert {case["status"] for case in result["cases"]} == {"ok"}
+    assert result["target"]["python"] == str(bare.python)
+    packages = result["environment"]["packages"]
+    assert set(packages.values()) == {own_version()}
+    assert all(name in ("onnxruntime", "onnxruntime-gpu") for name in packages)
+
+
+def own_version() -> str:
+    import onnxruntime
+
+    return str(onnxruntime.__version__)
+
+
+def test_its_folder_stands_for_it(bare: Environment, tmp_path: Path) -> None:
+    folder = bare.python.parent.parent
+    ran = ortbench_here("inspect", TINY, "--python", folder, "--json", "-")
+    assert (ran.code, ran.err) == (0, "")
+    found = json.loads(ran.out)
+    assert found["operators"] is None  # the package onnx reads them
+    assert found["inputs"][0]["shape"] == [16]
+    listed = json.loads(ortbench_here("devices", "--python", folder, "--json", "-").out)
+    assert {ep["name"] for ep in listed["eps"]} >= {"CPUExecutionProvider"}
+    assert "onnxruntime-ep-webgpu" not in listed["runtime"]["packages"]
+
+
+def test_all_modes_and_bandwidth_of_a_device(bare: Environment, library: Path, tmp_path: Path) -> None:
+    where = ["--python", bare.python, "--ep", library]
+    ran = ortbench("run", TINY, *where, *ONCE, "--pinned", "--async-runs", "--depth", 2, "--nodes", "--trace",
+                   tmp_path / "trace.json", "--out", tmp_path, "--json", "-")  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    result = json.loads(ran.out)
+    assert {case["status"] for case in result["cases"]} == {"ok"}
+    assert result["nodes"]["operators"]
+    assert not (tmp_path / "bandwidth.json").exists()
+    ran = ortbench("bandwidth", *where, "--max-size", "16kB", "--iterations", 1, "--out", tmp_path, "--json", "-")
+    assert (ran.code, ran.err) == (0, "")
+    swept = json.loads(ran.out)
+    assert swept["target"]["python"] == str(bare.python)
+    assert {point["status"] for point in swept["points"]} == {"ok"}
+
+
+def test_profile_does_without_nvtx(bare: Environment, tmp_path: Path) -> None:
+    ran = ortbench("profile", TINY, "--ep", "cpu", "--attach-only", "--iterations", 3, "--python", bare.python,
+                   "--out", tmp_path)  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_environments_stand_side_by_side_with_the_same_inputs(bare: Environment, tmp_path: Path) -> None:
+    """One of them can read the ids' range from the model, the other cannot."""
+    ran = ortbench("run", IDS, *CPU, "--dim", "sequence=4", "--python", bare.python, "--python", sys.executable,
+                   "--out", tmp_path / "out", COLUMNS="200")  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    found = results(tmp_path / "out")
+    assert "cpu-bare" in found
+    assert len(found) == 2
+    one, other = found["cpu-bare"], next(it for name, it in found.items() if name != "cpu-bare")
+    assert other["target"]["python"] == sys.executable
+    assert one["setup"]["run_id"] == other["setup"]["run_id"]
+    ranges = {tensor["name"]: tensor["range"] for tensor in one["model"]["inputs"]}
+    assert ranges == {tensor["name"]: tensor["range"] for tensor in other["model"]["inputs"]}
+    assert ranges["input_ids"] == [0, 499]
+    (folder,) = (tmp_path / "out").iterdir()
+    assert "cpu-bare" in (folder / "comparison.md").read_text()
+
+
+def test_several_eps_and_environments_are_measured_each_with_each(
+    bare: Environment, library: Path, tmp_path: Path
+) -> None:
+    link = tmp_path / "second"
+    link.symlink_to(bare.python.parent.parent)
+    ran = ortbench("run", TINY, "--ep", "cpu", "--ep", library, "--python", bare.python, "--python", link, *ONCE,
+                   "--mode", "cpu", "--out", tmp_path / "out")  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    device = library.stem
+    assert set(results(tmp_path / "out")) == {"cpu-bare", "cpu-second", f"{device}-bare", f"{device}-second"}
+
+
+def test_wrong_outputs_of_another_environment_are_found(bare: Environment, tmp_path: Path) -> None:
+    """Its own numpy hands ONNX Runtime something else."""
+    other = tmp_path / "other"
+    shutil.copytree(bare.python.parent.parent, other, symlinks=True)
+    (site,) = (other / "lib").glob("python*/site-packages")
+    (site / "spoil.pth").write_text("import spoil\n")
+    (site / "spoil.py").write_text(
+        "import numpy as np\nmade = np.random.default_rng\nnp.random.default_rng = lambda seed: made(seed + 1)\n"
+    )
+    ran = ortbench("run", TINY, *CPU, "--python", bare.python, "--python", other, "--out", tmp_path / "out")
+    assert ran.code == 1
+    assert "the outputs of cpu-other are not those of cpu-bare: output y: 16 of 16 va" in ran.err
+
+
+def test_nothing_of_ortbenchs_own_environment_reaches_it(bare: Environment, tmp_path: Path) -> None:
+    fake = tmp_path / "fake"
+    fake.mkdir()
+    for name in ("onnxruntime", "onnx", "nvtx"):
+        (fake / f"{name}.py").write_text("raise RuntimeError('of another environment')\n")
+    # ortbench itself sees its own packages first; a worker of another interpreter must see neither.
+    path = f"{Path(onnx.__file__).parent.parent}:{fake}"
+    ran = ortbench_here("inspect", TINY, "--python", bare.python, "--json", "-", PYTHONPATH=path)
+    assert (ran.code, ran.err) == (0, "")
+    assert json.loads(ran.out)["operators"] is None
+
+
+def test_what_onnx_reads_is_said_in_one_line_where_it_is_not(bare: Environment, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "input_0.pb").write_bytes(numpy_helper.from_array(np.ones(16, np.float32)).SerializeToString())
+    ran = ortbench_here("run", TINY, *CPU, "--input", folder, "--python", bare.python, "--out", tmp_path / "out")
+    assert ran.code == 2
+    expected = (
+        f"{folder}/input_0.pb is read with the package onnx, which {bare.python} has not; what it reads is an .npz"
+    )
+    assert ran.error_line == expected
+    sequence = helper.make_tensor_sequence_value_info("s", onnx.TensorProto.FLOAT, [2])
+    length = helper.make_tensor_value_info("n", onnx.TensorProto.INT64, [])
+    graph = helper.make_graph([helper.make_node("SequenceLength", ["s"], ["n"])], "g", [sequence], [length])
+    path = tmp_path / "sequence.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    ran = ortbench_here("run", path, *CPU, "--length", "s=2", "--python", bare.python, "--out", tmp_path / "out")
+    assert ran.code == 1
+    what = f"what is in the sequences that {path} takes or gives is read with the package onnx"
+    assert ran.error_line == f"{what}, which {bare.python} has not"
+
+
+def script(path: Path, text: str) -> Path:
+    """A program that could be taken for an interpreter."""
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["devices"], ["inspect", TINY], ["run", TINY, *CPU], ["bandwidth", "--ep", "cpu"], ["profile", TINY, "--ep", "cpu"],
+     ["gate", "--model", TINY, "--ep", "cpu", "--max-cpu-nodes", "0"]],
+    ids=lambda arguments: arguments[0],
+)  # fmt: skip
+def test_what_does_not_start_is_one_line_in_every_command(arguments: list[Any], tmp_path: Path) -> None:
+    nothing = script(tmp_path / "nothing", "no program")
+    other = script(tmp_path / "other", "#!/bin/sh\necho hello\nread -r request\n")
+    ends = script(tmp_path / "ends", "#!/bin/sh\necho why >&2\nexit 3\n")
+    for python, code, line in (
+        (tmp_path / "none", 2, f"--python: no such interpreter: {tmp_path}/none"),
+        (nothing, 2, f"--python {nothing}: it does not start: Exec format error"),
+        (other, 1, f"the worker of {other} answers as no worker does: is it a Python interpreter?"),
+        (ends, 1, f"the worker of {ends} ended with exit code 3; its last words: why"),
+    ):
+        ran = ortbench(*arguments, "--python", python, cwd=tmp_path)
+        assert (ran.code, ran.error_line) == (code, line)
+
+
+def test_an_environment_without_onnxruntime_is_one_line(tmp_path: Path) -> None:
+    venv.create(tmp_path / "empty", symlinks=True)
+    python = tmp_path / "empty" / "bin" / "python"
+    ran = ortbench("run", TINY, *CPU, "--python", python, "--out", tmp_path)
+    assert ran.code == 1
+    assert ran.error_line == f"{python} has no package numpy; install it with: {python} -m pip install onnxruntime"
+
+
+def test_a_python_that_is_too_old_says_so(tmp_path: Path) -> None:
+    python = script(
+        tmp_path / "python",
+        f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -c 'import sys; sys.version_info = (3, 9, 1); "
+        """sys.argv = sys.argv[1:]; exec(open(sys.argv[0]).read())' "$@"\n""",
+    )
+    ran = ortbench("devices", "--python", python)
+    assert ran.code == 1
+    words = "Python 3.9 is too old: ortbench measures with 3.10 or newer"
+    assert ran.error_line == f"the worker of {python} ended with exit code 1; its last words: {words}"
+
+
+def test_json_is_for_one_of_them(bare: Environment) -> None:
+    ran = ortbench_here("run", TINY, "--python", bare.python, "--python", sys.executable, "--json", "-")
+    assert ran.code == 2
+    assert ran.error_line == "--json is for one --python: each has a result.json in a folder of its own"
+
+
+def test_a_gates_baseline_is_of_the_candidates_environment_unless_it_has_its_own(
+    bare: Environment, tmp_path: Path
+) -> None:
+    gate = ["gate", "--model", TINY, "--ep", "cpu", "--mode", "cpu", "--max-regression", "900%", "--warmup", 1]
+    for more, baseline in (
+        (["--baseline-model", TINY], str(bare.python)),
+        (["--baseline-python", sys.executable], sys.executable),
+    ):
+        out = tmp_path / Path(baseline).parent.parent.name
+        ran = ortbench(*gate, "--python", bare.python, *more, "--out", out, COLUMNS="300")
+        assert ran.code in (0, 4), ran.err
+        found = results(out)
+        assert found["candidate"]["target"]["python"] == str(bare.python)
+        assert found["baseline"]["target"]["python"] == baseline
+    assert f"baseline → candidate: interpreter: {sys.executable} → {bare.python}" in ran.out
+
+
+def test_a_baselines_interpreter_is_refused_by_its_own_name(tmp_path: Path) -> None:
+    ran = ortbench_here("gate", "--model", TINY, "--baseline-python", tmp_path / "none", "--max-regression", "5%")
+    assert ran.code == 2
+    assert ran.error_line == f"--baseline-python: no such interpreter: {tmp_path}/none"
+
+
+def test_a_suite_has_an_environment_for_each_ep(bare: Environment, tmp_path: Path) -> None:
+    (tmp_path / "env").symlink_to(bare.python.parent.parent)
+    (tmp_path / "suite.toml").write_text(
+        f"""[defaults]
+iterations = 1
+warmup = 1
+mode = "cpu"
+[[bench]]
+model = "{TINY}"
+ep = ["cpu", {{name = "other", ep = "cpu", python = "env"}}]
+"""
+    )
+    ran = ortbench("suite", tmp_path / "suite.toml", "--out", tmp_path / "out")
+    assert ran.code == 0, ran.err
+    found = {path.parent.name: json.loads(path.read_text()) for path in (tmp_path / "out").glob("*/result.json")}
+    assert found["tiny--cpu"]["target"]["python"] is None
+    assert found["tiny--other"]["target"]["python"] == str(tmp_path / "env")
+    (tmp_path / "suite.toml").write_text((tmp_path / "suite.toml").read_text().replace('"env"', '"nowhere"'))
+    ran = ortbench("suite", tmp_path / "suite.toml", "--out", tmp_path / "out")
+    assert ran.code == 2
+    assert f"python: no such interpreter: {tmp_path}/nowhere" in ran.error_line

@@ -1,0 +1,88 @@
+"""Interpreters of other environments: by their path or their folder, and what is handed on to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ortbench import interpreters
+from ortbench.errors import BadInput
+
+
+def environment(folder: Path, inside: str = "bin/python") -> Path:
+    """The interpreter of a folder that looks like an environment."""
+    python = folder / inside
+    python.parent.mkdir(parents=True)
+    python.touch(0o755)
+    return python
+
+
+@pytest.mark.parametrize("inside", ["bin/python", "bin/python3", "Scripts/python.exe", "python.exe"])
+def test_a_folder_stands_for_its_interpreter(tmp_path: Path, inside: str) -> None:
+    python = environment(tmp_path / "env", inside)
+    assert interpreters.program(str(tmp_path / "env")) == str(python)
+    assert interpreters.program(str(python)) == str(python)
+    interpreters.is_interpreter(str(tmp_path / "env"), "--python")
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    """Where it lies is how Python knows its environment."""
+    real = environment(tmp_path / "real")
+    (tmp_path / "mine" / "bin").mkdir(parents=True)
+    (tmp_path / "mine" / "bin" / "python").symlink_to(real)
+    assert interpreters.program(str(tmp_path / "mine")) == str(tmp_path / "mine" / "bin" / "python")
+    assert interpreters.name(str(tmp_path / "mine" / "bin" / "python")) == "mine"
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/home/me/venvs/openvino/bin/python", "openvino"),
+        ("/home/me/project/.venv/bin/python3", "project"),
+        ("/opt/1.24.4/Scripts/python.exe", "1.24.4"),
+        ("/usr/bin/python3.12", "python3.12"),
+        ("/usr/local/bin/python3", "python3"),
+        ("/opt/tools/my-python", "tools"),
+    ],
+)
+def test_an_environment_is_called_by_its_folder(path: str, name: str) -> None:
+    assert interpreters.name(path) == name
+
+
+def test_a_folder_is_called_by_itself(tmp_path: Path) -> None:
+    environment(tmp_path / "other")
+    environment(tmp_path / "project" / "venv")
+    assert interpreters.name(str(tmp_path / "other")) == "other"
+    assert interpreters.name(str(tmp_path / "project" / "venv")) == "project"
+
+
+def test_what_cannot_be_an_interpreter_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch(0o644)
+    for name, why in (
+        ("nowhere", "no such interpreter"),
+        ("file", "not an interpreter, it cannot be run"),
+        (".", "no interpreter in that folder, such as bin/python"),
+    ):
+        path = str(tmp_path / name)
+        with pytest.raises(BadInput) as refused:
+            interpreters.is_interpreter(path, "--python")
+        assert str(refused.value) == f"--python: {why}: {path}"
+
+
+def test_packages_are_those_of_the_environment(tmp_path: Path) -> None:
+    environment(tmp_path)
+    site = tmp_path / "lib" / "python3.12" / "site-packages"
+    for name in ("onnxruntime_openvino-1.24.1.dist-info", "numpy-2.3.1.dist-info", "numpy"):
+        (site / name).mkdir(parents=True)
+    expected = ["numpy 2.3.1", "onnxruntime_openvino 1.24.1"]
+    assert interpreters.packages(str(tmp_path)) == interpreters.packages(str(tmp_path / "bin" / "python")) == expected
+
+
+def test_nothing_says_where_ortbenchs_own_packages_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__"):
+        monkeypatch.setenv(name, "/ours")
+    monkeypatch.setenv("VK_DRIVER_FILES", "/theirs")
+    handed = interpreters.surroundings()
+    assert "/ours" not in handed.values()
+    assert handed["VK_DRIVER_FILES"] == "/theirs"

@@ -1,0 +1,143 @@
+"""What works with which ONNX Runtime: environments of several versions, and the table in docs/versions.md of what they can.
+
+``ORTBENCH_TESTS_ENVIRONMENTS=DIR python -m tests.versions`` writes the table; .ci/run makes the environments. A row of it is
+what ``ortbench run --python`` said of every mode, with the outputs that the models are known to give.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests import installed  # noqa: F401 - before anything of ortbench is
+
+# isort: split
+from ortbench.modes import MODES
+from tests.conftest import MODELS, ROOT, lacking, ortbench
+from tests.refdevice import build
+
+VARIABLE = "ORTBENCH_TESTS_ENVIRONMENTS"
+VERSIONS = ("1.24.4", "1.27.0", "1.28.0", "newest")
+OPENVINO = "onnxruntime-openvino 1.24.1"
+CPU, WEBGPU, DEVICE = "CPU", "WebGPU (onnxruntime-ep-webgpu)", "the reference device"
+MODEL_NAMES = ("multi_output", "transformer_ids")  # several dtypes; ids, whose range only the graph tells
+SOFTWARE_GPU = str(ROOT / "tests" / "software-gpu")
+_EP = {CPU: "cpu", WEBGPU: "webgpu", OPENVINO: "openvino"}
+_HEADER = ("ONNX Runtime", "EP", *(f"`{mode}`" for mode in MODES), "`bandwidth`")
+_ALL_MODES = ("--pinned", "--async-runs", "--depth", 2)
+_ONCE = ("--iterations", 1, "--warmup", 1)
+
+
+class Row(NamedTuple):
+    """What one version does with one EP: by mode, and of bandwidth at the end, whether it works or why not."""
+
+    version: str
+    ep: str
+    cells: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"| {' | '.join((self.version, self.ep, *self.cells))} |"
+
+
+ROWS: tuple[tuple[str, str], ...] = (
+    *((version, CPU) for version in VERSIONS),
+    *((version, WEBGPU) for version in VERSIONS),
+    *((version, DEVICE) for version in VERSIONS[1:]),  # it needs 1.25
+    ("1.24.1", OPENVINO),
+)
+
+
+def environment(name: str) -> Path:
+    """The folder of an environment; skips the test where there is none."""
+    folder = os.environ.get(VARIABLE)
+    if folder is None:
+        lacking(f"{VARIABLE} names no folder of environments with other versions of onnxruntime")
+    found = Path(folder) / name
+    if not (found / "bin" / "python").exists():
+        lacking(f"there is no environment {name} in {folder}")
+    return found
+
+
+def folder_of(version: str, ep: str) -> Path:
+    """The environment of a row."""
+    return environment("openvino" if ep == OPENVINO else version)
+
+
+def options(version: str, ep: str, library: Path | None) -> list[object]:
+    """By which a command is given the environment and the EP of a row."""
+    return ["--python", folder_of(version, ep), "--ep", library if ep == DEVICE else _EP[ep]]
+
+
+def prefix(ep: str) -> Sequence[str]:
+    """What a command with an EP is started by."""
+    return (SOFTWARE_GPU,) if ep == WEBGPU else ()
+
+
+def row(version: str, ep: str, library: Path | None, out: Path) -> Row:
+    """Measure a row.
+
+    Raises:
+        AssertionError: a mode failed, outputs are not the expected ones, or something is not said in a line.
+    """
+    found: dict[str, set[str]] = {}
+    where = options(version, ep, library)
+    for name in MODEL_NAMES:
+        data = ["--input", MODELS / f"{name}.inputs.npz", "--expect", MODELS / f"{name}.expected.npz"]
+        ran = ortbench("run", MODELS / f"{name}.onnx", *where, *data, *_ALL_MODES, *_ONCE, "--out", out, "--json", "-",
+                       prefix=prefix(ep))  # fmt: skip
+        assert (ran.code, ran.err) == (0, ""), ran.err
+        result = json.loads(ran.out)
+        assert result["target"]["python"] == str(where[1])
+        assert result["setup"]["expected_outputs"] is True
+        for case in result["cases"]:
+            found.setdefault(case["mode"], set()).add(_cell(case))
+    return Row(version, ep, (*(_best(found[mode]) for mode in MODES), _bandwidth(where, ep, out)))
+
+
+def _best(cells: set[str]) -> str:
+    """What an EP can do: a mode may be for one of the models and not for another (where all nodes stay on the CPU, say)."""
+    return "yes" if "yes" in cells else " / ".join(sorted(cells))
+
+
+def _cell(case: dict[str, Any]) -> str:
+    if case["status"] == "ok":
+        assert case["outputs_match"] is True
+        return "yes"
+    assert case["status"] == "unsupported", case
+    return "from 1.28" if "before ONNX Runtime 1.28" in case["reason"] else "–"
+
+
+def _bandwidth(where: Sequence[object], ep: str, out: Path) -> str:
+    ran = ortbench(
+        "bandwidth", *where, "--max-size", "16kB", "--iterations", 2, "--out", out, "--quiet", prefix=prefix(ep)
+    )
+    if ran.code == 0:
+        assert ran.err == ""
+        return "yes"
+    assert "bandwidth is unsupported: " in ran.error_line
+    return "–"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """As docs/versions.md has it."""
+    return "\n".join([f"| {' | '.join(_HEADER)} |", "|---" * len(_HEADER) + "|", *map(str, rows)])
+
+
+def main() -> None:
+    """Write the table of what there are environments of."""
+    with tempfile.TemporaryDirectory() as out:
+        probe = subprocess.run([SOFTWARE_GPU, "true"], capture_output=True)
+        if probe.returncode != 0:
+            sys.exit("no software GPU here")
+        library = build(Path(out))
+        print(table([row(version, ep, library, Path(out)) for version, ep in ROWS]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""What an older ONNX Runtime cannot do: asked of the module, and said in one line."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from ortbench.errors import BenchmarkFailed
+from ortbench.modes import MODES
+from ortbench.worker.modes.make import unsupported_reason
+from ortbench.worker.session import abilities, memory, places
+from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.tensors import TensorSpec
+
+_DEFAULT, _SHARED = ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE
+REASON = " that Python reaches before ONNX Runtime 1.28"
+
+
+def info(name: str, kind: Any) -> Any:
+    return SimpleNamespace(name=name, device_mem_type=kind, device_vendor_id=0x1234, device_id=3)
+
+
+def ep_device(kind: str = "GPU", default: bool = True, shared: bool = True) -> Any:
+    """An OrtEpDevice with these memories, which makes no streams."""
+    infos = {_DEFAULT: info("Own", _DEFAULT) if default else None, _SHARED: info("Both", _SHARED) if shared else None}
+
+    def create_sync_stream() -> None:
+        raise RuntimeError("no streams")
+
+    return SimpleNamespace(
+        ep_name="SomeExecutionProvider",
+        device=SimpleNamespace(type=SimpleNamespace(name=kind)),
+        memory_info=infos.get,
+        create_sync_stream=create_sync_stream,
+    )
+
+
+def provider(**memories: Any) -> Provider:
+    return Provider("SomeExecutionProvider", ep_device(**memories))
+
+
+@pytest.fixture
+def older(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ONNX Runtime before 1.28."""
+    monkeypatch.setattr(abilities, "SHARED_VALUES", abilities.SHARED_VALUES._replace(there=False))
+
+
+def test_the_installed_version_can_do_it_all() -> None:
+    assert all(it["there"] for it in abilities.abilities())
+    abilities.refuse_old()
+
+
+def test_one_that_lacks_what_ortbench_needs_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ort, "__version__", "1.23.2")
+    monkeypatch.setattr(abilities, "_NEEDED", (abilities.ASSIGNMENT._replace(there=False),))
+    with pytest.raises(BenchmarkFailed, match=r"^ONNX Runtime 1\.23\.2 is too old: ortbench needs 1\.24 or newer$"):
+        abilities.refuse_old()
+
+
+@pytest.mark.usefixtures("older")
+@pytest.mark.parametrize("kind", ["GPU", "NPU"])
+def test_device_tensors_are_made_by_the_vendor_of_their_memory(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    def make(*arguments: Any, **named: Any) -> Any:
+        made.append((arguments, named))
+        return SimpleNamespace(data_ptr=lambda: 1)
+
+    monkeypatch.setattr(ort.OrtValue, "ortvalue_from_shape_and_type", make)
+    own = memory.device_memory(provider(kind=kind))
+    assert own is not None
+    own.allocate(TensorSpec("x", "tensor(float)", (2,)), (2,))
+    assert made == [(([2], np.float32), {"device_type": kind.lower(), "device_id": 3, "vendor_id": 0x1234})]
+
+
+@pytest.mark.usefixtures("older")
+def test_host_accessible_memory_is_there_and_out_of_reach() -> None:
+    both = provider()
+    assert memory.host_accessible_memory(both) is None
+    assert memory.describe(both) == {
+        "kind": "ep-device",
+        "default": "Own (DEFAULT)",
+        "host_accessible": "Both (HOST_ACCESSIBLE)",
+    }
+    assert {mode: unsupported_reason(mode, both) for mode in MODES} == {
+        "cpu": None,
+        "device": None,
+        "device-resident": None,
+        "host-accessible": f"no HOST_ACCESSIBLE memory{REASON}",
+        "cpu-pinned": f"no HOST_ACCESSIBLE (pinned) memory{REASON}",
+        "device-pinned": f"no HOST_ACCESSIBLE (pinned) memory{REASON}",
+        "pipelined": "no streams",
+        "device-resident-async": None,
+    }
+
+
+@pytest.mark.usefixtures("older")
+def test_a_device_with_no_other_memory_has_none() -> None:
+    only = provider(kind="CPU", default=False)
+    assert memory.device_memory(only) is None
+    assert not only.computes_on_host
+    assert {unsupported_reason(mode, only) for mode in ("device", "device-resident", "pipelined")} == {
+        f"no device memory{REASON}"
+    }
+    session = SimpleNamespace(
+        get_input_memory_infos=lambda: [info("Both", _SHARED)],
+        get_output_memory_infos=lambda: [],
+        get_providers=lambda: [],
+    )
+    assert [place.own for place in places.places(session, only).inputs] == [None]
+
+
+@pytest.mark.usefixtures("older")
+def test_a_device_without_such_memory_lacks_it_in_any_version() -> None:
+    assert unsupported_reason("host-accessible", provider(shared=False)) == "no HOST_ACCESSIBLE memory"
+    assert unsupported_reason("cpu-pinned", provider(shared=False)) == "no HOST_ACCESSIBLE (pinned) memory"
