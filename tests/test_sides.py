@@ -77,7 +77,19 @@ def test_what_is_no_list(given: dict[str, Any], message: str) -> None:
 
 def test_only_a_run_takes_lists() -> None:
     listed = {it.flag for it in OPTIONS if it.lists}
-    assert listed == {"ep", "device", "threads", "opt-level", "external", "stream", "depth", "shape", "dim", "length"}
+    assert listed == {
+        "ep",
+        "python",
+        "device",
+        "threads",
+        "opt-level",
+        "external",
+        "stream",
+        "depth",
+        "shape",
+        "dim",
+        "length",
+    }
     for command in {*SESSIONS} - {SIDES}:
         assert not any(it.of(command).lists for it in options_of(*PLAN))
 

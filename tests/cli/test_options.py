@@ -71,7 +71,7 @@ WORDS: list[tuple[Kind, str, str]] = [
     (SPEEDUPS, "device=2", "{device = 2}"),
 ]
 OTHERS = {"ep": "webgpu", "opt-level": "basic", "external": "numpy", "stream": "ort", "baseline-ep": "webgpu"}
-OTHERS |= {"baseline-python": "python"}
+OTHERS |= {"python": "python", "baseline-python": "python"}
 # What a baseline can have its own of, by the option that gives it.
 TWINS = {twin(it).flag: it for it in options_of(Target, Inputs, Loop, Plan) if it.twin}
 
