@@ -39,6 +39,7 @@ from ortbench.kinds import (
     WHOLE,
     Kind,
 )  # fmt: skip
+from ortbench.lists import REPEATED
 from ortbench.options import PANELS, SESSIONS, Option, check_values, declared, make, options_of, settings, twin
 from ortbench.plan import PLAN, WHICH_MODES, Inputs, Loop, Plan, Target
 from ortbench.suite.cases import read
@@ -160,8 +161,8 @@ def test_every_option_reaches_the_plan(
     parts = (plan.target, plan.inputs, plan.loop, plan)
     places = [(it, name) for it in parts for name, own in declared(type(it)).items() if own.flag == option.flag]
     assert plan != plain
-    if option.flag == "ep":
-        assert plan.target == replace(plain.target, ep="webgpu")
+    if option.lists is REPEATED:  # each of several is for a plan of its own
+        assert plan.target == replace(plain.target, **{option.flag: OTHERS[option.flag]})
     elif (command, option.flag) == ("gate", "duration"):
         assert plan == replace(plain, loop=replace(plain.loop, duration_s=0.125))  # of each of two sides
     elif places:
