@@ -17,6 +17,7 @@ _REQUESTS = {
     "opening": ("open", "save_outputs", "hold_outputs", "release"),
     "preparing": ("prepare",),
     "blocks": ("block", "finish", "capture"),
+    "diagnosing": ("packages", "examine"),
     "looking": ("nodes", "measure_copies", "close_up", "profile", "devices", "inspect"),
     "sweep": ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish"),
 }
