@@ -214,10 +214,11 @@ class ListedEp(TypedDict):
 
 
 class Listed(TypedDict):
-    """``devices``: every EP, and what it runs with."""
+    """``devices``: every EP, what it runs with, and what is to be said of that."""
 
     eps: list[ListedEp]
     runtime: Runtime
+    warnings: NotRequired[list[Warned]]
 
 
 class Content(TypedDict):

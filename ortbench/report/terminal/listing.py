@@ -20,6 +20,8 @@ def print_devices(found: Listed) -> None:
     screen = Screen()
     runtime = found["runtime"]
     screen.text(f"ONNX Runtime {runtime['onnxruntime']}, Python {runtime['python']}")
+    for warning in found.get("warnings", ()):
+        screen.text(warning["message"], label="warning: ", label_style="bad")
     for ep in found["eps"]:
         screen.blank()
         package = f" from {ep['package']}" if ep["package"] else ""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ortbench.facts import Distribution, Packages
+    from ortbench.schema import Warned
 
 _FILE = b"onnxruntime/__init__.py,"  # as RECORD lists it
 
@@ -21,6 +22,18 @@ def packages() -> Packages:
     """Where the module is, and every package on the search path that brings one."""
     folders = dict.fromkeys(os.path.abspath(folder) for folder in sys.path if folder)
     return {"module": module_folder(), "distributions": [it for folder in folders for it in bringing(folder)]}
+
+
+def warnings() -> list[Warned]:
+    """That packages have overwritten files of each other in the module that is loaded here, if so."""
+    folder = module_folder()
+    found = [] if folder is None else bringing(folder)
+    if len(found) < 2:
+        return []
+    from ortbench.analysis.overwritten import CODE, overwritten  # seldom needed, and every run would wait for it
+
+    clash = overwritten(found)
+    return [] if clash is None else [{"code": CODE, "message": clash.message}]
 
 
 def module_folder() -> str | None:
