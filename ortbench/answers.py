@@ -227,11 +227,12 @@ class Ability(TypedDict):
 
 
 class Listed(TypedDict):
-    """``devices``: every EP, what it runs with, and what that can do."""
+    """``devices``: every EP, what it runs with, what that can do, and what is to be said of it."""
 
     eps: list[ListedEp]
     runtime: Runtime
     abilities: list[Ability]
+    warnings: NotRequired[list[Warned]]
 
 
 class Content(TypedDict):

@@ -36,7 +36,7 @@ class Wanted:
     )  # fmt: skip
     json: str | None = _written(
         "json", "PATH", "Write it as JSON to a file; '-' is standard output.",
-        commands=(*_MEASURES, "suite", "merge", "compare", "devices", "inspect"),
+        commands=(*_MEASURES, "suite", "merge", "compare", "doctor", "devices", "inspect"),
     )  # fmt: skip
     junit: str | None = _written(
         "junit", "PATH", "Write JUnit XML, as CI systems read it.", commands=("run", "gate", "suite", "merge")

@@ -79,7 +79,7 @@ def printed(*arguments: object, encoding: str, code: int = 0) -> tuple[str, str]
     return ran.out, ran.err
 
 
-@pytest.mark.parametrize("command", ["", "run", "compare", "gate", "suite", "merge", "devices", "inspect"])
+@pytest.mark.parametrize("command", ["", "run", "compare", "gate", "suite", "merge", "doctor", "devices", "inspect"])
 def test_help_is_ascii(command: str) -> None:
     out = ortbench_here(*command.split(), "--help").out
     assert out.isascii()

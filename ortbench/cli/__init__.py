@@ -52,6 +52,7 @@ COMMANDS = {
     "suite": "ortbench.cli.suite",
     "merge": "ortbench.cli.suite",
     "bandwidth": "ortbench.cli.bandwidth",
+    "doctor": "ortbench.cli.doctor",
     "devices": "ortbench.cli.look",
     "inspect": "ortbench.cli.look",
     "explain": "ortbench.cli.explain",

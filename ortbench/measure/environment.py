@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import subprocess
+import sys
 from pathlib import Path
 
 from ortbench.measure.gpus import nvidia_gpus
@@ -47,9 +48,11 @@ def free_memory() -> int:
 
 def load_average() -> list[float] | None:
     """Load averages over 1, 5 and 15 minutes, or None where the system has none."""
+    if sys.platform == "win32":
+        return None
     try:
         return [round(value, 2) for value in os.getloadavg()]
-    except (OSError, AttributeError):
+    except OSError:
         return None
 
 

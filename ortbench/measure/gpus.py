@@ -26,7 +26,7 @@ _State = Literal["sm_mhz", "memory_mhz", "temperature_c", "power_w", "reasons"]
 
 def nvidia_gpus() -> list[Gpu]:
     """NVIDIA GPUs by NVML: name, driver, memory in bytes, SM and memory clocks in MHz; empty where there are none."""
-    nvml = _open()
+    nvml = open_nvml()
     if nvml is None:
         return []
     try:
@@ -38,7 +38,8 @@ def nvidia_gpus() -> list[Gpu]:
         nvml.nvmlShutdown()
 
 
-def _open() -> Any:
+def open_nvml() -> Any:
+    """The module ``pynvml``, initialised, or None; who opened it calls its ``nvmlShutdown``."""
     try:
         import pynvml
 
@@ -77,7 +78,7 @@ class Watch:
 
     def __init__(self, nvml: Any = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.readings: list[GpuReading] = []
-        self._nvml = nvml or _open()
+        self._nvml = nvml or open_nvml()
         self._clock = clock
         self._start = self._last = clock()
         self._handles: list[Any] = []
@@ -116,6 +117,11 @@ class Watch:
             with contextlib.suppress(self._nvml.NVMLError):
                 self._nvml.nvmlShutdown()
             self._nvml, self._handles = None, []
+
+
+def slowed_by(reasons: int) -> list[str]:
+    """What slows a GPU down by NVML's bits, in words."""
+    return [words for bit, words in _SLOWED.items() if reasons & bit]
 
 
 def what_moved(readings: Sequence[GpuReading]) -> list[str]:

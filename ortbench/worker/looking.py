@@ -11,7 +11,7 @@ from ortbench.worker.looks import cupti, ort_profile
 from ortbench.worker.looks import devices as look_devices
 from ortbench.worker.looks import model as look_model
 from ortbench.worker.looks import nodes as look_nodes
-from ortbench.worker.session import abilities
+from ortbench.worker.session import abilities, distributions
 from ortbench.worker.session.runtime import begin, versions
 from ortbench.worker.state import State
 
@@ -53,7 +53,12 @@ def profile(state: State) -> answers.Recorded:
 def devices(state: State, library: str | None = None) -> answers.Listed:
     """Every EP and its devices, those of a library that is not a package included."""
     begin()
-    return {"eps": look_devices.list_devices(library), "runtime": versions(), "abilities": abilities.abilities()}
+    return {
+        "eps": look_devices.list_devices(library),
+        "runtime": versions(),
+        "abilities": abilities.abilities(),
+        "warnings": distributions.warnings(),
+    }
 
 
 def inspect(state: State, model: str, target: dict[str, Any] | None, inputs: dict[str, Any]) -> answers.Inspected:

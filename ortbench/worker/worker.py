@@ -19,6 +19,7 @@ _REQUESTS = {
     "preparing": ("prepare",),
     "blocks": ("block", "finish", "capture"),
     "reading": ("index_sizes",),
+    "diagnosing": ("packages", "examine"),
     "looking": ("nodes", "measure_copies", "close_up", "profile", "devices", "inspect"),
     "sweep": ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish"),
 }

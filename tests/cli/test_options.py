@@ -162,7 +162,8 @@ def test_every_option_reaches_the_plan(
     places = [(it, name) for it in parts for name, own in declared(type(it)).items() if own.flag == option.flag]
     assert plan != plain
     if option.lists is REPEATED:  # each of several is for a plan of its own
-        assert plan.target == replace(plain.target, **{option.flag: OTHERS[option.flag]})
+        own: dict[str, Any] = {option.flag: OTHERS[option.flag]}
+        assert plan.target == replace(plain.target, **own)
     elif (command, option.flag) == ("gate", "duration"):
         assert plan == replace(plain, loop=replace(plain.loop, duration_s=0.125))  # of each of two sides
     elif places:

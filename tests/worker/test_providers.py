@@ -27,6 +27,12 @@ from tests.conftest import ROOT, lacking
         ("libcuda.so.1", "part of NVIDIA's driver"),
         ("libnvidia-ml.so.1", "part of NVIDIA's driver"),
         ("libnvinfer.so.10", "part of TensorRT"),
+        ("libnvinfer.so.10", "pip install tensorrt"),
+        ("libtensorrt_rtx.so.1", "pip install onnxruntime-ep-nv-tensorrt-rtx"),
+        ("libmigraphx_c.so.3", "apt install migraphx"),
+        ("libamdhip64.so.7", "apt install rocm"),
+        ("libopenvino.so.2541", "pip install --force-reinstall onnxruntime-ep-openvino"),
+        ("libQnnHtp.so", "pip install --force-reinstall onnxruntime-qnn"),
         ("libvulkan.so.1", "apt install libvulkan1"),
     ],
 )

@@ -28,6 +28,8 @@ def print_devices(found: Listed) -> None:
         ]
         if listed:
             screen.text("; ".join(listed), label=label)
+    for warning in found.get("warnings", ()):
+        screen.text(warning["message"], label="warning: ", label_style="bad")
     for ep in found["eps"]:
         screen.blank()
         package = f" from {ep['package']}" if ep["package"] else ""

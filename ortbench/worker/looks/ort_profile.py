@@ -7,6 +7,7 @@ times are those of the host: on an EP that works asynchronously a node's time is
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 import time
 from bisect import bisect_right
@@ -135,7 +136,7 @@ def recording(path: str, target: Target, provider: Provider, content: bytes | No
 
 # What C++'s high_resolution_clock, which the profile is on, can be: the time of day with GCC's library, else a steady one.
 _CLOCKS: list[Callable[[], int]] = [time.time_ns, time.perf_counter_ns]
-if hasattr(time, "CLOCK_MONOTONIC_RAW"):
+if sys.platform != "win32" and hasattr(time, "CLOCK_MONOTONIC_RAW"):
     _CLOCKS.append(partial(time.clock_gettime_ns, time.CLOCK_MONOTONIC_RAW))
 
 

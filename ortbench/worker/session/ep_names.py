@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ortbench.origins import CUDA_PACKAGE
 from ortbench.plan import CPU_EP
 
 CUDA_EP = "CUDAExecutionProvider"
@@ -18,10 +19,10 @@ SHORT_NAMES = {
     "dml": "DmlExecutionProvider",
 }
 
-# The package that brings an EP, for the message that it is not installed.
+# The package that brings an EP, or several with spaces between, for the message that it is not installed.
 PACKAGES = {
-    CUDA_EP: "onnxruntime-gpu[cuda,cudnn]",
-    "TensorrtExecutionProvider": "onnxruntime-gpu[cuda,cudnn] and TensorRT",
+    CUDA_EP: CUDA_PACKAGE,
+    "TensorrtExecutionProvider": f"{CUDA_PACKAGE} tensorrt",
     "NvTensorRTRTXExecutionProvider": "onnxruntime-ep-nv-tensorrt-rtx",
     "WebGpuExecutionProvider": "onnxruntime-ep-webgpu",
     "OpenVINOExecutionProvider": "onnxruntime-ep-openvino",

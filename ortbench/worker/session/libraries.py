@@ -14,10 +14,11 @@ from typing import Any
 import onnxruntime as ort
 
 from ortbench.errors import BenchmarkFailed, one_line, ort_text
-from ortbench.worker.session.ep_names import CUDA_EP, NVIDIA_EPS, PACKAGES
+from ortbench.origins import origin
+from ortbench.worker.session.ep_names import CUDA_EP, NVIDIA_EPS
 
 # EPs inside an onnxruntime wheel whose library can be registered like a plugin's, which gives them an EP device.
-_BUNDLED_LIBRARIES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "tensorrt"}
+_BUNDLED_LIBRARIES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "tensorrt", "MIGraphXExecutionProvider": "migraphx"}
 
 
 @dataclass(frozen=True)
@@ -116,15 +117,8 @@ def load_problem(error: BaseException) -> LoadProblem:
 
 
 def _hint(library: str) -> str:
-    if library.startswith(("libcuda.so", "libnvidia-")):
-        return " (it is part of NVIDIA's driver)"
-    if library.startswith("libnvinfer"):
-        return " (it is part of TensorRT)"
-    if re.match(r"libcu|libnv", library):
-        return f" (CUDA and cuDNN come with: pip install '{PACKAGES[CUDA_EP]}')"
-    if library.startswith("libvulkan"):
-        return " (the Vulkan loader, on Debian and Ubuntu: apt install libvulkan1)"
-    return ""
+    found = origin(library)
+    return "" if found is None else f" ({found.sentence})"
 
 
 def bundled_library(ep_name: str) -> str | None:

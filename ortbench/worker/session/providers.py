@@ -14,6 +14,7 @@ import onnxruntime as ort
 
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.plan import CPU_EP, POLICIES, Target
+from ortbench.worker.session import distributions
 from ortbench.worker.session.ep_names import CUDA_EP, NVIDIA_EPS, PACKAGES, SHORT_NAMES
 from ortbench.worker.session.libraries import (
     NotLoaded,
@@ -28,6 +29,7 @@ from ortbench.worker.session.plugins import Plugin, plugins
 
 if TYPE_CHECKING:
     from ortbench.answers import LoadedEp
+    from ortbench.schema import Warned
 
 # EPs that compute on the CPU in ordinary memory, known by name; others are known by their EP device.
 _HOST_EPS = {CPU_EP, "DnnlExecutionProvider", "XnnpackExecutionProvider", "ACLExecutionProvider"}
@@ -84,11 +86,12 @@ def library_name(target: Target, provider: Provider) -> str | None:
 
 def describe(target: Target, provider: Provider) -> LoadedEp:
     """``ep``, ``library``, ``version`` and ``notes`` for the result."""
+    notes: list[Warned] = [{"code": code, "message": message} for code, message in provider.notes]
     return {
         "ep": provider.name,
         "library": library_name(target, provider),
         "version": provider.version,
-        "notes": [{"code": code, "message": message} for code, message in provider.notes],
+        "notes": [*distributions.warnings(), *notes],
     }
 
 
@@ -144,7 +147,8 @@ def find(target: Target) -> Provider:
     if name in ort.get_available_providers():
         return _built_in(name, target.device)
     package = PACKAGES.get(name)
-    how = f"install it with: pip install '{package}'" if package else "install the package that brings it"
+    quoted = " ".join(f"'{it}'" for it in (package or "").split())
+    how = f"install it with: pip install {quoted}" if package else "install the package that brings it"
     raise BenchmarkFailed(f"{name} is not installed; {how}, or name its library with --ep-library")
 
 

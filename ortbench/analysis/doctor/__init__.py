@@ -1,0 +1,1 @@
+"""What facts about a machine mean for whoever measures on it; pure."""

@@ -1,0 +1,41 @@
+"""A line of what `ortbench doctor` says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+GOOD, KNOW, BAD = "good", "worth knowing", "bad"
+VERDICTS = (GOOD, KNOW, BAD)
+
+
+class Finding(NamedTuple):
+    """A fact and what it means.
+
+    Attributes:
+        verdict: one of `VERDICTS`.
+        text: the fact, and what follows from it.
+        command: that mends it, or tells more; "" where none does.
+    """
+
+    verdict: str
+    text: str
+    command: str = ""
+
+
+class Section(NamedTuple):
+    """Findings about one thing."""
+
+    title: str
+    findings: Sequence[Finding]
+
+
+def listed(items: Sequence[str]) -> str:
+    """Words in a row: ``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(items[:-1]), items[-1]))) if items else ""
+
+
+def number(version: str | None, parts: int = 2) -> tuple[int, ...] | None:
+    """The first numbers of a version, to be compared; None where it has none."""
+    found = [int(part) for part in (version or "").split(".")[:parts] if part.isdigit()]
+    return tuple(found) if len(found) == parts else None

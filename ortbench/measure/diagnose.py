@@ -1,0 +1,59 @@
+"""Gathers the facts of `ortbench doctor`, here and from a worker; what is not there is left out."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from importlib import metadata
+
+from ortbench.errors import BenchmarkFailed, OrtbenchError
+from ortbench.facts import Facts, Installed, Packages, Profiler
+from ortbench.measure import cards, nsys, processor
+from ortbench.measure.process import Client
+
+_ANSWER_S = 120.0  # the longest wait for one
+
+
+def facts() -> Facts:
+    """All but the noise, which is None.
+
+    Raises:
+        BenchmarkFailed: no worker can be started.
+    """
+    cpu = processor.cpu()  # its load before the worker adds to it
+    packages, installed, problem = _runtime()
+    return {
+        "system": f"{platform.platform()}, Python {platform.python_version()}",
+        "packages": packages,
+        "installed": installed,
+        "problem": problem,
+        "cpu": cpu,
+        "memory": processor.memory(),
+        "nvidia": cards.nvidia(),
+        "profiler": profiler(),
+        "noise": None,
+    }
+
+
+def _runtime() -> tuple[Packages, Installed | None, str | None]:
+    """The packages, what ONNX Runtime says, and why it says nothing."""
+    with Client(_ANSWER_S) as client:
+        packages: Packages = client.ask("packages")
+        try:
+            return packages, client.ask("examine"), None
+        except OrtbenchError as error:
+            return packages, None, str(error)
+
+
+def profiler() -> Profiler:
+    """Nsight Systems and nvtx."""
+    found: Profiler = {"nsys": None, "nvtx": None, "problem": None}
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        found["nvtx"] = metadata.version("nvtx")
+    path = nsys.find()
+    if path is not None:
+        try:
+            found["nsys"] = nsys.version(path)
+        except BenchmarkFailed as error:
+            found["problem"] = str(error)
+    return found

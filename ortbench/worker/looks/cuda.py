@@ -1,0 +1,133 @@
+"""CUDA and cuDNN: what ONNX Runtime was built for, where each library lies, which is loaded and of which version."""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import onnxruntime as ort
+
+if TYPE_CHECKING:
+    from ortbench.facts import Cuda, CudaLibrary
+
+# Where Linux and CUDA's installers keep them; what the loader is told to search comes before.
+_SYSTEM = (
+    "/usr/local/cuda/lib64", "/usr/local/cuda-*/lib64", "/usr/local/cuda-*/targets/*/lib", "/opt/cuda/lib64",
+    "/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib",
+)  # fmt: skip
+
+
+def built() -> tuple[str | None, str | None]:
+    """The package that this module was built as, and its version of CUDA; None for what it does not say."""
+    try:
+        from onnxruntime.capi import build_and_package_info as info
+    except ImportError:
+        return None, None
+    return getattr(info, "package_name", None) or None, getattr(info, "cuda_version", None) or None
+
+
+def cuda(built_for: str) -> Cuda:
+    """What there is of it; EPs must have been loaded, and their libraries with them."""
+    loaded = _loaded()
+    libraries = [_library(name, loaded) for name in _wanted()]
+    return {
+        "built_for": built_for,
+        "runtime": _runtime_version(_path(libraries, "cudart")),
+        "cudnn": _cudnn_version(_path(libraries, "cudnn")),
+        "libraries": libraries,
+    }
+
+
+def _wanted() -> list[str]:
+    """The file names that ONNX Runtime preloads, by its own list, which is not part of its API."""
+    if not hasattr(ort, "_get_nvidia_dll_paths"):
+        return []
+    return [parts[-1] for parts in ort._get_nvidia_dll_paths(platform.system() == "Windows")]
+
+
+def _library(name: str, loaded: dict[str, str]) -> CudaLibrary:
+    # cudart64_13.dll and libcudart.so.13: the same library in another version differs in the digits at the end.
+    pattern = re.sub(r"\d+(\.dll)?$", r"[0-9]*\1", name)
+    found: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for folder in _folders():
+        for path in sorted(glob.glob(os.path.join(glob.escape(folder), pattern))):
+            of_name = os.path.basename(path) == name
+            if of_name or not re.match(re.escape(name) + r"\.", os.path.basename(path)):
+                (found if of_name else others).setdefault(os.path.realpath(path), path)
+    return {
+        "name": name,
+        "found": list(found.values()),
+        "loaded": loaded.get(name),
+        "others": [path for real, path in others.items() if real not in found],
+    }
+
+
+def _folders() -> Iterator[str]:
+    """Where libraries are looked for: packages, what the environment names, the system."""
+    beside = str(Path(ort.__file__).parent.parent)
+    for folder in dict.fromkeys([beside, *filter(None, sys.path)]):
+        for pattern in (("nvidia", "*", "lib"), ("nvidia", "*", "bin"), ("nvidia", "*", "bin", "*"), ("torch", "lib")):
+            yield from sorted(glob.glob(os.path.join(glob.escape(folder), *pattern)))
+    variable = "PATH" if platform.system() == "Windows" else "LD_LIBRARY_PATH"
+    yield from filter(None, os.environ.get(variable, "").split(os.pathsep))
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        if name in os.environ:
+            yield from (os.path.join(os.environ[name], inner) for inner in ("lib64", "bin"))
+    yield os.path.join(sys.prefix, "lib")
+    if platform.system() != "Windows":
+        for pattern_of_system in _SYSTEM:
+            yield from sorted(glob.glob(pattern_of_system))
+
+
+def _loaded() -> dict[str, str]:
+    """The shared libraries in this process by their names, where Linux tells them; a file may have a longer name."""
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return {}
+    paths = dict.fromkeys(
+        line.split(maxsplit=5)[5] for line in lines if ".so" in line and len(line.split(maxsplit=5)) == 6
+    )
+    found = {}
+    for path in paths:
+        name = os.path.basename(path)
+        major = re.match(r"(.+?\.so\.\d+)(\.|$)", name)
+        found[major[1] if major else name] = path
+    return found
+
+
+def _path(libraries: list[CudaLibrary], part: str) -> str | None:
+    return next((it["loaded"] for it in libraries if part in it["name"]), None)
+
+
+def _runtime_version(path: str | None) -> str | None:
+    """What cudart says of itself; only of the one that is loaded."""
+    if path is None:
+        return None
+    version = ctypes.c_int()
+    try:
+        if ctypes.CDLL(path).cudaRuntimeGetVersion(ctypes.byref(version)) != 0:
+            return None
+    except (OSError, AttributeError):
+        return None
+    return f"{version.value // 1000}.{version.value % 1000 // 10}"
+
+
+def _cudnn_version(path: str | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        call = ctypes.CDLL(path).cudnnGetVersion
+    except (OSError, AttributeError):
+        return None
+    call.restype = ctypes.c_size_t
+    number = int(call())
+    return f"{number // 10000}.{number % 10000 // 100}.{number % 100}"  # as cuDNN 9 counts

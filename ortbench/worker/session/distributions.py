@@ -1,0 +1,69 @@
+"""The installed packages that bring the module ``onnxruntime``. It is found here without being loaded.
+
+Every run looks, so it is done by the names in one folder: what reads the metadata of every package takes far longer.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ortbench.facts import Distribution, Packages
+    from ortbench.schema import Warned
+
+_FILE = b"onnxruntime/__init__.py,"  # as RECORD lists it
+
+
+def packages() -> Packages:
+    """Where the module is, and every package on the search path that brings one."""
+    folders = dict.fromkeys(os.path.abspath(folder) for folder in sys.path if folder)
+    return {"module": module_folder(), "distributions": [it for folder in folders for it in bringing(folder)]}
+
+
+def warnings() -> list[Warned]:
+    """That packages have overwritten files of each other in the module that is loaded here, if so."""
+    folder = module_folder()
+    found = [] if folder is None else bringing(folder)
+    if len(found) < 2:
+        return []
+    from ortbench.analysis.overwritten import CODE, overwritten  # seldom needed, and every run would wait for it
+
+    clash = overwritten(found)
+    return [] if clash is None else [{"code": CODE, "message": clash.message}]
+
+
+def module_folder() -> str | None:
+    """The folder in which the module lies, such as ``…/site-packages``; None where there is none."""
+    loaded = getattr(sys.modules.get("onnxruntime"), "__file__", None)
+    if loaded is None:
+        spec = find_spec("onnxruntime") if "onnxruntime" not in sys.modules else None
+        loaded = None if spec is None else spec.origin
+    return None if loaded is None else os.path.normpath(Path(loaded).absolute().parent.parent)
+
+
+def bringing(folder: str) -> list[Distribution]:
+    """The packages in a folder whose files are the module's; by the lists of files that pip keeps."""
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if _may_bring(entry.name))
+    except OSError:  # a zip file, or a folder that is not there
+        return []
+    found: list[Distribution] = []
+    for name in names:
+        try:
+            record = Path(folder, name, "RECORD").read_bytes()
+        except OSError:
+            continue
+        if record.startswith(_FILE) or b"\n" + _FILE in record:
+            package, _, version = name.removesuffix(".dist-info").partition("-")
+            found.append({"name": package.replace("_", "-"), "version": version, "folder": folder})
+    return found
+
+
+def _may_bring(name: str) -> bool:
+    is_plugin = name.startswith("onnxruntime_ep_")
+    return name.startswith(("onnxruntime", "ort_")) and name.endswith(".dist-info") and not is_plugin

@@ -1,0 +1,64 @@
+"""`ortbench doctor` as a user has it, on this machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnxruntime
+import pytest
+
+from tests.conftest import ortbench, ortbench_here
+
+pytestmark = pytest.mark.process
+
+
+def test_the_page_of_this_machine() -> None:
+    ran = ortbench("doctor", COLUMNS="100")
+    assert (ran.code, ran.err) == (0, "")
+    parts = [part.splitlines() for part in ran.out.split("\n\n")]
+    titles = [part[0] for part in parts[:-1]]
+    assert titles[:2] == ["ONNX Runtime", "Execution providers"]
+    assert titles[-1] == "Noise"
+    assert "Processor and memory" in titles
+    assert all(line[:5] in ("good ", "know ", "bad  ", "     ") for part in parts[:-1] for line in part[1:])
+    assert parts[0][1].startswith(f"good ONNX Runtime {onnxruntime.__version__} of the package onnxruntime")
+    assert parts[1][1].startswith(f"good CPUExecutionProvider {onnxruntime.__version__} loads and runs on CPU")
+    assert "two identical lanes were" in ran.out or "too few blocks to tell" in ran.out
+    verdicts = [line[:4].strip() for part in parts[:-1] for line in part[1:] if line[:4].strip()]
+    good, know, bad = (verdicts.count(word) for word in ("good", "know", "bad"))
+    assert parts[-1] == [f"{good} good, {know} worth knowing, {bad} bad"]
+
+
+def test_json_has_facts_and_findings() -> None:
+    ran = ortbench("doctor", "--no-noise", "--json", "-")
+    assert (ran.code, ran.err) == (0, "")
+    found = json.loads(ran.out)
+    assert found["works"] is True
+    assert found["facts"]["noise"] is None
+    assert found["facts"]["installed"]["runtime"]["onnxruntime"] == onnxruntime.__version__
+    assert found["facts"]["packages"]["module"] == str(Path(onnxruntime.__file__).parent.parent)
+    assert {it["verdict"] for it in found["findings"]} <= {"good", "worth knowing", "bad"}
+    assert "Noise" not in {it["section"] for it in found["findings"]}
+    assert set(found["findings"][0]) == {"section", "verdict", "text", "command"}
+
+
+def test_json_to_a_file_shows_the_page_too(tmp_path: Path) -> None:
+    ran = ortbench_here("doctor", "--no-noise", "--json", tmp_path / "doctor.json")
+    assert ran.code == 0
+    assert ran.out.startswith("ONNX Runtime\n")
+    assert json.loads((tmp_path / "doctor.json").read_text())["works"] is True
+
+
+def test_an_onnxruntime_that_does_not_load_is_said_and_is_exit_code_1(tmp_path: Path) -> None:
+    """A module that stands before the real one, as a broken installation does."""
+    (tmp_path / "onnxruntime").mkdir()
+    (tmp_path / "onnxruntime" / "__init__.py").write_text("raise ImportError('libonnxruntime.so.1: bad magic')\n")
+    ran = ortbench("doctor", PYTHONPATH=str(tmp_path), COLUMNS="200")
+    assert (ran.code, ran.err) == (1, "")
+    assert (
+        "bad  ONNX Runtime does not work: libonnxruntime.so.1: bad magic; try: pip install --force-reinstall onnxruntime"
+        in ran.out
+    )
+    assert "Noise" not in ran.out
+    assert "Processor and memory\n" in ran.out

@@ -1,0 +1,58 @@
+"""Two packages that bring the module ``onnxruntime``, in one folder: everything that runs with it says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnxruntime
+import pytest
+
+from tests.conftest import MODELS, ONCE, ortbench
+
+pytestmark = pytest.mark.process
+
+VERSION = onnxruntime.__version__
+MESSAGE = (
+    f"onnxruntime {VERSION}, onnxruntime-windowsml 1.30.0 bring the same module onnxruntime, and the one installed last has "
+    f"overwritten files of the other; mend it with: pip uninstall -y onnxruntime onnxruntime-windowsml && pip install "
+    "onnxruntime-windowsml==1.30.0"
+)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> str:
+    """A folder of packages with this machine's ONNX Runtime, which two say they brought."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "onnxruntime").symlink_to(Path(onnxruntime.__file__).parent)
+    for name in (f"onnxruntime-{VERSION}", "onnxruntime_windowsml-1.30.0"):
+        (folder / f"{name}.dist-info").mkdir()
+        (folder / f"{name}.dist-info" / "RECORD").write_text("onnxruntime/__init__.py,sha256=x,1\n")
+    return str(folder)
+
+
+def test_a_run_warns_once(site: str, tmp_path: Path) -> None:
+    arguments = ("run", MODELS / "tiny.onnx", "--ep", "cpu", *ONCE, "--mode", "cpu", "--out", tmp_path / "out")
+    ran = ortbench(*arguments, "--json", "-", PYTHONPATH=site)
+    assert ran.code == 0, ran.err
+    warnings = json.loads(ran.out)["warnings"]
+    assert [it["message"] for it in warnings if it["code"] == "packages-overwritten"] == [MESSAGE]
+    shown = ortbench("report", *(tmp_path / "out").iterdir(), "--html", "-").out
+    assert "onnxruntime-windowsml==1.30.0" in shown
+
+
+def test_devices_warns_before_its_list(site: str) -> None:
+    lines = ortbench("devices", PYTHONPATH=site, COLUMNS="400").out.splitlines()
+    assert lines[0].startswith(f"ONNX Runtime {VERSION}")
+    assert lines[1:3] == [f"warning: {MESSAGE}", ""]
+    found = json.loads(ortbench("devices", "--json", "-", PYTHONPATH=site).out)
+    assert found["warnings"] == [{"code": "packages-overwritten", "message": MESSAGE}]
+    assert json.loads(ortbench("devices", "--json", "-").out)["warnings"] == []
+
+
+def test_doctor_calls_it_bad(site: str) -> None:
+    found = json.loads(ortbench("doctor", "--no-noise", "--json", "-", PYTHONPATH=site).out)
+    (bad,) = [it for it in found["findings"] if it["text"].startswith("onnxruntime ")]
+    assert (bad["section"], bad["verdict"]) == ("ONNX Runtime", "bad")
+    assert f"{bad['text']}; mend it with: {bad['command']}" == MESSAGE

@@ -1,0 +1,188 @@
+"""The facts that a machine gives: read from folders and a library that stand in for those of other machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ortbench.measure import cards, processor
+from ortbench.measure.noise import apart
+from ortbench.result import FAILED, Case, Result
+
+CPUS = "sys/devices/system/cpu"
+GROUPS = "sys/fs/cgroup"
+
+
+def file_system(root: Path, files: Mapping[str, str]) -> Path:
+    """A folder with these files."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("files", "limit"),
+    [
+        ({}, None),
+        ({"proc/self/cgroup": "0::/", f"{GROUPS}/cpu.max": "max 100000"}, None),
+        ({"proc/self/cgroup": "0::/", f"{GROUPS}/cpu.max": "150000 100000"}, 1.5),
+        (  # the tightest of a group and those around it
+            {"proc/self/cgroup": "0::/a/b", f"{GROUPS}/a/cpu.max": "50000 100000", f"{GROUPS}/a/b/cpu.max": "max 100000"},
+            0.5,
+        ),
+        ({"proc/self/cgroup": "0::/host/path", f"{GROUPS}/cpu.max": "400000 100000"}, 4.0),  # as in a container
+        (
+            {
+                "proc/self/cgroup": "3:cpuset:/\n2:cpu,cpuacct:/docker/1",
+                f"{GROUPS}/cpu,cpuacct/docker/1/cpu.cfs_quota_us": "200000",
+                f"{GROUPS}/cpu,cpuacct/docker/1/cpu.cfs_period_us": "100000",
+            },
+            2.0,
+        ),
+        (
+            {
+                "proc/self/cgroup": "1:cpu:/",
+                f"{GROUPS}/cpu/cpu.cfs_quota_us": "-1",
+                f"{GROUPS}/cpu/cpu.cfs_period_us": "100000",
+            },
+            None,
+        ),
+    ],
+)  # fmt: skip
+def test_the_limit_of_a_container(files: Mapping[str, str], limit: float | None, tmp_path: Path) -> None:
+    assert processor.core_limit(file_system(tmp_path, files)) == limit
+
+
+def test_the_clocks_that_linux_tells(tmp_path: Path) -> None:
+    governors = {f"{CPUS}/cpu{n}/cpufreq/scaling_governor": name for n, name in enumerate(["powersave", "performance", "powersave"])}  # fmt: skip
+    root = file_system(tmp_path, {**governors, f"{CPUS}/intel_pstate/no_turbo": "0"})
+    assert processor.governors(root) == {"performance": 1, "powersave": 2}
+    assert processor.turbo(root) is True
+
+
+@pytest.mark.parametrize(
+    ("files", "on"),
+    [
+        ({}, None),
+        ({f"{CPUS}/intel_pstate/no_turbo": "1"}, False),
+        ({f"{CPUS}/cpufreq/boost": "1"}, True),
+        ({f"{CPUS}/cpufreq/boost": "0"}, False),
+    ],
+)
+def test_turbo(files: Mapping[str, str], on: bool | None, tmp_path: Path) -> None:
+    assert processor.turbo(file_system(tmp_path, files)) is on
+
+
+class NvmlError(Exception):
+    """pynvml's NVMLError."""
+
+
+def refuse(*_: object) -> Any:
+    raise NvmlError("Not Supported")
+
+
+def nvml(**calls: Any) -> SimpleNamespace:
+    """A library with a card that refuses whatever is not given."""
+    names = (
+        "Name", "PersistenceMode", "ClockInfo", "MaxClockInfo", "EnforcedPowerLimit", "PowerManagementDefaultLimit",
+        "UtilizationRates", "CurrentClocksThrottleReasons", "ComputeRunningProcesses", "GraphicsRunningProcesses",
+    )  # fmt: skip
+    usual: dict[str, Any] = {
+        "NVMLError": NvmlError,
+        "NVML_CLOCK_SM": 1,
+        "NVML_CLOCK_MEM": 2,
+        "nvmlShutdown": lambda: None,
+        "nvmlSystemGetDriverVersion": lambda: "580.95.05",
+        "nvmlSystemGetCudaDriverVersion_v2": lambda: 13000,
+        "nvmlDeviceGetCount": lambda: 1,
+        "nvmlDeviceGetHandleByIndex": lambda index: index,
+    }
+    return SimpleNamespace(**{**usual, **{f"nvmlDeviceGet{name}": refuse for name in names}, **calls})
+
+
+def test_a_card_that_tells_all() -> None:
+    process = SimpleNamespace(pid=2**22 + 1, usedGpuMemory=1_000_000)  # beyond Linux's largest: there is none
+    calls = {
+        "Name": lambda _: "NVIDIA H200",
+        "PersistenceMode": lambda _: 0,
+        "ClockInfo": lambda _, kind: {1: 345, 2: 3201}[kind],
+        "MaxClockInfo": lambda _, kind: {1: 1980, 2: 3201}[kind],
+        "EnforcedPowerLimit": lambda _: 500_000,
+        "PowerManagementDefaultLimit": lambda _: 700_000,
+        "UtilizationRates": lambda _: SimpleNamespace(gpu=25),
+        "CurrentClocksThrottleReasons": lambda _: 0x04 | 0x01,
+        "ComputeRunningProcesses": lambda _: [process],
+        "GraphicsRunningProcesses": lambda _: [process],
+    }
+    found = cards.nvidia(nvml(**{f"nvmlDeviceGet{name}": call for name, call in calls.items()}))
+    assert found == {
+        "present": True,
+        "driver": "580.95.05",
+        "cuda": "13.0",
+        "cards": [
+            {
+                "name": "NVIDIA H200",
+                "persistence": False,
+                "sm_mhz": 345,
+                "sm_mhz_max": 1980,
+                "memory_mhz": 3201,
+                "memory_mhz_max": 3201,
+                "power_limit_w": 500.0,
+                "power_default_w": 700.0,
+                "busy": 0.25,
+                "slowed_by": ["the power cap"],
+                "processes": [{"pid": 2**22 + 1, "name": None, "memory_bytes": 1_000_000}],
+            }
+        ],
+    }
+
+
+def test_what_a_card_does_not_tell_is_left_out() -> None:
+    found = cards.nvidia(nvml(nvmlSystemGetCudaDriverVersion_v2=refuse))
+    assert found == {"present": True, "driver": "580.95.05", "cuda": None, "cards": [{}]}
+
+
+def test_a_card_that_does_not_answer() -> None:
+    found = cards.nvidia(nvml(nvmlDeviceGetHandleByIndex=refuse))
+    assert found["cards"] == [{"error": "Not Supported"}]
+
+
+@pytest.mark.parametrize(
+    ("vendor", "kind", "present"),
+    [("0x10de", "0x030200", True), ("0x10de", "0x040300", False), ("0x1002", "0x030000", False)],
+)
+def test_a_card_without_a_driver_is_seen_on_the_bus(
+    vendor: str, kind: str, present: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cards, "open_nvml", lambda: None)
+    device = "sys/bus/pci/devices/0000:01:00.0"
+    root = file_system(tmp_path, {f"{device}/vendor": vendor, f"{device}/class": kind})
+    assert cards.nvidia(root=root) == {"present": present, "driver": None, "cuda": None, "cards": []}
+
+
+def result(*medians: int) -> Result:
+    """One with a block of three samples for each median, in ns."""
+    case = Case("cpu")
+    case.samples_ns["total"] = [ns for median in medians for ns in (median - 1, median, median + 1)]
+    case.blocks["total"] = [[number, 3, 0] for number in range(len(medians))]
+    return Result(tool={"name": "ortbench", "version": "0"}, created="", command=[], cases=[case])
+
+
+def test_how_far_two_lanes_are_apart() -> None:
+    found = apart([result(*[1010] * 6), result(*[1000] * 6)], 2.0)
+    assert (found["problem"], found["pairs"], found["median_ns"]) == (None, 6, 1010)
+    assert found["ratio"] == pytest.approx(1.01)
+    assert found["ci95"] == pytest.approx((1.01, 1.01))
+
+
+def test_a_lane_that_failed_is_said() -> None:
+    wrong = result(1000)
+    wrong.cases[0].status, wrong.cases[0].reason = FAILED, "the worker ended with exit code 3"
+    assert apart([result(1000), wrong], 2.0) == {"problem": "the worker ended with exit code 3", "seconds": 2.0}
+    assert apart([result(1000)], 2.0) == {"problem": "one of the two did not open", "seconds": 2.0}

@@ -1,0 +1,57 @@
+"""The page of `ortbench doctor`, of a machine that is written down."""
+
+from __future__ import annotations
+
+import pytest
+
+from ortbench.analysis.doctor.sections import examine
+from ortbench.report.doctor import build
+from ortbench.report.terminal.print import print_report
+from tests.facts import gpu_machine
+
+
+def test_the_page(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    facts = gpu_machine()
+    facts["cpu"]["governors"] = {"powersave": 8}
+    facts["nvidia"]["cards"] = []
+    installed = facts["installed"]
+    assert installed is not None
+    assert installed["cuda"] is not None
+    installed["cuda"]["libraries"] = []
+    print_report(build(examine(facts)))
+    assert (
+        capsys.readouterr().out
+        == """\
+ONNX Runtime
+good ONNX Runtime 1.31.1 of the package onnxruntime-gpu; Linux, Python 3.11.7
+
+Execution providers
+good CPUExecutionProvider 1.31.1 loads and runs on CPU Intel
+good CUDAExecutionProvider 1.31.1 loads and runs on GPU NVIDIA
+
+CUDA
+good NVIDIA's driver 580.95.05, for CUDA up to 13.0; this ONNX Runtime was built
+     for CUDA 13.0
+good CUDA's runtime 13.0 is loaded
+good cuDNN 9.14.0 is loaded
+
+Processor and memory
+good Intel Xeon: this process may run on 8 cores
+bad  the frequency governor is powersave (8 cores): clocks follow the load, and
+     short runs are timed at low ones; try: sudo cpupower frequency-set -g
+     performance
+good turbo is off
+good load average 0.1 over the last minute, for 8 cores
+good 60.0 GB of 64.0 GB memory are free
+
+Profiling
+good Nsight Systems 2025.3.2 takes ranges from nvtx 0.2.17
+
+Noise
+good two identical lanes were 0.200% apart over 100 pairs of blocks: a run of
+     5 s per mode sees differences from about 1.0% on
+
+12 good, 0 worth knowing, 1 bad
+"""
+    )

@@ -1,0 +1,58 @@
+"""The packages that bring the module ``onnxruntime``, told from those that only use it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ortbench.analysis.overwritten import overwritten
+from ortbench.worker.session.distributions import bringing
+
+
+def install(folder: Path, name: str, *files: str) -> None:
+    """What pip leaves of a package besides its files."""
+    place = folder / f"{name}.dist-info"
+    place.mkdir()
+    (place / "RECORD").write_text("".join(f"{file},sha256=x,1\n" for file in files))
+
+
+MODULE = "onnxruntime/__init__.py"
+
+
+def test_who_brings_the_module(tmp_path: Path) -> None:
+    install(tmp_path, "onnxruntime-1.31.1", "onnxruntime/LICENSE", MODULE)
+    install(tmp_path, "onnxruntime_windowsml-1.30.0", MODULE)
+    install(tmp_path, "onnxruntime_ep_webgpu-0.4.0", "onnxruntime_ep_webgpu/__init__.py")
+    install(tmp_path, "onnxruntime_qnn-2.7.0", "onnxruntime_qnn/__init__.py")
+    install(tmp_path, "onnxruntime_genai-0.9.0", "onnxruntime_genai/onnxruntime/__init__.py")
+    install(tmp_path, "onnx-1.19.0", "onnx/__init__.py")
+    (tmp_path / "onnxruntime_gpu-1.0.0.dist-info").mkdir()  # what an interrupted installation leaves
+    assert [(it["name"], it["version"], it["folder"]) for it in bringing(str(tmp_path))] == [
+        ("onnxruntime", "1.31.1", str(tmp_path)),
+        ("onnxruntime-windowsml", "1.30.0", str(tmp_path)),
+    ]
+    assert bringing(str(tmp_path / "nowhere")) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ([], None),
+        (["onnxruntime-gpu"], None),
+        (
+            ["onnxruntime-gpu", "onnxruntime"],
+            "onnxruntime 1.0, onnxruntime-gpu 1.0 bring the same module onnxruntime, and the one installed last has overwritten "
+            "files of the other; mend it with: pip uninstall -y onnxruntime onnxruntime-gpu && pip install onnxruntime-gpu==1.0",
+        ),
+        (
+            ["onnxruntime-qnn", "onnxruntime", "onnxruntime-openvino"],
+            "onnxruntime 1.0, onnxruntime-openvino 1.0, onnxruntime-qnn 1.0 bring the same module onnxruntime, and the one "
+            "installed last has overwritten files of the others; mend it with: pip uninstall -y onnxruntime "
+            "onnxruntime-openvino onnxruntime-qnn && pip install onnxruntime-openvino==1.0",
+        ),
+    ],
+)
+def test_the_warning_has_the_two_commands(names: list[str], message: str | None) -> None:
+    found = overwritten([{"name": name, "version": "1.0", "folder": "/site"} for name in names])
+    assert (None if found is None else found.message) == message
