@@ -23,6 +23,7 @@ def quiet_machine() -> Facts:
             "eps": [ep("CPUExecutionProvider", hardware("CPU", "Intel"))],
             "runtime": {"onnxruntime": "1.31.1"},
             "package": "onnxruntime",
+            "abilities": [],
             "cuda": None,
         },
         "problem": None,
