@@ -11,6 +11,8 @@ import onnxruntime as ort
 import pytest
 
 from ortbench.plan import Target
+from ortbench.worker.modes.make import unsupported_reason
+from ortbench.worker.session import memory, providers
 from ortbench.worker.session.libraries import load_problem
 from ortbench.worker.session.providers import Provider, library_name
 from tests.compiling import BuildError, compile_library
@@ -76,3 +78,31 @@ def test_cuda_is_found_in_nvidia_packages_in_another_folder_than_onnxruntime(tmp
     line = [sys.executable, "-c", script]
     done = subprocess.run(line, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
     assert str(place) in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "on_host"),
+    [
+        ({}, True),
+        ({"device_type": "CPU"}, True),
+        ({"device_type": "cpu", "num_of_threads": "2"}, True),
+        ({"device_type": "GPU"}, False),
+        ({"device_type": "AUTO:GPU,CPU"}, False),
+    ],
+)
+def test_openvino_inside_an_onnxruntime_computes_in_host_memory_on_the_cpu(
+    options: dict[str, str], on_host: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package onnxruntime-openvino, which has no EP device and must be the only onnxruntime of its environment."""
+    name = "OpenVINOExecutionProvider"
+    monkeypatch.setattr(providers, "plugins", lambda: ())
+    monkeypatch.setattr(providers, "ep_devices", lambda _: [])
+    monkeypatch.setattr(ort, "get_available_providers", lambda: [name, "CPUExecutionProvider"])
+    provider = providers.find(Target(ep="openvino", options=options))
+    assert (provider.name, provider.computes_on_host) == (name, on_host)
+    reasons = [unsupported_reason(mode, provider) for mode in ("device", "device-resident", "host-accessible")]
+    if on_host:
+        assert memory.describe(provider)["kind"] == "host"
+        assert reasons == [None, None, None]
+    else:
+        assert None not in reasons

@@ -6,6 +6,7 @@ from ortbench.origins import CUDA_PACKAGE
 from ortbench.plan import CPU_EP
 
 CUDA_EP = "CUDAExecutionProvider"
+OPENVINO_EP = "OpenVINOExecutionProvider"
 
 SHORT_NAMES = {
     "cpu": CPU_EP,
@@ -13,7 +14,7 @@ SHORT_NAMES = {
     "tensorrt": "TensorrtExecutionProvider",
     "nv-tensorrt-rtx": "NvTensorRTRTXExecutionProvider",
     "webgpu": "WebGpuExecutionProvider",
-    "openvino": "OpenVINOExecutionProvider",
+    "openvino": OPENVINO_EP,
     "qnn": "QNNExecutionProvider",
     "migraphx": "MIGraphXExecutionProvider",
     "dml": "DmlExecutionProvider",
@@ -25,7 +26,7 @@ PACKAGES = {
     "TensorrtExecutionProvider": f"{CUDA_PACKAGE} tensorrt",
     "NvTensorRTRTXExecutionProvider": "onnxruntime-ep-nv-tensorrt-rtx",
     "WebGpuExecutionProvider": "onnxruntime-ep-webgpu",
-    "OpenVINOExecutionProvider": "onnxruntime-ep-openvino",
+    OPENVINO_EP: "onnxruntime-ep-openvino",
     "QNNExecutionProvider": "onnxruntime-qnn",
     "MIGraphXExecutionProvider": "onnxruntime-migraphx",
     "DmlExecutionProvider": "onnxruntime-directml",

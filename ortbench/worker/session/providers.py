@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import onnxruntime as ort
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.plan import CPU_EP, POLICIES, Target
 from ortbench.worker.session import distributions
-from ortbench.worker.session.ep_names import CUDA_EP, NVIDIA_EPS, PACKAGES, SHORT_NAMES
+from ortbench.worker.session.ep_names import CUDA_EP, NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
 from ortbench.worker.session.libraries import (
     NotLoaded,
     all_ep_devices,
@@ -46,6 +46,7 @@ class Provider:
         library: path of its library, or None for one that is built in.
         version: of the EP library or package, or None.
         notes: what a reader should know about how it was chosen (code, message).
+        on_cpu_by_option: it is used by name, and its options have it compute on the CPU.
         policy: by which ORT chooses when it creates a session, which is when the rest becomes known; else None.
     """
 
@@ -56,6 +57,7 @@ class Provider:
     version: str | None = None
     notes: list[tuple[str, str]] = field(default_factory=list)
     policy: Any = None
+    on_cpu_by_option: bool = False
 
     @property
     def computes_on_host(self) -> bool:
@@ -67,7 +69,7 @@ class Provider:
             kinds = (ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
             has_memory = any(self.ep_device.memory_info(kind) is not None for kind in kinds)
             return bool(self.ep_device.device.type.name == "CPU") and not has_memory
-        return self.name in _HOST_EPS
+        return self.name in _HOST_EPS or self.on_cpu_by_option
 
 
 def library_name(target: Target, provider: Provider) -> str | None:
@@ -145,7 +147,9 @@ def find(target: Target) -> Provider:
     if ep_devices(name):
         return _with_device(name, target.device, None, None)
     if name in ort.get_available_providers():
-        return _built_in(name, target.device)
+        provider = _built_in(name, target.device)
+        provider.on_cpu_by_option = provider.ep_device is None and _on_cpu_by_option(name, target.options)
+        return provider
     package = PACKAGES.get(name)
     quoted = " ".join(f"'{it}'" for it in (package or "").split())
     how = f"install it with: pip install {quoted}" if package else "install the package that brings it"
@@ -158,6 +162,11 @@ def _cpu(target: Target) -> Provider:
     if target.options:
         raise BadInput(f"--ep-option: {CPU_EP} has no options (ONNX Runtime would ignore them)")
     return Provider(CPU_EP, version=ort.__version__)
+
+
+def _on_cpu_by_option(name: str, options: Mapping[str, str]) -> bool:
+    """Whether an EP's options have it compute on the CPU: OpenVINO's inside an onnxruntime wheel does so by default."""
+    return name == OPENVINO_EP and options.get("device_type", "CPU").upper() == "CPU"
 
 
 def _built_in(name: str, device: int | None) -> Provider:

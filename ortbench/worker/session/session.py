@@ -22,6 +22,7 @@ from ortbench.worker.session.libraries import bundled_library, load_problem
 from ortbench.worker.session.places import Places, places
 from ortbench.worker.session.providers import Provider, settle
 from ortbench.worker.session.tensors import TensorSpec, specs
+from ortbench.worker.session.way_out import way_out
 
 _OPT_LEVELS = {
     "disable": "ORT_DISABLE_ALL",
@@ -234,7 +235,8 @@ def _session_error(error: Exception, path: str, provider: Provider) -> OrtbenchE
         return BadInput(f"{path} cannot be loaded: {ort_text(error)}")
     if kind == "NotImplemented":
         return failed(f"{provider.name} cannot run {path}: {ort_text(error)}")
-    return failed(f"{provider.name} could not open {path}: {ort_text(error)}")
+    more = way_out(str(error), provider.library)
+    return failed(f"{provider.name} could not open {path}: {ort_text(error)}{more}")
 
 
 def _why(provider: Provider) -> str:
