@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
+from ortbench import interpreters
 from ortbench.characters import plain_name
 from ortbench.errors import BadInput, BenchmarkFailed, one_line
 from ortbench.files import discard_ignored, make_ignored, write_atomically
@@ -20,7 +21,9 @@ def run_name(plans: Sequence[Plan]) -> str:
     """What the folder of a run is called: its name, or model, EPs and time."""
     if plans[0].name is not None:
         return plain_name(plans[0].name).lstrip(".") or "unnamed"
-    return _stamped(Path(plans[0].model).stem, *dict.fromkeys(target_name(plan) for plan in plans))
+    eps = dict.fromkeys(target_name(plan) for plan in plans)
+    others = dict.fromkeys(interpreters.name(it.target.python) for it in plans if it.target.python is not None)
+    return _stamped(Path(plans[0].model).stem, *eps, *others)
 
 
 def sweep_name(plan: CopyPlan) -> str:

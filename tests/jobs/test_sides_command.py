@@ -20,7 +20,7 @@ CPU = ("--ep", "cpu", "--mode", "cpu")
 
 def results(out: Path) -> dict[str, dict[str, Any]]:
     """What the only run in a folder saved, by the names of its sides."""
-    (folder,) = out.iterdir()
+    (folder,) = out.glob("[!.]*")
     return {path.parent.name: json.loads(path.read_text()) for path in sorted(folder.glob("*/result.json"))}
 
 
@@ -51,7 +51,7 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
     assert [re.search(rf"^(?:cpu)? +batch={count} +[\d.]+ .* [\d.]+k? +[\d.]+ [nµm]s$", ran.out, re.MULTILINE) is not None
             for count in (1, 8, 32)] == [True] * 3  # fmt: skip
     assert re.search(r"^• best: batch \d+, [\d.]+k? items/s with cpu$", ran.out, re.MULTILINE)
-    (folder,) = out.iterdir()
+    (folder,) = out.glob("[!.]*")
     assert ran.out.endswith(f"Timeline in {tmp_path / 'trace'}; open it at ui.perfetto.dev or in chrome://tracing\n")
     assert f"Saved in {folder} " in " ".join(ran.out.split())  # a long path begins a line of its own
     assert (folder / "comparison.md").read_text().startswith("# ortbench compare: batch=1, batch=8, batch=32\n")
@@ -74,7 +74,7 @@ def test_settings_of_two_lists_and_of_two_eps(library: Path, tmp_path: Path) -> 
         f"{ep}-opt-level-{level}" for ep in ("cpu", library.stem) for level in ("basic", "all")
     )
     assert all(name.endswith(it["target"]["opt_level"]) for name, it in found.items())
-    (folder,) = tmp_path.iterdir()
+    (folder,) = tmp_path.glob("[!.]*")
     assert re.fullmatch(rf"multi_output-cpu-{library.stem}-\d+-\d+", folder.name)
 
 
