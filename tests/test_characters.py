@@ -121,10 +121,10 @@ def test_a_suite_in_ascii(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     out, err = printed("suite", tmp_path / "bench.toml", "--out", tmp_path / "modèles", encoding="ascii")
-    assert "suite mod\\xe8les: 1 case: 1 passed" in out
-    assert err.startswith("[1/1] tiny--cpu: passed, cpu")
+    assert "suite mod\\xe8les: 1 case: 1 measured" in out
+    assert err.startswith("[1/1] tiny--cpu: measured, cpu")
     out, _ = printed("merge", tmp_path / "modèles", "--out", tmp_path / "all", encoding="ascii")
-    assert "suite mod\\xe8les: 1 case: 1 passed" in out
+    assert "suite mod\\xe8les: 1 case: 1 measured" in out
 
 
 @pytest.mark.process

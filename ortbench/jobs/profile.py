@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,7 +93,7 @@ def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str])
     report, interrupted = folder / "report", False
     with temporary_folder() as inner:  # the session comes from there even if nothing more fits beside the report
         found = Path(inner) / SESSION
-        again = [*sys.argv[1:], "--attach-only", "--quiet", "--out", inner, "--json", str(found)]
+        again = [*_without_own(sys.argv[1:]), "--attach-only", "--quiet", "--out", inner, "--json", str(found)]
         try:
             measure_nsys.record(nsys, report, [sys.executable, "-m", "ortbench", *again])
         except BenchmarkFailed as error:
@@ -111,6 +112,19 @@ def _recorded(plan: Plan, nsys: str, out: Path, quiet: bool, remarks: list[str])
     if not session.setup.get("profiler_listens") and not interrupted:
         remarks[:] = [TOO_OLD]
     return Profile(session, _read_recording(nsys, version, report, remarks)), folder, interrupted
+
+
+def _without_own(words: Sequence[str]) -> list[str]:
+    """The words of the command line without what is given anew to the one under Nsight Systems: no option is given twice."""
+    kept, rest = [], iter(words)
+    for word in rest:
+        name, equals, _ = word.partition("=")
+        if name in ("--out", "--json"):
+            if not equals:
+                next(rest, None)
+        elif word not in ("--quiet", "-q"):
+            kept.append(word)
+    return kept
 
 
 def _note_lost_report(report: Path, session: Result, why: str) -> None:

@@ -49,7 +49,7 @@ OTHER_PYTHON = os.environ.get("ORTBENCH_TESTS_OTHER_PYTHON", sys.executable)
 
 def checkout(tmp_path: Path) -> Path:
     """A place where the pages' relative paths hold and reports do no harm, with the suite file that they show, the base
-    of a pull request and another environment.
+    of a pull request and other environments.
 
     What is tested is that the commands work, so its models are small: copy_bound, whose images of 25 MB are copied
     hundreds of times in each command, is tiny here. The real one runs in the suite of tests/jobs/test_suite_run.py.
@@ -59,10 +59,11 @@ def checkout(tmp_path: Path) -> Path:
         shutil.copyfile(file, tmp_path / "models" / file.name.replace("tiny", "copy_bound"))
     shutil.copytree(ROOT / "reports", tmp_path / "reports")
     shutil.copytree(tmp_path / "models", tmp_path / "base" / "models")
-    python = tmp_path / "other" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nexec {shlex.quote(OTHER_PYTHON)} "$@"\n')
-    python.chmod(0o755)
+    for environment in ("other", "base/env"):
+        python = tmp_path / environment / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text(f'#!/bin/sh\nexec {shlex.quote(OTHER_PYTHON)} "$@"\n')
+        python.chmod(0o755)
     (suite,) = blocks("toml", PAGES)
     assert "\nduration = 1\n" in suite
     (tmp_path / "bench.toml").write_text(suite.replace("\nduration = 1\n", "\niterations = 1\nwarmup = 1\n"))

@@ -339,10 +339,13 @@ def test_a_sweep_can_be_named_and_must_fit(swept: Path, library: Path, tmp_path:
     assert result_in(tmp_path / "out")["link"]["from"] == str(path)
 
     for arguments, words in (
-        (["--ep", "cpu"], f"--bandwidth {path} does not fit this run: EP: {EP_NAME} and CPUExecutionProvider"),
+        (
+            ["--ep", "cpu", "--bandwidth", path],
+            f"--bandwidth {path} does not fit this run: EP: {EP_NAME} and CPUExecutionProvider",
+        ),
         (["--ep-library", library, "--bandwidth", tmp_path / "nowhere"], "--bandwidth: no such file or folder"),
     ):
-        ran = ortbench_here("run", MODELS / "tiny.onnx", "--bandwidth", path, *arguments, "--out", tmp_path / "none")
+        ran = ortbench_here("run", MODELS / "tiny.onnx", *arguments, "--out", tmp_path / "none")
         assert ran.code == 2
         assert ran.error_line.startswith(words)
         assert not list(tmp_path.glob("none/*"))

@@ -577,7 +577,7 @@ class ScriptedWorker(Client):
     def ask(self, do: str, **arguments: Any) -> Any:
         return getattr(self, do.removeprefix("bandwidth_"))(**arguments)
 
-    def add(self, memory: str, size: int) -> dict[str, Any]:
+    def add(self, memory: str, size: int, free: int | None) -> dict[str, Any]:
         if size == self._loses:
             raise WorkerLost("the worker was ended by SIGABRT")
         if memory == HOST_ACCESSIBLE and size > 64 * kB:
@@ -721,7 +721,7 @@ def test_a_size_that_kills_the_worker_is_left_out_and_a_fresh_one_goes_on(monkey
 @pytest.mark.process
 def test_where_not_even_the_smallest_size_can_be_had_the_reason_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        ScriptedWorker, "add", lambda self, memory, size: (_ for _ in ()).throw(BenchmarkFailed("none"))
+        ScriptedWorker, "add", lambda self, memory, size, free: (_ for _ in ()).throw(BenchmarkFailed("none"))
     )
     words = r"^no copy can be measured: copies of 4.00 kB and more \(ordinary memory\) are left out: none$"
     with pytest.raises(BenchmarkFailed, match=words):

@@ -24,7 +24,7 @@ def test_it_is_the_folder_the_title_and_the_column(tmp_path: Path) -> None:
         ran = ortbench("run", TINY, "--ep", "cpu", "--mode", "cpu", *ONCE, "--name", name, "--threads", threads,
                        "--html", tmp_path / "page.html", "--out", tmp_path / "out")  # fmt: skip
         assert ran.code == 0, ran.err
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["after-the-fix", "before", "before-2"]
+    assert sorted(path.name for path in (tmp_path / "out").glob("[!.]*")) == ["after-the-fix", "before", "before-2"]
     result = json.loads((tmp_path / "out" / "after-the-fix" / "result.json").read_text())
     assert result["name"] == "after the fix"
     assert (tmp_path / "out" / "after-the-fix" / "table.md").read_text().startswith("# ortbench: after the fix\n")

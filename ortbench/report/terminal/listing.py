@@ -20,6 +20,8 @@ def print_devices(found: Listed) -> None:
     screen = Screen()
     runtime = found["runtime"]
     screen.text(f"ONNX Runtime {runtime['onnxruntime']}, Python {runtime['python']}")
+    for warning in found.get("warnings", ()):
+        screen.text(warning["message"], label="warning: ", label_style="bad")
     for label, there in (("  can      ", True), ("  cannot   ", False)):
         listed = [
             it["what"] + ("" if there else f" (from {it['since']} on)")
@@ -28,8 +30,6 @@ def print_devices(found: Listed) -> None:
         ]
         if listed:
             screen.text("; ".join(listed), label=label)
-    for warning in found.get("warnings", ()):
-        screen.text(warning["message"], label="warning: ", label_style="bad")
     for ep in found["eps"]:
         screen.blank()
         package = f" from {ep['package']}" if ep["package"] else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ortbench.modes import DEVICE, TOTAL
+from ortbench.modes import DEVICE, PHASE_NAMES, TOTAL
 from ortbench.worker.modes.base import Step, TimedCall, fence_step, timed
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.slots import copied_bytes
@@ -33,7 +33,7 @@ class DeviceMode(BoundMode):
             found["upload"] = timed(self._fenced_upload())
         if self.bytes_out:
             found["download"] = timed(download)
-        return found
+        return {phase: found[phase] for phase in PHASE_NAMES if phase in found}  # as one follows the other
 
     def steps(self) -> list[Step]:
         upload: list[Step] = [("upload", self._upload), *fence_step(self.upload_fence)] if self.bytes_in else []

@@ -24,7 +24,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from ortbench.errors import Unsupported
-from ortbench.modes import PIPELINED, TOTAL
+from ortbench.modes import PHASE_NAMES, PIPELINED, TOTAL
 from ortbench.plan import Loop
 from ortbench.worker.modes.base import Mode, Step, TimedCall
 from ortbench.worker.modes.buffers import Buffers
@@ -203,7 +203,7 @@ class PipelinedMode(Mode):
             found["upload"] = (upload, None, None)
         if self.bytes_out:
             found["download"] = (download, None, None)
-        return found
+        return {phase: found[phase] for phase in PHASE_NAMES if phase in found}
 
     def steps(self) -> list[Step]:
         """Those of one item on its own; in the pipeline, those of other items go on meanwhile."""
