@@ -24,11 +24,11 @@ def reasons(path: str, placed: Placed | None, inputs: Sequence[str], outputs: Se
     """
     if placed is None or Path(path).suffix == ".ort":
         return {}
-    import onnx
-
     try:
+        import onnx
+
         nodes, _ = nodes_of(onnx.load(path, load_external_data=False), placed)
-    except Exception:  # protobuf and onnx raise many kinds, and a reason is no reason to lose a mode
+    except Exception:  # no such package; protobuf and onnx raise many kinds, and a reason is no reason to lose a mode
         return {}
     made = {name: _said([node for node in nodes if name in node.outputs], "makes", "leaves") for name in outputs}
     read = {name: _said([node for node in nodes if name in node.inputs], "reads", "takes") for name in inputs}
