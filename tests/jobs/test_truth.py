@@ -164,9 +164,15 @@ def test_every_fence_waits_and_the_result_names_it(honesty: Honesty, library: Pa
 @pytest.mark.timing
 @pytest.mark.parametrize("honesty", HONESTY)
 def test_the_fence_is_the_cheapest_that_waits(honesty: Honesty, library: Path, tmp_path: Path) -> None:
-    # Long enough that no noise can hide a run that was not waited for, or be taken for one.
-    _, kinds = run_with_fences(library, tmp_path, honesty, compute_us=4_000)
-    assert set(kinds.values()) == {FENCES[honesty]}
+    # Long enough that no noise can hide a run that was not waited for. It can be taken for one, and then a dearer fence is.
+    found = []
+    for attempt in range(ATTEMPTS):
+        (tmp_path / str(attempt)).mkdir()
+        _, kinds = run_with_fences(library, tmp_path / str(attempt), honesty, compute_us=4_000)
+        found.append(set(kinds.values()))
+        if found[-1] == {FENCES[honesty]}:
+            return
+    raise AssertionError(found)
 
 
 def two_by_two(path: Path) -> Path:
