@@ -133,6 +133,7 @@ def test_zero_copy_is_proved_for_both(packages: Path, tmp_path: Path) -> None:
         assert proved is not None
         if proved["proved"]:
             break
+    assert proved is not None
     assert proved["proved"], proved["how"]
     assert "of device-resident" in proved["how"], proved["how"]
     assert "copying in" in proved["how"]
