@@ -12,6 +12,7 @@ import codecs
 import io
 import re
 import sys
+from collections.abc import Sequence
 from typing import TextIO
 
 # What ortbench prints beyond ASCII, and what stands for it where the encoding has no such character.
@@ -87,6 +88,11 @@ def _cut(text: str) -> str:
 def shortened(name: str) -> str:
     """A name, or beginning and end of one that is thousands of characters long."""
     return name if len(name) <= LONGEST else f"{name[:_END]}…{name[-_END:]}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words in a row: ``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
 
 
 def complain(text: str) -> None:

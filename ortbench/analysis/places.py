@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ortbench.characters import shortened
+from ortbench.characters import listed, shortened
 from ortbench.modes import DEVICE, MODES, mode_of
 from ortbench.result import OK, Case, Result
 from ortbench.schema import TensorPlace
@@ -78,7 +78,7 @@ def elsewhere_sentences(result: Result) -> list[str]:
 
 def _sentence(result: Result, it: Held) -> str:
     bound = [case.mode for case in result.cases if case.status == OK and not mode_of(case.mode).of_cpu_tensors]
-    where = "" if list(it.modes) == bound else f" (in {_and(it.modes)})"
+    where = "" if list(it.modes) == bound else f" (in {listed(it.modes)})"
     one = len(it.names) == 1
     said = f"{named(it)} {'is' if one else 'are'} bound in {it.memory}"
     if it.memory != HOST:
@@ -96,11 +96,7 @@ def named(it: Held) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - _MOST
-    return _and([*map(shortened, names[:_MOST]), *([f"{more} more"] if more > 0 else [])])
-
-
-def _and(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return listed([*map(shortened, names[:_MOST]), *([f"{more} more"] if more > 0 else [])])
 
 
 def _cost(result: Result, it: Held) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 import typer
@@ -28,14 +29,14 @@ def options() -> list[tuple[str, str, bool, bool]]:
 
 
 OPTIONS = options()
-# A word for each that the command line itself reads as a number.
-WORDS = {"--iterations": "1", "--warmup": "1"}
 
 
 @pytest.mark.parametrize(("command", "name", "takes_word", "repeatable"), OPTIONS)
-def test_an_option_that_can_be_given_once(command: str, name: str, takes_word: bool, repeatable: bool) -> None:
-    word = [WORDS.get(name, "1")] if takes_word else []
-    ran = ortbench_here(command, name, *word, name, *word)
+def test_an_option_that_can_be_given_once(
+    command: str, name: str, takes_word: bool, repeatable: bool, tmp_path: Path
+) -> None:
+    word = ["1"] if takes_word else []
+    ran = ortbench_here(command, name, *word, name, *word, cwd=tmp_path)  # JUnit XML is written there
     assert ran.code == 2
     assert (ran.error_line == f"{name}: was given twice; give it once") is not repeatable
 

@@ -30,11 +30,6 @@ class Section(NamedTuple):
     findings: Sequence[Finding]
 
 
-def listed(items: Sequence[str]) -> str:
-    """Words in a row: ``a``, ``a and b``, ``a, b and c``."""
-    return " and ".join(filter(None, (", ".join(items[:-1]), items[-1]))) if items else ""
-
-
 def number(version: str | None, parts: int = 2) -> tuple[int, ...] | None:
     """The first numbers of a version, to be compared; None where it has none."""
     found = [int(part) for part in (version or "").split(".")[:parts] if part.isdigit()]

@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator
 
 from ortbench import units
-from ortbench.analysis.doctor.finding import BAD, GOOD, KNOW, Finding, listed
+from ortbench.analysis.doctor.finding import BAD, GOOD, KNOW, Finding
+from ortbench.characters import listed
 from ortbench.facts import Card, Cpu, Facts, Noise
 
 _QUIET, _BUSY = 0.1, 0.5  # load for each core that may be used

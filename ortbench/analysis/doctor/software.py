@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ortbench.analysis.doctor.finding import BAD, GOOD, KNOW, Finding, listed, number
+from ortbench.analysis.doctor.finding import BAD, GOOD, KNOW, Finding, number
 from ortbench.analysis.overwritten import in_folder, overwritten
 from ortbench.answers import ListedEp
+from ortbench.characters import listed
 from ortbench.facts import Cuda, Facts, Nvidia, Profiler
 from ortbench.origins import CUDA_PACKAGE, origin
 from ortbench.plan import is_nvidia

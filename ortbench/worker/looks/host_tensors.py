@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ortbench.analysis.islands import Node
+from ortbench.characters import listed
 from ortbench.worker.looks.graph import Placed, nodes_of
 
 _MOST = 3  # operators that are named
@@ -47,7 +48,7 @@ def _said(having: Sequence[Node], does: str, keeps: str) -> str | None:
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - _MOST
     shown = [*names[:_MOST], *([f"{more} more"] if more > 0 else [])]
-    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+    return listed(shown)
 
 
 def _verb(verb: str, names: Sequence[str]) -> str:
