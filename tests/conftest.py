@@ -42,6 +42,17 @@ ONCE = (
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# pytest-xdist gives its workers the width of the terminal, by which programs that write to a pipe would wrap their lines.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.pop("COLUMNS", None)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Tests run side by side, a few at most for the memory that they take; those of times have the machine to themselves."""
+    alone = "timing" in config.option.markexpr.replace("not timing", "")
+    return 0 if alone else min(os.cpu_count() or 1, 4)
+
+
 # A test that says nothing else of itself is pure, and is held to it.
 _pure = False
 _start = subprocess.Popen.__init__
