@@ -161,12 +161,13 @@ def test_only_cannot_tell_is_forgiven(code: int, tmp_path: Path) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("job", JOBS)
 def test_its_commands_run(job: str, tmp_path: Path) -> None:
-    """Candidate and baseline are the same model here: the gate passes, or cannot tell in so short a time."""
+    """Candidate and baseline are the same model here, and no machine is so busy that one of them takes ten times as long:
+    the gate passes, or cannot tell in so short a time."""
     script, arguments = command_of(job)
     for place in ("models", "base/models"):
         shutil.copytree(ROOT / "models", tmp_path / place, ignore=shutil.ignore_patterns("*.py"))
     program = f'exec {shlex.quote(sys.executable)} -m ortbench "$@" {SHORTER[arguments[0]]}'
-    done = carry_out(script, tmp_path, program, GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"))
+    done = carry_out(script.replace(" 5%", " 900%"), tmp_path, program, GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith("# ortbench")
     assert list((tmp_path / value_of(arguments, "--out")).rglob("result.json"))

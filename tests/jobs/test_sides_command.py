@@ -53,7 +53,7 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
     assert re.search(r"^• best: batch \d+, [\d.]+k? items/s with cpu$", ran.out, re.MULTILINE)
     (folder,) = out.glob("[!.]*")
     assert ran.out.endswith(f"Timeline in {tmp_path / 'trace'}; open it at ui.perfetto.dev or in chrome://tracing\n")
-    assert f"Saved in {folder} " in " ".join(ran.out.split())  # a long path begins a line of its own
+    assert f"Savedin{folder}" in "".join(ran.out.split())  # a long path is broken where the line ends
     assert (folder / "comparison.md").read_text().startswith("# ortbench compare: batch=1, batch=8, batch=32\n")
     # And in what other programs read each side has its name.
     names = [it["name"] for it in json.loads((tmp_path / "action-json").read_text())]
