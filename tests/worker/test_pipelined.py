@@ -225,7 +225,10 @@ def run_pipeline(library: Path, folder: Path, config: Config, *arguments: object
 def check_every_hand_over(case: Case, trace: Trace) -> None:
     """Nothing began before what it rests on was done, whatever the machine was busy with."""
     assert case.pipeline is not None
+    assert case.fence is not None
     depth = case.pipeline["depth"]
+    # Where a busy machine made the proof doubt the small value, the outputs are read twice: as a fence, and as what they are.
+    reads = 2 if case.fence["how"].startswith("reading the outputs back") else 1
     data = trace.events[trace.events["bytes"] != WORD]
     for _, n, start in case.blocks["total"]:
         items = (dropped(n) + n) * depth
@@ -233,6 +236,7 @@ def check_every_hand_over(case: Case, trace: Trace) -> None:
             begun(data, trace, kind, start) for kind in ("upload", "download", "inference")
         )
         inferences = inferences[:items]
+        downloads = np.concatenate([downloads[:depth], downloads[depth:][reads - 1 :: reads]])
         # An item's inputs have arrived, and the outputs that its buffer held have left.
         assert (inferences["start_ns"] >= uploads["end_ns"][:items]).all()
         assert (inferences["start_ns"] >= downloads["end_ns"][:items]).all()
