@@ -167,7 +167,9 @@ def test_its_commands_run(job: str, tmp_path: Path) -> None:
     for place in ("models", "base/models"):
         shutil.copytree(ROOT / "models", tmp_path / place, ignore=shutil.ignore_patterns("*.py"))
     program = f'exec {shlex.quote(sys.executable)} -m ortbench "$@" {SHORTER[arguments[0]]}'
-    done = carry_out(script.replace(" 5%", " 900%"), tmp_path, program, GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md"))
+    done = carry_out(
+        script.replace(" 5%", " 900%"), tmp_path, program, GITHUB_STEP_SUMMARY=str(tmp_path / "summary.md")
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "summary.md").read_text(encoding="utf-8").startswith("# ortbench")
     assert list((tmp_path / value_of(arguments, "--out")).rglob("result.json"))
