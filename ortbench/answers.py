@@ -19,6 +19,8 @@ from ortbench.schema import (
     Fence,
     Graph,
     InnerCopies,
+    Loop,
+    LoopBytes,
     Memory,
     Nodes,
     Once,
@@ -68,6 +70,7 @@ class Opened(OpenedEp):
     engine_cache: EngineCache | None
     first_run_ns: int
     stages: list[Stage]
+    loop: NotRequired[Loop]
 
 
 class Prepared(TypedDict):
@@ -84,14 +87,16 @@ class Prepared(TypedDict):
     runs_per_sample: int | None
     estimates_ns: dict[str, float | None]
     stages: list[Stage]
+    loop: NotRequired[LoopBytes]
 
 
 class Samples(TypedDict):
-    """``block`` and ``bandwidth_block``: samples, and what the block took in all."""
+    """``block`` and ``bandwidth_block``: samples, and what the block took in all; of loops also the times of their steps."""
 
     samples: list[int]
     start_ns: int
     spent_ns: int
+    steps: NotRequired[list[int]]
 
 
 class TracedSamples(Samples):

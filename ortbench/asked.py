@@ -7,9 +7,10 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ortbench.errors import BadInput
-from ortbench.modes import MODES, USUAL_MODES, modes_that
+from ortbench.modes import MODES, SHARED, USUAL_LOOP_MODES, USUAL_MODES, modes_that
 from ortbench.options import Given, declared, make
 from ortbench.plan import Inputs, Loop, Plan, Target
+from ortbench.steps import steps_of
 
 _LIBRARY_SUFFIXES = (".so", ".dll", ".dylib")
 
@@ -26,6 +27,7 @@ def plan_of(model: str, given: Given, command: tuple[str, ...] = (), needed: Col
     Raises:
         BadInput: one that cannot be read.
     """
+    steps = steps_of(given)
     modes = asked_modes(given)
     return make(
         Plan,
@@ -35,6 +37,7 @@ def plan_of(model: str, given: Given, command: tuple[str, ...] = (), needed: Col
         inputs=make(Inputs, given),
         modes=(*modes, *(name for name in MODES if name in needed and name not in modes)),
         loop=make(Loop, given),
+        steps=steps,
         command=command,
     )
 
@@ -48,8 +51,12 @@ def live(plan: Plan, given: Given, phases: Collection[str]) -> Plan:
 
 def asked_modes(given: Given) -> tuple[str, ...]:
     """The modes that were asked for, each once: the usual ones where none was named, and those that options add."""
-    added = modes_that(lambda mode: mode.option in given)
-    return tuple(dict.fromkeys([*given.get("mode", USUAL_MODES), *added]))
+    if given.get("feedback"):
+        usual: tuple[str, ...] = USUAL_LOOP_MODES
+        added: tuple[str, ...] = (SHARED.name,) if SHARED.option in given else ()
+    else:
+        usual, added = USUAL_MODES, modes_that(lambda mode: mode.option in given)
+    return tuple(dict.fromkeys([*given.get("mode", usual), *added]))
 
 
 def target_of(given: Given) -> Target:

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ortbench.errors import BadInput
-from ortbench.modes import MODES
+from ortbench.modes import ALL_MODES
 from ortbench.parsing import (
     parse_dims,
     parse_items,
     parse_lengths,
+    parse_pairings,
     parse_pairs,
     parse_precision,
     parse_ranges,
@@ -105,8 +106,8 @@ def _items(value: Any, option: str) -> str:
 
 
 def _mode(name: str, option: str) -> str:
-    if name not in MODES:
-        raise BadInput(f"{option} {name!r}: there is no such mode; choose from {', '.join(MODES)}", option)
+    if name not in ALL_MODES:
+        raise BadInput(f"{option} {name!r}: there is no such mode; choose from {', '.join(ALL_MODES)}", option)
     return name
 
 
@@ -129,7 +130,7 @@ def _pair(name: str, value: Any, option: str) -> str:
 
 
 def _dim(name: str, value: Any, option: str) -> str:
-    item = f"{name}={_whole(value, option)}"
+    item = f"{name}={value if isinstance(value, str) else _whole(value, option)}"
     parse_dims([item], option)
     return item
 
@@ -163,6 +164,12 @@ def _speedup(name: str, value: Any, option: str) -> str:
     return item
 
 
+def _pairings(value: Any, option: str) -> list[str]:
+    values = texts_of(value)
+    parse_pairings(values, option)
+    return values
+
+
 def _tuple(given: Sequence[str], option: str) -> tuple[str, ...]:
     return tuple(given)
 
@@ -186,8 +193,9 @@ SHARE = Kind('"1%" or 0.01', _share_by(parse_share), parse_share)
 PRECISION = Kind('"1%" or 0.01', _share_by(parse_precision), parse_precision)
 ITEMS = Kind('8 or "batch"', _items, parse_items)
 MODE_NAMES = Kind('"cpu" or a list', _modes, _tuple, repeatable=True)
+PAIRINGS = Kind('"out=in" or a list', _pairings, parse_pairings, repeatable=True)
 PAIRS = _table(parse_pairs, _pair, '{key = "value"}')
-DIMS = _table(parse_dims, _dim, "{name = 8}")
+DIMS = _table(parse_dims, _dim, '{name = 8} or {name = "other+1"}')
 LENGTHS = _table(parse_lengths, _length, "{name = 8}")
 SHAPES = _table(parse_shapes, _shape, '{name = "1x3"} or {name = [1, 3]}')
 RANGES = _table(parse_ranges, _range, "{name = [0, 1]}")

@@ -11,6 +11,9 @@ PIPELINED, ASYNC = "pipelined", "device-resident-async"
 
 TOTAL = "total"  # the phase of whole inferences, which every mode has
 PHASE_NAMES = ("upload", "inference", "download", TOTAL)
+# What is timed of a loop. A whole loop is what its total is, under which it is measured and compared.
+STEP, WHOLE_LOOP = "step", "loop"
+LOOP_PHASES = (STEP, WHOLE_LOOP)
 
 # What the total of a mode is.
 LATENCY = "latency"  # of one inference
@@ -156,10 +159,22 @@ _RECORDS = (
 )
 MODES = {it.name: it for it in _RECORDS}  # in their usual order
 
+# Of a loop, whose outputs are inputs of the next step; see `ortbench.steps`.
+SHARED = Mode(
+    "shared",
+    "in a loop, as device-resident, with one buffer for a state's past and present",
+    option="share-buffers",
+    like=RESIDENT,
+    mark=("s", "upload"),
+)
+LOOP_MODES = {name: MODES.get(name, SHARED) for name in (CPU, RESIDENT, HOST_ACCESSIBLE, SHARED.name)}
+USUAL_LOOP_MODES = tuple(name for name, mode in LOOP_MODES.items() if not mode.option)
+ALL_MODES = {**MODES, **LOOP_MODES}
+
 
 def mode_of(name: str) -> Mode:
     """The record of a mode; of one that is not known, as a stored result may name it, one without anything special."""
-    return MODES.get(name) or Mode(name)
+    return ALL_MODES.get(name) or Mode(name)
 
 
 def modes_that(hold: Callable[[Mode], object]) -> tuple[str, ...]:

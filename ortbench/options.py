@@ -16,18 +16,20 @@ from ortbench.kinds import FLAG, TEXT, Kind, or_nothing
 from ortbench.lists import Listed
 
 # The panels, in the order in which help shows them.
-RUNS, MODE, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
+RUNS, MODE, LOOP, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
     "What runs",
     "Modes",
+    "Loop",
     "Inputs",
     "How it is measured",
     "Gate",
     "Baseline",
     "What is written",
 )
-PANELS = (RUNS, MODE, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
-SESSIONS = ("run", "gate", "profile")  # the commands that measure a model
-SIDES = "run"  # the one that measures several settings side by side
+PANELS = (RUNS, MODE, LOOP, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
+SINGLE = ("run", "gate", "profile")  # the commands that measure single inferences
+SESSIONS = (*SINGLE, "loop")  # those that measure a model
+SIDE_BY_SIDE = ("run", "loop")  # those that measure several settings side by side
 
 Given = Mapping[str, Any]  # by their long names without dashes what was given, as a command line gives it, and no more
 Check = Callable[[Any, str], None]  # of a value and its option's name
@@ -101,11 +103,13 @@ class Option(NamedTuple):
         return " ".join(filter(None, (self.help, listed, "Repeatable." if self.kind.repeatable else "")))
 
     def of(self, command: str) -> Option:
-        """As a command has it; all but `SIDES` take no lists."""
+        """As a command has it; all but `SIDE_BY_SIDE` take no lists."""
         here = self._replace(**self.per[command]) if command in self.per else self
         if here.lists is None:
             return here
-        return here._replace(kind=here.kind._replace(word=str)) if command == SIDES else here._replace(lists=None)
+        return (
+            here._replace(kind=here.kind._replace(word=str)) if command in SIDE_BY_SIDE else here._replace(lists=None)
+        )
 
 
 def option(flag: str, metavar: str, help: str, panel: str, **more: Any) -> Any:

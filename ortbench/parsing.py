@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 from ortbench.errors import BadInput
+from ortbench.expressions import names_in
 
 
 def parse_pairs(items: Iterable[str], option: str) -> dict[str, str]:
@@ -40,14 +41,41 @@ def parse_shapes(items: Iterable[str], option: str = "--shape") -> dict[str, tup
     return shapes
 
 
-def parse_dims(items: Iterable[str], option: str = "--dim") -> dict[str, int]:
-    """``batch=8`` items as a dict.
+def parse_dims(items: Iterable[str], option: str = "--dim") -> dict[str, int | str]:
+    """``batch=8`` and ``total=past+1`` items as a dict, of numbers and of expressions.
 
     Raises:
-        BadInput: an item that is not of that form, or below 1.
+        BadInput: an item that is not of that form, or below 0.
     """
-    pairs = parse_pairs(items, option)
-    return {name: parse_dimension(text, f"{option} {name}={text}", option) for name, text in pairs.items()}
+    found: dict[str, int | str] = {}
+    for item in items:
+        # A name may be a sum itself, as exporters write them: only the last = divides.
+        name, equals, text = item.rpartition("=")
+        if not equals or not name:
+            raise BadInput(f"{option} {item!r}: write it as key=value", option)
+        where = f"{option} {name}={text}"
+        if names_in(text):
+            found[name] = text
+        else:
+            found[name] = 0 if re.fullmatch("0+", text, re.ASCII) else parse_dimension(text, where, option)
+    return found
+
+
+def parse_pairings(items: Iterable[str], option: str = "--feedback") -> tuple[tuple[str, str], ...]:
+    """``out=in`` items as pairs; a * in one stands for the same text as that in the other.
+
+    Raises:
+        BadInput: an item that is not of that form.
+    """
+    found = []
+    for item in items:
+        one, equals, other = item.partition("=")
+        if not equals or not one or not other:
+            raise BadInput(f"{option} {item!r}: write it as output=input", option)
+        if one.count("*") != other.count("*"):
+            raise BadInput(f"{option} {item!r}: there are as many * on one side as on the other", option)
+        found.append((one, other))
+    return tuple(found)
 
 
 def parse_lengths(items: Iterable[str], option: str = "--length") -> dict[str, int]:

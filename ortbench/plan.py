@@ -26,13 +26,15 @@ from ortbench.kinds import (
 )
 from ortbench.lists import CHOICES, ENTRIES, REPEATED, WHOLES
 from ortbench.lists import SHAPES as SHAPE_LISTS
-from ortbench.modes import MODES, USUAL_MODES, modes_by, modes_that
+from ortbench.modes import ALL_MODES, LOOP_MODES, MODES, USUAL_MODES, modes_by, modes_that
 from ortbench.options import (
     INPUT,
     MEASURED,
     MODE,
     RUNS,
     SESSIONS,
+    SIDE_BY_SIDE,
+    SINGLE,
     WRITTEN,
     Option,
     at_least,
@@ -47,6 +49,7 @@ from ortbench.options import (
     option,
     seconds,
 )
+from ortbench.steps import Steps
 
 LONGEST_NAME = 200  # characters of what a run is called
 MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
@@ -73,6 +76,7 @@ _EPS = (
     f"{', '.join(POLICIES)}"
 )
 _PYTHON = "The interpreter (or its environment's folder) whose ONNX Runtime is measured."
+_SEVERAL = "Several are measured side by side."
 _PLACED = (*SESSIONS, "inspect")  # what makes a session, or says how one would place a model
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)
 _input = partial(option, panel=INPUT, only_live=True, twin=True)
@@ -97,8 +101,8 @@ def _modes(names: tuple[str, ...], option: str) -> None:
     if not names:
         raise BadInput(f"no mode to measure; choose from {', '.join(MODES)}")
     for name in names:
-        if name not in MODES:
-            raise BadInput(f"{option} {name!r}: there is no such mode; choose from {', '.join(MODES)}", option)
+        if name not in ALL_MODES:
+            raise BadInput(f"{option} {name!r}: there is no such mode; choose from {', '.join(ALL_MODES)}", option)
 
 
 def _run_config(entries: dict[str, str], option: str) -> None:
@@ -145,7 +149,7 @@ class Target:
         "ep", "NAME", f"Execution provider: {_EPS}.", default="auto", suite=False, lists=REPEATED,
         commands=(*_PLACED, "bandwidth"),
         per={
-            "run": {"kind": TEXTS, "help": f"Execution provider: {_EPS}. Several are measured side by side."},
+            **{it: {"kind": TEXTS, "help": f"Execution provider: {_EPS}. {_SEVERAL}"} for it in SIDE_BY_SIDE},
             "inspect": {"default": None, "help": "Also place the model on this EP."},
         },
     )  # fmt: skip
@@ -176,15 +180,15 @@ class Target:
     require_placement: bool = _runs("require-placement", "", "Fail if nodes stay on the CPU.", kind=FLAG, default=False)
     dynamic_outputs: bool = _runs(
         "dynamic-outputs", "", "Bind outputs without a shape: ONNX Runtime allocates them in each run.", kind=FLAG,
-        default=False, says="dynamic outputs",
+        default=False, says="dynamic outputs", commands=SINGLE,
     )  # fmt: skip
     external: str | None = _runs(
         "external", "LIB", f"Bind inputs in another library's memory: {', '.join(EXTERNAL_LIBRARIES)}.",
-        check=one_of(EXTERNAL_LIBRARIES), says="memory of inputs", lists=CHOICES._replace(example="numpy,torch"),
+        check=one_of(EXTERNAL_LIBRARIES), says="memory of inputs", commands=SINGLE, lists=CHOICES._replace(example="numpy,torch"),
     )  # fmt: skip
     cuda_graph: bool = _runs(
         "cuda-graph", "", "Capture runs as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=FLAG, default=False,
-        says="graph capture",
+        says="graph capture", commands=SINGLE,
     )  # fmt: skip
     stream: str | None = _runs(
         "stream", "KIND", f"Run kernels on a stream made by {' or '.join(STREAMS)} (CUDA, TensorRT).",
@@ -201,7 +205,7 @@ class Target:
     python: str | None = _runs(
         "python", "PATH", _PYTHON, kind=PATH, check=is_interpreter, says="interpreter", lists=REPEATED,
         shown="ortbench's own", commands=(*_PLACED, "bandwidth", "devices"),
-        per={"run": {"kind": TEXTS, "help": f"{_PYTHON} Several are measured side by side."}},
+        per={it: {"kind": TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
     )  # fmt: skip
 
 
@@ -213,7 +217,7 @@ class Inputs:
         path: an .npz file or a folder with ``input_0.pb`` …; None makes random inputs.
         expect: an .npz file or a folder with ``output_0.pb`` … to hold the outputs against.
         shapes: input name → shape.
-        dims: symbolic dimension → size.
+        dims: symbolic dimension → size, a number or an expression of others.
         lengths: name of an input that is a sequence → how many tensors it has.
         ranges: input name → (low, high), both inclusive for integers.
         seed: of the random inputs (and of the schedule).
@@ -230,7 +234,7 @@ class Inputs:
     shapes: dict[str, tuple[int, ...]] = _input(
         "shape", "NAME:1x3x4", "An input's shape.", kind=SHAPES, default={}, lists=SHAPE_LISTS, commands=_PLACED
     )
-    dims: dict[str, int] = _input(
+    dims: dict[str, int | str] = _input(
         "dim", "NAME=N", "A symbolic dimension's size, else 1.", kind=DIMS, default={}, lists=ENTRIES, commands=_PLACED
     )
     lengths: dict[str, int] = _input(
@@ -240,7 +244,7 @@ class Inputs:
         kind=LENGTHS,
         default={},
         lists=ENTRIES,
-        commands=_PLACED,
+        commands=(*SINGLE, "inspect"),
     )
     ranges: dict[str, tuple[float, float]] = _input(
         "range", "NAME:LO,HI", "Range of a random input.", kind=RANGES, default={}
@@ -276,22 +280,22 @@ class Loop:
     )
     duration_s: float = _measured(
         "duration", "SECONDS", "Longest measurement, per mode.", kind=NUMBER, default=5.0, check=seconds,
-        commands=("run", "gate"),
+        commands=("run", "gate", "loop"),
         per={"gate": {"default": LIVE_DURATION_S, "help": "Live: longest measurement of each mode, both sides."}},
     )  # fmt: skip
     iterations: int | None = _measured(
-        "iterations", "N", "Measure exactly N runs of each mode.", kind=WHOLE, commands=("run", "profile"),
+        "iterations", "N", "Measure exactly N runs of each mode.", kind=WHOLE, commands=("run", "profile", "loop"),
         check=at_least(1, "at least one iteration must be measured"),
-        per={"profile": {"help": "Runs of each phase.", "shown": "a second's worth, 3 to 20"}},
+        per={"loop": {"help": "Measure exactly N loops of each mode."}, "profile": {"help": "Runs of each phase.", "shown": "a second's worth, 3 to 20"}},
     )  # fmt: skip
     precision: float | None = _measured(
         "precision", "P", "Stop when each median is known this well (95 %); 0 never does.", kind=PRECISION, default=0.01, shown="1%",
-        commands=("run",),
+        commands=("run", "loop"),
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(
         "depth", "N", f"Adds mode {' and '.join(modes_by('depth'))} with N inferences in flight.", MODE, kind=WHOLE, default=3, only_live=True,
-        check=_depth, twin=True, lists=WHOLES._replace(example="2,4"),
+        check=_depth, twin=True, lists=WHOLES._replace(example="2,4"), commands=SINGLE,
     )  # fmt: skip
     in_order: bool = False
 
@@ -303,7 +307,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of one model on one EP; `name` and `note` are for readers. `items` is how many a run has, or the dimension
+    """One run of one model on one EP, of single inferences or, with `steps`, of loops; `name` and `note` are for readers. `items` is how many a run has, or the dimension
     that says so; None looks for one that is called a batch.
 
     With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some.
@@ -315,11 +319,13 @@ class Plan:
     inputs: Inputs = field(default_factory=Inputs)
     modes: tuple[str, ...] = option(
         "mode", "NAME", f"{', '.join(MODES)}.", MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
-        shown=f"all but {', '.join(modes_that(lambda mode: mode.option))}", commands=(*SESSIONS, "compare"), per={"compare": {"shown": "all"}},
+        shown=f"all but {', '.join(modes_that(lambda mode: mode.option))}", commands=(*SESSIONS, "compare"),
+        per={"compare": {"shown": "all"}, "loop": {"help": f"{', '.join(LOOP_MODES)}.", "shown": "all but shared"}},
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)
     timeout_s: float = timeout()
     command: tuple[str, ...] = ()
+    steps: Steps | None = None
     nodes: bool = _measured(
         "nodes", "", "Then profile some runs: time by operator and EP, copies inside the graph.", kind=FLAG, default=False,
         commands=("run",), suite=False,
@@ -334,7 +340,7 @@ class Plan:
     )  # fmt: skip
     name: str | None = option(
         "name", "TEXT", "What to call the run: its folder, and it in every report and comparison.", WRITTEN, check=_name,
-        commands=("run",), suite=False,
+        commands=SIDE_BY_SIDE, suite=False,
     )  # fmt: skip
     note: str | None = option("note", "TEXT", "Kept in the result, and shown in its heading.", WRITTEN, only_live=True)
     items: int | str | None = option(
@@ -344,7 +350,8 @@ class Plan:
 
     def worker_request(self) -> dict[str, Any]:
         """What the worker needs to open the model, as JSON-ready data."""
-        return {"model": self.model, "target": asdict(self.target), "inputs": asdict(self.inputs)}
+        asked = {"model": self.model, "target": asdict(self.target), "inputs": asdict(self.inputs)}
+        return asked if self.steps is None else {**asked, "steps": asdict(self.steps)}
 
 
 _PINNED = f"Adds {' and '.join(modes_by('pinned'))}: the host's side in the EP's pinned memory."
@@ -352,10 +359,10 @@ _ASYNC = f"Adds {' and '.join(modes_by('async-runs'))}: many runs and one wait, 
 WHICH_MODES = (
     declared(Plan)["modes"],
     declared(Loop)["depth"],
-    Option("pinned", "", _PINNED, MODE, FLAG, only_live=True),
-    Option("async-runs", "", _ASYNC, MODE, FLAG, only_live=True),
+    Option("pinned", "", _PINNED, MODE, FLAG, only_live=True, commands=SINGLE),
+    Option("async-runs", "", _ASYNC, MODE, FLAG, only_live=True, commands=SINGLE),
 )
-PLAN = (Target, WHICH_MODES, Inputs, Loop, Plan)  # all that says what is measured, and how
+PLAN = (Target, WHICH_MODES, Steps, Inputs, Loop, Plan)  # all that says what is measured, and how
 
 
 def target_from(data: dict[str, Any]) -> Target:
@@ -386,8 +393,9 @@ def check(plan: Plan) -> None:
     if not Path(plan.model).is_file():
         raise BadInput(f"{plan.model} is not a file: name the .onnx file itself")
     check_text(plan.model, "the model's path")
-    for values in (plan, plan.loop, plan.target, plan.inputs):
+    for values in filter(None, (plan, plan.loop, plan.steps, plan.target, plan.inputs)):
         check_values(values)
+    _check_loop(plan)
     target = plan.target
     copying = modes_that(lambda mode: mode.recorded and (mode.of_cpu_tensors or mode.times_copies))
     if plan.measure_copies and not {*copying} & {*plan.modes}:
@@ -411,6 +419,32 @@ def check(plan: Plan) -> None:
     if target.external is not None and not {*bound_as_they_are} & {*plan.modes}:
         reason = f"is for the modes {' and '.join(bound_as_they_are)}: ask for one of them"
         raise BadInput(f"--external {reason}", "--external")
+
+
+def _check_loop(plan: Plan) -> None:
+    """Refuse modes and dimensions of a loop where there is none, and what a loop has not."""
+    known = MODES if plan.steps is None else LOOP_MODES
+    for name in plan.modes:
+        if name not in known:
+            what = "single inferences" if plan.steps is None else "a loop"
+            raise BadInput(f"--mode {name!r}: is no mode of {what}; choose from {', '.join(known)}", "--mode")
+    if plan.steps is None:
+        for name, size in plan.inputs.dims.items():
+            if size == 0:
+                reason = "a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input"
+                raise BadInput(f"--dim {name}=0: {reason}", "--dim")
+        return
+    target = plan.target
+    for name, given in (
+        ("--dynamic-outputs", target.dynamic_outputs),
+        ("--external", target.external is not None),
+        ("--cuda-graph", target.cuda_graph),
+        ("--nodes", plan.nodes),
+        ("--measure-copies", plan.measure_copies),
+        ("--length", bool(plan.inputs.lengths)),
+    ):
+        if given:
+            raise BadInput(f"{name}: is for single inferences, leave it out of a loop", name)
 
 
 class Observer:

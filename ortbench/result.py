@@ -7,7 +7,7 @@ Top level: ``schema_version``, ``tool``, ``created`` (UTC, ISO 8601), ``command`
 and sides; null where nothing was timed, absent from older files), ``warnings``, ``cases`` (one a mode, see `Case`),
 ``nodes`` (null without ``--nodes``), ``link``, null where no bandwidth sweep of the same device was found, ``note``
 (null without ``--note``), ``name`` (that of ``--name`` or of a suite's case, else null), and ``items``, null where nobody
-says how many a run has. The keys of each part are in `ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
+says how many a run has. That of a loop also has ``kind``, which is ``loop``, and ``loop``. The keys of each part are in `ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 from ortbench.characters import printable
 from ortbench.errors import BadInput, NotComparable
 from ortbench.files import write_atomically
-from ortbench.modes import PHASE_NAMES
+from ortbench.modes import LOOP_PHASES, PHASE_NAMES
 from ortbench.schema import (
     CaseFence,
     Derived,
@@ -32,6 +32,7 @@ from ortbench.schema import (
     Graph,
     Items,
     Link,
+    Loop,
     Measured,
     Model,
     Nodes,
@@ -53,6 +54,10 @@ from ortbench.stats import Stats
 SCHEMA_VERSION = 1
 
 OK, UNSUPPORTED, FAILED = "ok", "unsupported", "failed"
+LOOP = "loop"  # the kind of a loop's result
+_OF_LOOP = {
+    "kind", "loop", "steps_ns", "state_bytes_in", "state_bytes_out", "step_bytes_in", "step_bytes_out",
+}  # fmt: skip
 
 
 @dataclass
@@ -83,6 +88,11 @@ class Case:
         samples_ns: raw samples by phase, in the order taken.
         thinned: of a soak run whose samples would be too many, else None: the blocks of which rounds were kept, and how
             many samples were taken. Every statistic is of those that are kept.
+        steps_ns: of a loop, the median of each step, ns; None without samples.
+        state_bytes_in, state_bytes_out: of a loop, what is copied to and from the device in a step because of the state, bytes:
+            a list by step where it grows; None where not known.
+        step_bytes_in, step_bytes_out: the same of all that is copied. ``bytes_in`` and ``bytes_out`` are of a whole loop then,
+            and so is ``total``, which stands under ``loop`` too; ``step`` are all steps of all loops.
         blocks: by phase, a list of ``[round, n, start_ns]``: the blocks the samples came in, start on the worker's
             monotonic clock.
     """
@@ -109,6 +119,11 @@ class Case:
     samples_ns: dict[str, list[int]] = field(default_factory=dict)
     blocks: dict[str, list[list[int]]] = field(default_factory=dict)
     thinned: Thinned | None = None
+    steps_ns: list[int] | None = None
+    state_bytes_in: int | list[int] | None = None
+    state_bytes_out: int | list[int] | None = None
+    step_bytes_in: int | list[int] | None = None
+    step_bytes_out: int | list[int] | None = None
 
     def median(self, phase: str) -> int | None:
         """The median of a phase in ns, or None."""
@@ -156,6 +171,8 @@ class Result:
     note: str | None = None
     name: str | None = None
     items: Items | None = None
+    kind: str | None = None
+    loop: Loop | None = None
     schema_version: int = SCHEMA_VERSION
 
     def case(self, mode: str) -> Case | None:
@@ -171,7 +188,13 @@ class Result:
 
 def result_json(result: Result) -> str:
     """The result file's text."""
-    return json_text({"schema_version": result.schema_version, **vars(result)})
+    text = {"schema_version": result.schema_version, **vars(result)}
+    if result.loop is None:  # what only a loop has
+        text = {key: value for key, value in text.items() if key not in _OF_LOOP}
+        text["cases"] = [
+            {key: value for key, value in vars(case).items() if key not in _OF_LOOP} for case in result.cases
+        ]
+    return json_text(text)
 
 
 def json_text(data: Mapping[str, object]) -> str:
@@ -277,7 +300,8 @@ def from_dict(data: Mapping[str, Any]) -> Result:
 
 
 def _case_from(data: Mapping[str, Any]) -> Case:
-    phases = {name: None if data["phases"][name] is None else _stats_from(data["phases"][name]) for name in PHASE_NAMES}
+    names = (*PHASE_NAMES, *(name for name in LOOP_PHASES if name in data["phases"]))
+    phases = {name: None if data["phases"][name] is None else _stats_from(data["phases"][name]) for name in names}
     known = {key: data[key] for key in Case.__dataclass_fields__ if key in data}
     return Case(**{**known, "phases": phases})
 

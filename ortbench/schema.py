@@ -279,7 +279,32 @@ class Setup(TypedDict):
     profiler_listens: NotRequired[bool]
 
 
+class Loop(TypedDict):
+    """A loop: how many ``steps``, which outputs are fed back (``feedback``: [output, input]), what was given for the first
+    step alone (``first``, null without), the inputs whose state ``grows``, and each state's shape before the first and after
+    the last step (``state_shapes``); ``fill``, ``keep``, ``resident``: as they were given."""
+
+    steps: int
+    feedback: list[list[str]]
+    first: dict[str, int | str] | None
+    grows: list[str]
+    state_shapes: list[list[list[int]]]
+    fill: dict[str, str]
+    keep: list[str]
+    resident: list[str]
+
+
 # The parts of a case
+
+
+class LoopBytes(TypedDict):
+    """What a mode copies in a step of a loop, to and from the device: because of the state, and in all. A list by step where
+    it grows; null where it is not known."""
+
+    state_in: int | list[int] | None
+    state_out: int | list[int] | None
+    step_in: int | list[int] | None
+    step_out: int | list[int] | None
 
 
 class ZeroCopy(TypedDict):

@@ -11,7 +11,7 @@ from ortbench.options import MEASURED, WRITTEN, option
 
 REPORTS = Path("reports")
 
-_MEASURES = ("run", "gate", "profile", "bandwidth")
+_MEASURES = ("run", "loop", "gate", "profile", "bandwidth")
 _written = partial(option, panel=WRITTEN, kind=TEXT, suite=False)
 
 
@@ -39,18 +39,21 @@ class Wanted:
         commands=(*_MEASURES, "suite", "merge", "compare", "doctor", "devices", "inspect"),
     )  # fmt: skip
     junit: str | None = _written(
-        "junit", "PATH", "Write JUnit XML, as CI systems read it.", commands=("run", "gate", "suite", "merge")
+        "junit", "PATH", "Write JUnit XML, as CI systems read it.", commands=("run", "loop", "gate", "suite", "merge")
     )
     action_json: str | None = _written(
         "action-json", "PATH", "Write what github-action-benchmark reads (customSmallerIsBetter).",
-        commands=("run", "suite", "merge"),
+        commands=("run", "loop", "suite", "merge"),
     )  # fmt: skip
     trace: str | None = _written(
-        "trace", "PATH", "Write a timeline for Perfetto and chrome://tracing (.gz: compressed).", commands=("run",)
+        "trace",
+        "PATH",
+        "Write a timeline for Perfetto and chrome://tracing (.gz: compressed).",
+        commands=("run", "loop"),
     )
     html: str | None = _written(
         "html", "PATH", "Write a report as one page that opens anywhere; '-' is standard output.",
-        commands=("run", "report"),
+        commands=("run", "loop", "report"),
         per={"report": {
             "help": "Where to; '-' is standard output.",
             "shown": "report.html, beside the result or in the folder, or for several right here",

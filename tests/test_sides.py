@@ -8,11 +8,11 @@ import pytest
 
 from ortbench.asked import plan_of
 from ortbench.errors import BadInput
-from ortbench.options import SESSIONS, SIDES, options_of
+from ortbench.options import SESSIONS, SIDE_BY_SIDE, options_of
 from ortbench.plan import PLAN, Plan
 from ortbench.sides import MAX_SIDES, differ_by_ep, side_names, sides_of
 
-OPTIONS = [it.of(SIDES) for it in options_of(*PLAN)]
+OPTIONS = [it.of("run") for it in options_of(*PLAN)]
 
 
 def sides(**given: Any) -> list[dict[str, Any]]:
@@ -90,7 +90,7 @@ def test_only_a_run_takes_lists() -> None:
         "dim",
         "length",
     }
-    for command in {*SESSIONS} - {SIDES}:
+    for command in {*SESSIONS} - {*SIDE_BY_SIDE}:
         assert not any(it.of(command).lists for it in options_of(*PLAN))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ortbench.analysis.engines import engine_sentences
 from ortbench.analysis.gpu_activity import cupti_sentences
 from ortbench.analysis.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible
+from ortbench.analysis.loop_advice import loop_headline, loop_sentences
 from ortbench.analysis.node_advice import node_sentences
 from ortbench.analysis.placed import (
     bytes_inside,
@@ -48,6 +49,8 @@ def _is_measured(result: Result) -> bool:
 
 
 def _of_modes(result: Result) -> list[str]:
+    if result.loop is not None:
+        return loop_sentences(result)
     if result.target["memory"]["kind"] == "host":
         return [_on_host(result), *_fastest(result), *_external(result)]
     return [
@@ -79,6 +82,8 @@ def headline(result: Result) -> str:
 
 def _headline(result: Result) -> str:
     """The same of modes and the copies that they make."""
+    if result.loop is not None:
+        return loop_headline(result)
     measured = {case.mode: median for case in result.cases if case.status == OK and (median := case.median("total"))}
     if not measured:
         return "Nothing was measured"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from ortbench.analysis import loops
 from ortbench.analysis.handing_on import is_only_host_accessible, shows_copies
 from ortbench.analysis.hidden_copies import hidden
 from ortbench.analysis.items import throughput
 from ortbench.analysis.link import add_shares
 from ortbench.analysis.pairs import block_medians, shared
-from ortbench.modes import CPU, MODES, PHASE_NAMES, TOTAL, mode_of
+from ortbench.modes import CPU, MODES, PHASE_NAMES, STEP, TOTAL, mode_of
 from ortbench.result import OK, Case, Result
 from ortbench.schema import Ratio
 from ortbench.stats import paired_ratio, summarise
@@ -17,6 +18,8 @@ def derive(result: Result) -> None:
     """Put every figure into a result that follows from its samples as they are now; it may have more of them later."""
     for case in result.cases:
         _summarise(case)
+        if result.loop is not None:
+            loops.summarise_steps(case, result.loop["steps"])
     for case in result.cases:  # found anew each time: a mode that has failed since takes no part
         case.vs_cpu = case.derived = None
         case.throughput = throughput(case, result.items)
@@ -31,7 +34,7 @@ def _summarise(case: Case) -> None:
     for phase in PHASE_NAMES:
         if samples := case.samples_ns.get(phase):
             case.phases[phase] = summarise(samples, [size for _, size, _ in case.blocks[phase]])
-    if only := mode_of(case.mode).only:
+    if (only := mode_of(case.mode).only) and STEP not in case.samples_ns:
         case.phases[only] = case.phases[TOTAL]
 
 
@@ -47,7 +50,7 @@ def _compare_with_cpu(result: Result) -> None:
 
 def _derive_copies(result: Result) -> None:
     """What must be copies of a run with CPU tensors: what a mode without them has less."""
-    if result.target["memory"]["kind"] == "host":
+    if result.target["memory"]["kind"] == "host" or result.loop is not None:  # of a loop other tensors are copied too
         return
     for name, mode in MODES.items():
         case, rest = result.case(name), result.case(mode.without_copies)

@@ -45,6 +45,7 @@ def _options(
 # Each command's function has the command's name.
 COMMANDS = {
     "run": "ortbench.cli.run",
+    "loop": "ortbench.cli.loop",
     "report": "ortbench.cli.report",
     "profile": "ortbench.cli.profile",
     "compare": "ortbench.cli.compare",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ortbench.asked import plan_of
 from ortbench.cli.options import Model, command_line, takes
 from ortbench.errors import BadInput
-from ortbench.options import SIDES, Given, make, options_of
+from ortbench.options import Given, make, options_of
 from ortbench.plan import PLAN, Plan, check
 from ortbench.sides import sides_of
 from ortbench.wanted import Wanted
@@ -16,13 +16,24 @@ from ortbench.wanted import Wanted
 @takes(*PLAN, Wanted)
 def run(given: Given, model: Model) -> None:
     """Measure a model in its I/O modes: what copies and inference cost."""
+    measure(model, given, "run")
+
+
+def measure(model: str, given: Given, command: str) -> None:
+    """Carry a command out that measures several settings side by side.
+
+    Args:
+        model: its path.
+        given: options.
+        command: its name.
+    """
     if "iterations" in given and ("duration" in given or "precision" in given):
         raise BadInput("--iterations fixes how much is measured: leave --duration and --precision out", "--iterations")
     from ortbench.jobs import run as job
 
     wanted = make(Wanted, given)
     job.check_wanted(wanted)
-    plans = _plans(model, given)
+    plans = _plans(model, given, command)
     if len(plans) > 1 and wanted.json is not None:
         raise BadInput("--json is for one result: every side has a result.json in a folder of its own", "--json")
     for plan in plans:
@@ -30,13 +41,13 @@ def run(given: Given, model: Model) -> None:
     raise SystemExit(job.run(plans, wanted))
 
 
-def _plans(model: str, given: Given) -> list[Plan]:
+def _plans(model: str, given: Given, command: str) -> list[Plan]:
     """A plan for each side.
 
     Raises:
         BadInput: an option that cannot be read, or that is for one EP where there are several.
     """
-    sides = sides_of(given, [it.of(SIDES) for it in options_of(*PLAN)])
+    sides = sides_of(given, [it.of(command) for it in options_of(*PLAN) if command in it.commands])
     eps = list(dict.fromkeys(side["ep"] for side in sides if "ep" in side))
     if len(eps) > 1 and ("ep-library" in given or "device" in given):
         raise BadInput("with several --ep give a library as an --ep of its own, and no --device")

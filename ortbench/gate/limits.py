@@ -9,7 +9,7 @@ from typing import Any, TypedDict, cast
 
 from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.kinds import MODE_NAMES, SHARE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
-from ortbench.modes import CPU, MODES, PHASE_NAMES, TOTAL
+from ortbench.modes import ALL_MODES, CPU, LOOP_PHASES, MODES, PHASE_NAMES, TOTAL
 from ortbench.options import LIMIT, Given, check_values, make, not_negative, option
 
 PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
@@ -45,16 +45,16 @@ def parse_metric(text: str, option: str = "--metric") -> Metric:
 
     mode, phase, stat = None, None, None
     for part in text.split("."):
-        if part in MODES and mode is None and phase is None and stat is None:
+        if part in ALL_MODES and mode is None and phase is None and stat is None:
             mode = part
-        elif part in PHASE_NAMES and phase is None and stat is None:
+        elif part in (*PHASE_NAMES, *LOOP_PHASES) and phase is None and stat is None:
             phase = part
         elif part in STATISTICS and stat is None:
             stat = part
         else:
             raise BadInput(
                 f"{option} {text!r}: {part!r} does not fit; write mode.phase.statistic such as device.total.median, with "
-                f"{', '.join(MODES)}; {', '.join(PHASE_NAMES)}; {', '.join(STATISTICS)}",
+                f"{', '.join(ALL_MODES)}; {', '.join((*PHASE_NAMES, *LOOP_PHASES))}; {', '.join(STATISTICS)}",
                 option,
             )
     return Metric(mode, phase or TOTAL, stat or "median")
@@ -149,8 +149,8 @@ def limits_of(given: Given, has_baseline: bool, modes: Sequence[str]) -> Limits:
     regression = {"max-regression": given.get("max-regression", USUAL_REGRESSION)} if has_baseline else {}
     limits = make(Limits, {**own, **regression}, modes=tuple(modes))
     check_values(limits)
-    for name in sorted({*modes, *limits.require_modes, *limits.min_speedup} - set(MODES)):
-        raise BadInput(f"{name!r}: there is no such mode; choose from {', '.join(MODES)}")
+    for name in sorted({*modes, *limits.require_modes, *limits.min_speedup} - set(ALL_MODES)):
+        raise BadInput(f"{name!r}: there is no such mode; choose from {', '.join(ALL_MODES)}")
     return limits
 
 

@@ -19,7 +19,7 @@ from ortbench.measure.folder import temporary_folder
 from ortbench.measure.follow_up import look_closer, measure_copies, profile_nodes
 from ortbench.measure.forecast import Forecast, Step
 from ortbench.measure.gpus import Watch
-from ortbench.measure.schedule import Block, Estimates, InOrder, Schedule, StopRule
+from ortbench.measure.schedule import MAX_SAMPLES, Block, Estimates, InOrder, Schedule, StopRule
 from ortbench.measure.side import Side
 from ortbench.measure.thinning import Thinning
 from ortbench.plan import Observer
@@ -302,7 +302,8 @@ class Bench:
         plan = self._sides[0].plan
         if plan.loop.in_order:
             return InOrder(lanes, plan.loop.iterations)
-        rule = StopRule(round(plan.loop.duration_s * 1e9), plan.loop.precision, plan.loop.iterations)
+        most = MAX_SAMPLES if plan.steps is None else max(1, MAX_SAMPLES // plan.steps.count)  # each step is a sample
+        rule = StopRule(round(plan.loop.duration_s * 1e9), plan.loop.precision, plan.loop.iterations, most)
         if self._judge is None:
             return Schedule(lanes, rule, plan.inputs.seed)
         return Schedule(lanes, rule, plan.inputs.seed, self._end_decided, _evened)

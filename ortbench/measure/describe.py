@@ -15,7 +15,7 @@ from ortbench.measure.gpus import what_moved
 from ortbench.modes import CPU, MODES
 from ortbench.options import settings
 from ortbench.plan import POLICIES, Plan, is_nvidia
-from ortbench.result import UNSUPPORTED, Result
+from ortbench.result import LOOP, UNSUPPORTED, Result
 from ortbench.schema import GpuReading, Machine, Target
 
 
@@ -46,6 +46,8 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         "inputs": opened["inputs"],
         "outputs": opened["outputs"],
     }
+    if "loop" in opened:
+        result.kind, result.loop = LOOP, opened["loop"]
     result.target = _target(plan, opened)
     if plan.measure_copies and not is_nvidia(opened["ep"]):
         reason = f"is by NVIDIA's CUPTI, which sees nothing of {opened['ep']}: leave it out"

@@ -45,13 +45,14 @@ class StopRule:
 
     Either `iterations` is given: exactly that many samples of each phase. Or the run ends when the 95 % interval of
     every lane's median total is within ± `precision` (a share of the median; None never ends it), or when `duration_ns`
-    times the number of lanes has been spent, or at `MAX_SAMPLES`, whichever is first. A precision of 0 is a soak run: the
+    times the number of lanes has been spent, or at `most` samples, whichever is first. A precision of 0 is a soak run: the
     duration alone ends it, and who keeps the samples has to thin them (`ortbench.measure.thinning`).
     """
 
     duration_ns: int
     precision: float | None
     iterations: int | None = None
+    most: int = MAX_SAMPLES
 
 
 def dropped(n: int) -> int:
@@ -196,8 +197,8 @@ class Schedule(Generic[LaneT]):
             return f"{BY_DURATION}: {self._rule.duration_ns / 1e9:g} s per mode"
         totals = [record for (_, phase), record in self._records.items() if phase == TOTAL]
         most = max((record.count for record in totals), default=0)
-        if most >= MAX_SAMPLES and self._rule.precision != 0:
-            return f"samples: {MAX_SAMPLES} of one mode"
+        if most >= self._rule.most and self._rule.precision != 0:
+            return f"samples: {self._rule.most} of one mode"
         # The intervals are looked at again when a tenth more is known: each look sorts all samples.
         if self._round < max(MIN_ROUNDS, self._next_look):
             return None

@@ -20,6 +20,7 @@ from ortbench.measure.describe import describe
 from ortbench.measure.environment import load_average
 from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.schedule import Block
+from ortbench.modes import STEP
 from ortbench.plan import Plan
 from ortbench.result import FAILED, OK, UNSUPPORTED, Case, Result
 from ortbench.schema import Machine
@@ -224,6 +225,10 @@ class Side:
             case.pipeline = None if depth is None else {**depth, **UNKNOWN, "vs_device": None}
             case.external, case.graph, case.places = answer["external"], answer["graph"], answer["places"]
             case.runs_per_sample = answer["runs_per_sample"]
+            if "loop" in answer:
+                copied = answer["loop"]
+                case.state_bytes_in, case.state_bytes_out = copied["state_in"], copied["state_out"]
+                case.step_bytes_in, case.step_bytes_out = copied["step_in"], copied["step_out"]
             case.outputs_match = True
 
     def reject(self, reason: str) -> None:
@@ -264,6 +269,9 @@ class Side:
             case = self.cases[mode]
             case.samples_ns.setdefault(block.phase, []).extend(timed["samples"])
             case.blocks.setdefault(block.phase, []).append([block.round, block.n, timed["start_ns"]])
+            if "steps" in timed:
+                case.samples_ns.setdefault(STEP, []).extend(timed["steps"])
+                case.blocks.setdefault(STEP, []).append([block.round, len(timed["steps"]), timed["start_ns"]])
             return timed
         return None
 

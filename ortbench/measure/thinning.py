@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ortbench.measure.schedule import MAX_SAMPLES
+from ortbench.modes import STEP
 from ortbench.result import Case
 
 
@@ -34,13 +35,15 @@ class Thinning:
             case, phase: of which it is the last block.
             cases: all that are measured in the same rounds, of all sides.
         """
-        round_, n, _ = case.blocks[phase][-1]
+        phases = [phase, STEP] if STEP in case.blocks else [phase]  # of a loop its steps come with it
         taken = self._taken.setdefault(id(case), {})
-        taken[phase] = taken.get(phase, 0) + n
-        if round_ % self.every:
-            case.blocks[phase].pop()
-            del case.samples_ns[phase][len(case.samples_ns[phase]) - n :]
-        elif len(case.samples_ns[phase]) > self._most:
+        for it in phases:
+            taken[it] = taken.get(it, 0) + case.blocks[it][-1][1]
+        if case.blocks[phase][-1][0] % self.every:
+            for it in phases:
+                _, n, _ = case.blocks[it].pop()
+                del case.samples_ns[it][len(case.samples_ns[it]) - n :]
+        elif max(len(case.samples_ns[it]) for it in phases) > self._most:
             self.every *= 2
             self._thin(cases)
         if self.every > 1:

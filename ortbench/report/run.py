@@ -9,10 +9,11 @@ from ortbench import units
 from ortbench.analysis.advice import sentences, superseded
 from ortbench.analysis.pairs import timed_phase
 from ortbench.analysis.placed import missed
-from ortbench.modes import CPU, PHASE_NAMES, TOTAL, is_rate, mode_of
+from ortbench.modes import PHASE_NAMES, TOTAL, is_rate, mode_of
 from ortbench.report import nodes
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE
 from ortbench.report.csv import csv_text
+from ortbench.report.loops import loop_table
 from ortbench.report.model import (
     DERIVED,
     KEY,
@@ -37,7 +38,7 @@ from ortbench.report.model import (
 )
 from ortbench.report.places import places_table
 from ortbench.report.throughput import has_items, item_cells, item_columns
-from ortbench.report.words import heading, hint, not_measured, result_name, warnings
+from ortbench.report.words import heading, hint, not_measured, ratio_cells, result_name, warnings
 from ortbench.result import OK, Case, Result
 from ortbench.stats import Stats
 
@@ -63,6 +64,8 @@ COLUMNS = (
 
 def mode_table(result: Result) -> Table:
     """The table of a run: a row for each mode that was measured, with a bar of its phases; only columns that hold something."""
+    if result.loop is not None:
+        return loop_table(result)
     medians = [median for case in result.cases for phase in PHASE_NAMES if (median := case.median(phase))]
     unit, scale = units.time_unit(max(medians, default=1))
     shown = [case for case in result.cases if case.phases[TOTAL] is not None]
@@ -83,7 +86,7 @@ def _row(case: Case, scale: float) -> tuple[str, ...]:
     return (
         name,
         units.time(total.median_ns, scale),
-        *_ratio_cells(case),
+        *ratio_cells(case),
         _percentile(case, total, "p95", scale),
         _percentile(case, total, "p99", scale),
         str(_runs(case)),
@@ -118,17 +121,6 @@ def _percentile(case: Case, stats: Stats, name: str, scale: float) -> str:
     if is_rate(case.mode, TOTAL) or stats.n < SAMPLES_FOR[name]:
         return NOTHING
     return units.time(getattr(stats, f"{name}_ns"), scale)
-
-
-def _ratio_cells(case: Case) -> tuple[str, str]:
-    if case.vs_cpu is None:
-        return NOTHING, NOTHING
-    if case.mode == CPU:
-        return "1.00×", NOTHING
-    interval = case.vs_cpu["ci95"]
-    return f"{units.ratio(case.vs_cpu['ratio'])}×", NOTHING if interval is None else "–".join(
-        map(units.ratio, interval)
-    )
 
 
 def _copy_cells(case: Case) -> tuple[str, str]:

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, cast
 from ortbench import units
 from ortbench.analysis import variables
 from ortbench.characters import shortened
-from ortbench.report.model import BAD, UNCLEAR, Hint, Note
-from ortbench.result import FAILED, OK, Result
-from ortbench.schema import Device, EpOfSession, Memory, Provider, Target, Tensor
+from ortbench.modes import CPU
+from ortbench.report.model import BAD, NOTHING, UNCLEAR, Hint, Note
+from ortbench.result import FAILED, OK, Case, Result
+from ortbench.schema import Device, EpOfSession, Loop, Memory, Provider, Target, Tensor
 
 if TYPE_CHECKING:
     from ortbench.analysis.sweep import Sweep
+
+
+_PAIRS = 3  # that a heading names
 
 
 def heading(result: Result) -> list[str]:
@@ -22,6 +26,8 @@ def heading(result: Result) -> list[str]:
     shapes = ", ".join(f"{shortened(tensor['name'])} {_shape(tensor)}" for tensor in result.model["inputs"])
     note = " ".join(str(result.note or "").split())
     lines = [f"{result.model['path']} ({shapes}){f': {note}' if note else ''}", ep_line(result)]
+    if result.loop is not None:
+        lines.insert(1, loop_line(result.loop))
     if target["fence"] is not None:
         cost = f", {units.duration(target['fence']['cost_ns'])} of every run" if target["fence"]["cost_ns"] else ""
         lines.append(f"fence: {_FENCES.get(target['fence']['kind'], target['fence']['kind'])}{cost}")
@@ -31,6 +37,15 @@ def heading(result: Result) -> list[str]:
     if (recorded := variables.line(result.environment)) is not None:
         lines.append(f"environment: {recorded}")
     return lines
+
+
+def loop_line(loop: Loop) -> str:
+    """A loop: how many steps, and what is fed back."""
+    pairs = [f"{shortened(out)} → {shortened(into)}" for out, into in loop["feedback"]]
+    fed = ", ".join(pairs[:_PAIRS]) + (f" and {len(pairs) - _PAIRS} more" if len(pairs) > _PAIRS else "")
+    first = "" if not loop["first"] else f", the first with {', '.join(f'{k}={v}' for k, v in loop['first'].items())}"
+    grows = "; the state grows" if loop["grows"] else ""
+    return f"loop of {loop['steps']} step{'s' if loop['steps'] > 1 else ''}{first}: {fed}{grows}"
 
 
 # What each reason for an end comes to, by its first word.
@@ -158,3 +173,15 @@ def warnings(measured: Result | Sweep, said: Collection[str] = ()) -> list[Note]
 def remark(text: str) -> Note:
     """What to bear in mind of a report that is no result's own."""
     return Note(text, "!", UNCLEAR)
+
+
+def ratio_cells(case: Case) -> tuple[str, str]:
+    """How many times as fast as `cpu` a mode is, and the interval."""
+    if case.vs_cpu is None:
+        return NOTHING, NOTHING
+    if case.mode == CPU:
+        return "1.00×", NOTHING
+    interval = case.vs_cpu["ci95"]
+    return f"{units.ratio(case.vs_cpu['ratio'])}×", NOTHING if interval is None else "–".join(
+        map(units.ratio, interval)
+    )

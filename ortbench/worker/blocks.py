@@ -32,6 +32,9 @@ def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool
     several = made.per_call if phase == TOTAL else 1
     samples = calls if several == 1 else [round(ns / several) for ns in calls]
     answer: Samples = {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
+    parts = made.take_times(n)
+    if parts is not None:
+        answer["steps"] = parts
     if starts is None:
         return answer
     traced: TracedSamples = {**answer, "starts_ns": starts, "calls_ns": calls}

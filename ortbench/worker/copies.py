@@ -10,6 +10,7 @@ import numpy as np
 from ortbench import units
 from ortbench.analysis.sweep import DOWNLOAD, HOST_ACCESSIBLE, ORDINARY, UPLOAD
 from ortbench.errors import BenchmarkFailed, Unsupported
+from ortbench.modes import TOTAL
 from ortbench.plan import Target
 from ortbench.worker.modes.base import TimedCall
 from ortbench.worker.proofs.fence import RUN, Fence, prove
@@ -50,6 +51,7 @@ class CopyPair:
 
     name = "bandwidth"
     per_call = 1
+    whole = TOTAL
     fence = Fence(RUN, None, 0, "the data are in host memory when the copy returns, which is checked")
 
     def __init__(self, size: int, memory: Memory, shared: EpDeviceMemory | None, seed: int) -> None:

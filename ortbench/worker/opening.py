@@ -11,6 +11,7 @@ import numpy as np
 
 from ortbench.errors import OrtbenchError, Unsupported
 from ortbench.plan import inputs_from, target_from
+from ortbench.steps import Steps, steps_from
 from ortbench.worker.inputs import files
 from ortbench.worker.modes import external_inputs
 from ortbench.worker.proofs import outputs, random_nodes
@@ -22,10 +23,13 @@ from ortbench.worker.state import Opened, Stages, State
 
 if TYPE_CHECKING:
     from ortbench import answers, schema
+    from ortbench.worker.loops.data import LoopData
 
 
-def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any]) -> answers.Opened:
-    """Load the EP, create the session, make inputs and reference outputs."""
+def open(
+    state: State, model: str, target: dict[str, Any], inputs: dict[str, Any], steps: dict[str, Any] | None = None
+) -> answers.Opened:
+    """Load the EP, create the session, make inputs and reference outputs; with steps those of a loop."""
     stages = Stages()
     begin()
     request, wanted = inputs_from(inputs), target_from(target)
@@ -40,7 +44,10 @@ def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any
     where = placement.placement(opened.model)
     unsupported = None
     try:
-        opened.data = first_run.make_data(model, opened.model, request)
+        if steps is None:
+            opened.data = first_run.make_data(model, opened.model, request)
+        else:
+            _make_loop(opened, steps_from(steps))
     except Unsupported as error:
         unsupported = str(error)
     stages.done("inputs and first run")
@@ -56,7 +63,9 @@ def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any
 
         described["notes"] += ignored.warnings(wanted, provider)
         stages.done("looking for options that do nothing")
+    loop = {} if opened.loop is None or opened.steps is None else {"loop": _loop(opened, opened.loop, opened.steps)}
     return {
+        **loop,  # type: ignore[typeddict-item]
         **described,
         "device": hardware.describe_device(opened.model),
         "memory": memory.describe(provider),
@@ -72,6 +81,31 @@ def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any
         "first_run_ns": data.first_run_ns,
         "stages": stages.spans,
         "runtime": versions(),
+    }
+
+
+def _make_loop(opened: Opened, steps: Steps) -> None:
+    from ortbench.worker.loops import data  # most runs have none, and would wait for it
+
+    opened.steps = steps
+    opened.loop = data.make(opened.path, opened.model, opened.request, steps)
+    opened.data = opened.loop.single
+
+
+def _loop(opened: Opened, loop: LoopData, steps: Steps) -> schema.Loop:
+    """The loop for the result."""
+    model = opened.model
+    return {
+        "steps": steps.count,
+        "feedback": [[model.outputs[pair.out].name, model.inputs[pair.into].name] for pair in loop.pairs],
+        "first": dict(steps.first_dims) or None,
+        "grows": [model.inputs[pair.into].name for number, pair in enumerate(loop.pairs) if loop.grows(number)],
+        "state_shapes": [
+            [list(shape) for shape in (loop.shapes[0][n], loop.shapes[-1][n])] for n in range(len(loop.pairs))
+        ],
+        "fill": dict(steps.fill),
+        "keep": list(steps.keep),
+        "resident": list(steps.resident),
     }
 
 

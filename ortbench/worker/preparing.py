@@ -42,7 +42,7 @@ def prepare(
 
 def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth: int, stages: Stages) -> Prepared:
     tolerances = state.opened.request.rtol, state.opened.request.atol
-    made = make_mode(mode, state.opened.model, state.opened.data, depth)
+    made = _make(state, mode, depth)
     stages.done("binding, proving the fence")
     fences = made.fences()
     taken = {phase: [fence.known.work_ns] for phase, fence in fences.items() if fence.known is not None}
@@ -63,8 +63,8 @@ def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth:
         made.rest()
     stages.done("warming up")
     state.modes[mode] = made
-    state.ranges[mode] = Ranges(made)
-    return {
+    state.ranges[mode] = made.listen(Ranges(made))
+    found: Prepared = {
         "bytes_in": made.bytes_in,
         "bytes_out": made.bytes_out,
         "fence": {
@@ -81,6 +81,18 @@ def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth:
         "estimates_ns": estimates,
         "stages": stages.spans,
     }
+    if (loop := made.bytes_by_step()) is not None:
+        found["loop"] = loop
+    return found
+
+
+def _make(state: State, mode: str, depth: int) -> Mode:
+    opened = state.opened
+    if opened.loop is None or opened.steps is None:
+        return make_mode(mode, opened.model, opened.data, depth)
+    from ortbench.worker.loops.make import make_loop
+
+    return make_loop(mode, opened.model, opened.loop, opened.steps, opened.request)
 
 
 def _places(state: State, made: Mode) -> Places:

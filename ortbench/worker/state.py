@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ortbench.plan import Inputs, Target
 
 if TYPE_CHECKING:
+    from ortbench.steps import Steps
     from ortbench.worker.copies import Copies
+    from ortbench.worker.loops.data import LoopData
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.session.first_run import Data
     from ortbench.worker.session.session import Model
@@ -27,6 +29,7 @@ class Opened:
         path, target, request: what was asked for.
         model: the session.
         data: inputs and reference outputs; empty before the first run, and where the model takes or gives what cannot be held.
+        steps, loop: of a loop, and the arrays of one.
     """
 
     path: str
@@ -34,6 +37,8 @@ class Opened:
     request: Inputs
     model: Model
     data: Data
+    steps: Steps | None = None
+    loop: LoopData | None = None
 
     @cached_property
     def host_reasons(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ one a block            ``<mode>``            phase     bytes copied by each call
 in it one a sample     ``<mode>/<phase>``    phase     its number in the block, from 0, int64
 =====================  ====================  ========  =============================================
 
-In the modes `pipelined` and `device-resident-async` a sample of ``total`` is a round or burst: its range spans all its runs.
+A whole loop is ``<mode>/loop``, and in it each step ``<mode>/step`` with its number. In the modes `pipelined` and `device-resident-async` a sample of ``total`` is a round or burst: its range spans all its runs.
 Each phase has its colour. Payloads are plain integers because every tool shows and exports these (Nsight Systems: the
 column ``int64Value`` of its SQLite files); payloads with a schema did not reach the SQLite files of Nsight Systems 2024.2.
 """
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from ortbench.modes import PHASE_NAMES
+from ortbench.modes import PHASE_NAMES, STEP, TOTAL
 from ortbench.profiler import CAPTURE, DOMAIN
 from ortbench.worker.modes.base import TimedCall
 
@@ -40,10 +40,12 @@ class Timed(Protocol):
         name: in ranges.
         bytes_in, bytes_out: copied to and from the device per run; None where that is not known.
         per_call: how many runs one call of ``total`` makes.
+        whole: what ranges call a call of ``total``.
     """
 
     name: str
     per_call: int
+    whole: str
 
     @property
     def bytes_in(self) -> int | None: ...
@@ -80,12 +82,25 @@ class Ranges:
         for phase in PHASE_NAMES:
             look = {"color": COLORS[phase], "category": phase}
             self._block[phase] = domain.get_event_attributes(message=mode.name, payload=moved.get(phase, 0), **look)
-            self.sample[phase] = domain.get_event_attributes(message=f"{mode.name}/{phase}", payload=0, **look)
+            said = mode.whole if phase == TOTAL else phase
+            self.sample[phase] = domain.get_event_attributes(message=f"{mode.name}/{said}", payload=0, **look)
+        look = {"color": COLORS["inference"], "category": STEP}
+        self._step = domain.get_event_attributes(message=f"{mode.name}/{STEP}", payload=0, **look)
 
     @contextmanager
     def block(self, phase: str) -> Iterator[None]:
         """The range around a block of one phase."""
         self.push(self._block[phase])
+        try:
+            yield
+        finally:
+            self.pop()
+
+    @contextmanager
+    def step(self, number: int) -> Iterator[None]:
+        """The range around a step of a loop, from 0, where a tool listens."""
+        self._step.payload = number
+        self.push(self._step)
         try:
             yield
         finally:

@@ -67,7 +67,7 @@ def test_an_input_of_the_graph_that_both_sides_read_is_forced_by_the_cpu() -> No
     assert layout(graph).copies == (Copy(0, False, "x", (2,), 0),)
 
 
-def test_a_node_of_the_ep_that_reads_in_host_memory_forces_a_copy_and_is_no_island() -> None:
+def test_a_node_of_the_ep_that_reads_in_hostmemory_forces_a_copy_and_is_no_island() -> None:
     graph = [node("0", "x", "shape@device"), to_host("shape"), node("2", "x shape", "y")]
     found = layout(graph)
     assert found.islands == ()

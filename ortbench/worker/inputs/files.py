@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,61 @@ def load(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value
     """
     arrays = _load_folder(path, wanted, kind) if path.is_dir() else _load_npz(path, wanted, kind)
     return {spec.name: _fit_value(spec, arrays[spec.name], str(path)) for spec in wanted}
+
+
+def load_some(path: Path, wanted: Sequence[TensorSpec]) -> dict[str, Value]:
+    """The same of a model's inputs, of which an .npz file need not have all.
+
+    Raises:
+        BadInput: as in `load`.
+    """
+    if path.is_dir():
+        return load(path, wanted, "input")
+    known = {spec.name: spec for spec in wanted}
+    arrays = _load_keys(path, known, f"the model's inputs are {', '.join(known)}")
+    return {name: _fit_value(known[name], array, str(path)) for name, array in arrays.items()}
+
+
+def load_steps(path: Path, known: Collection[str]) -> dict[str, Array]:
+    """Expected outputs of a loop from an .npz file, by ``step<number>/<name>``; it need not have all. What went in may stand
+    beside them, as ``step<number>/in/<name>``.
+
+    Args:
+        path: of the file.
+        known: the keys that there may be.
+
+    Raises:
+        BadInput: it cannot be read, has none of them, or others.
+    """
+    keys = "its keys are step0/NAME and so on, as many steps as there are"
+    arrays = _load_keys(path, known, keys, ignored=re.compile(r"step\d+/in/.*"))
+    if not arrays:
+        raise BadInput(f"{path} holds no outputs; {keys}")
+    return arrays
+
+
+def _load_keys(
+    path: Path, known: Collection[str], reason: str, ignored: re.Pattern[str] | None = None
+) -> dict[str, Array]:
+    archive = _open_npz(path)
+    if ignored is not None:
+        archive = {key: array for key, array in archive.items() if not ignored.fullmatch(key)}
+    extra = [key for key in archive if key not in known]
+    if extra:
+        raise BadInput(f"{path} has {extra[0]!r}, which is not known: {reason}")
+    return archive
+
+
+def _open_npz(path: Path) -> dict[str, Array]:
+    """All arrays of an .npz file."""
+    try:
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise BadInput(f"{path} holds one array: write an .npz")
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):  # ValueError: it could only be unpickled
+        raise BadInput(f"{path} is not an .npz file of plain arrays") from None
 
 
 def _load_npz(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value]:

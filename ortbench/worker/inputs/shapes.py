@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ortbench.errors import BadInput
+from ortbench.expressions import STEP, names_in, value_of
 from ortbench.worker.session.tensors import TensorSpec
 
 
 def resolve_shapes(
-    inputs: Sequence[TensorSpec], shapes: Mapping[str, tuple[int, ...]], dims: Mapping[str, int]
+    inputs: Sequence[TensorSpec],
+    shapes: Mapping[str, tuple[int, ...]],
+    dims: Mapping[str, int | str],
+    known: Mapping[str, int] | None = None,
 ) -> tuple[dict[str, tuple[int, ...]], list[str]]:
     """Fill symbolic dimensions in.
 
     Args:
         inputs: the model's inputs.
         shapes: whole shapes that the user gave, by input name.
-        dims: sizes that the user gave, by the dimension's name.
+        dims: what the user gave, by the dimension's name: a size, or an expression of others.
+        known: of a loop: ``step``, and the sizes that its state has by now.
 
     Returns:
         A shape for every input, and the dimensions that were set to 1 because nobody said otherwise.
@@ -33,12 +38,17 @@ def resolve_shapes(
         if name not in symbols:
             has = f"it has {', '.join(sorted(symbols))}" if symbols else "it has none"
             raise BadInput(f"--dim {name}: the model has no such symbolic dimension; {has}")
-    sizes = dict(dims)
+    sizes = {name: size for name, size in dims.items() if isinstance(size, int)} | dict(known or {})
     for spec in inputs:  # what --shape says of a named dimension holds for every input that uses the name
         for dim, size in zip(spec.shape, shapes.get(spec.name, ()), strict=False):
             if isinstance(dim, str) and sizes.setdefault(dim, size) != size:
                 raise BadInput(f"--shape {spec.name}: dimension {dim} is {size} here and {sizes[dim]} elsewhere")
-    resolved, guessed = {}, []
+    sums = {name: text for name, text in dims.items() if isinstance(text, str) and name not in sizes}
+    # Exporters name a dimension by the sum that it is: "past_sequence_length + 1".
+    sums |= {
+        name: name for name in symbols if name not in sums and len(names_in(name) or ()) and not name.isidentifier()
+    }
+    resolved, guessed = {}, _sum_up(sizes, sums, symbols)
     for spec in inputs:
         given = shapes.get(spec.name)
         if given is not None:
@@ -58,6 +68,38 @@ def resolve_shapes(
                     guessed.append(label)
         resolved[spec.name] = tuple(shape)
     return resolved, guessed
+
+
+def _sum_up(sizes: dict[str, int], sums: Mapping[str, str], symbols: set[str]) -> list[str]:
+    """Put the size of every dimension that is a sum of others into `sizes`; gives those of them that were set to 1.
+
+    Raises:
+        BadInput: a name that is no dimension, a circle, or what is no size.
+    """
+    guessed: list[str] = []
+
+    def size_of(name: str, above: tuple[str, ...]) -> int:
+        if name not in sizes and name in above:
+            raise BadInput(f"--dim {name}={sums[name]}: is a sum of itself")
+        if name not in sizes and name in sums:
+            where = f"--dim {name}={sums[name]}"
+            names = names_in(sums[name]) or set()
+            for other in sorted(names - symbols - set(sizes)):
+                what = "only a loop has steps" if other == STEP else f"the model has no dimension {other!r}"
+                raise BadInput(f"{where}: {what}")
+            size = value_of(sums[name], {other: size_of(other, (*above, name)) for other in names}, where)
+            if size != int(size) or size < 0:
+                raise BadInput(f"{where}: {size:g} is no size")
+            sizes[name] = int(size)
+        if name not in sizes:
+            guessed.append(name)
+            sizes[name] = 1
+        return sizes[name]
+
+    for name in sums:
+        if name not in sizes:
+            size_of(name, ())
+    return guessed
 
 
 def check_fit(spec: TensorSpec, shape: Sequence[int], source: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ortbench.modes import TOTAL
 from ortbench.plan import Loop
 from ortbench.worker.proofs.fence import Fence
 from ortbench.worker.session.first_run import Data
@@ -19,7 +20,8 @@ from ortbench.worker.session.tensors import Value
 if TYPE_CHECKING:
     from typing import Self
 
-    from ortbench.schema import Depth, External, Graph, ZeroCopy
+    from ortbench.schema import Depth, External, Graph, LoopBytes, ZeroCopy
+    from ortbench.worker.timing import Ranges
 
 # A timed call takes two arguments, which it may ignore: ORT's own bound run takes two, and any wrapper around it would
 # cost several percent of a 2 µs run.
@@ -32,14 +34,14 @@ class Proof:
     """Something that a mode proves of itself before it is timed.
 
     Attributes:
-        key: where a case keeps what was found; see `ortbench.result.Case`.
+        key: where a case keeps what was found; see `ortbench.result.Case`; "" where there is nothing to keep.
         stage: what a timeline calls it.
         prove: gives what was found.
     """
 
     key: str
     stage: str
-    prove: Callable[[], ZeroCopy | External | Graph]
+    prove: Callable[[], ZeroCopy | External | Graph | None]
 
 
 class Mode(ABC):
@@ -56,6 +58,7 @@ class Mode(ABC):
         once_bytes: of the copies of `once`.
         per_call: how many inferences one call of ``total`` makes.
         trials: how many calls of ``total`` each check of the outputs rests on.
+        whole: what ranges call a call of ``total``.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Mode(ABC):
     once_bytes: tuple[int, int] = (0, 0)
     per_call: int
     trials: tuple[int, ...]
+    whole: str = TOTAL
 
     @classmethod
     def lacks(cls, provider: Provider) -> str | None:
@@ -139,6 +143,19 @@ class Mode(ABC):
 
     def once(self) -> tuple[Copy, Copy] | None:
         """The upload before, fenced, and the download after all runs, where these are made only once."""
+        return None
+
+    def listen(self, ranges: Ranges) -> Ranges:
+        """Take the ranges that its calls are to put around parts of theirs; gives them back."""
+        return ranges
+
+    def take_times(self, calls: int) -> list[int] | None:
+        """The times that the last calls of ``total`` took of their parts, ns, in order, which are then forgotten; None for
+        a mode whose calls have no such parts."""
+        return None
+
+    def bytes_by_step(self) -> LoopBytes | None:
+        """Of a loop, what is copied in each step; else None."""
         return None
 
     def pipeline(self) -> Depth | None:

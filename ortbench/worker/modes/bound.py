@@ -90,7 +90,7 @@ class BoundMode(OneAtATime):
     def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
         return cls(model, data)
 
-    def _memory_for(self, spec: TensorSpec, place: Place) -> Memory:
+    def memory_for(self, spec: TensorSpec, place: Place) -> Memory:
         """The memory that an input or output is bound in, of those for it.
 
         Raises:
@@ -107,11 +107,11 @@ class BoundMode(OneAtATime):
     def _in_slot(self, spec: TensorSpec, array: Array, place: Place) -> Slot:
         if self.external is None or place.stays:
             return self._slot(spec, array, place)
-        memory = self._memory_for(spec, place)
+        memory = self.memory_for(spec, place)
         return Slot(spec, array, self.external.wrap(spec, array), memory, stays=False)
 
     def _slot(self, spec: TensorSpec, array: Array, place: Place, allocate: bool = True) -> Slot:
-        memory = self._memory_for(spec, place)
+        memory = self.memory_for(spec, place)
         if place.stays:
             return Slot(spec, array, host_value(spec, array), memory, stays=True)
         bound = memory.allocate(spec, array.shape) if allocate else None
@@ -139,6 +139,12 @@ class BoundMode(OneAtATime):
         assert self._token is not None
         candidates = [(RUN, None), (SYNCHRONIZE, self._binding.synchronize_outputs)]
         return "run", self._launch, candidates, self._settled(self._download), self._settled(self._token)
+
+    @property
+    def read_token(self) -> Copy | None:
+        """A readback of a small value of each memory, which waits for the runs before it where it is ordered behind them;
+        None where there is nothing to wait for."""
+        return None if self._token is None else self._settled(self._token)
 
     def _settled(self, copy: Copy) -> Copy:
         """A copy back, and a wait for what it may have overtaken: those of the CUDA EP go by the default stream, which

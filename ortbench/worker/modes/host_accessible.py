@@ -55,9 +55,9 @@ class HostAccessibleMode(BoundMode):
     def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
         return cls(model, data)
 
-    def _memory_for(self, spec: TensorSpec, place: Place) -> Memory:
+    def memory_for(self, spec: TensorSpec, place: Place) -> Memory:
         if place.on_host:
-            return super()._memory_for(spec, place)
+            return super().memory_for(spec, place)
         return shared_memory(spec, place)
 
     def _prepare(self) -> None:

@@ -83,14 +83,14 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
         BenchmarkFailed: the run fails, or its outputs are not the expected ones.
         Unsupported: inputs or outputs that cannot be held.
     """
-    _check((*model.inputs, *model.outputs))
+    refuse_foreign((*model.inputs, *model.outputs))
     arrays, guessed, ranges = make_inputs(path, model, request)
     expected = input_arrays.expected(request, model.outputs)
     start = time.perf_counter_ns()
     try:
         reference = run_once(model, arrays)
     except Exception as error:
-        raise _run_error(error, model.target, request, ways_out) from None
+        raise run_error(error, model.target, request, ways_out) from None
     took = time.perf_counter_ns() - start
     if expected is not None:
         for spec, got in zip(model.outputs, reference, strict=True):
@@ -104,7 +104,7 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
     return Data(arrays, reference, guessed, ranges, took, expected is not None)
 
 
-def _check(specs: Sequence[TensorSpec]) -> None:
+def refuse_foreign(specs: Sequence[TensorSpec]) -> None:
     """Raises:
     Unsupported: one of them cannot be held, or not in a run with another.
     """
@@ -127,7 +127,8 @@ def _likely_cause(provider: Provider, found: output_arrays.Distance | None) -> s
     return "" if found is None else likely_cause([provider.name], found.relative)
 
 
-def _run_error(error: Exception, target: Target, request: Inputs, ways_out: str) -> OrtbenchError:
+def run_error(error: Exception, target: Target, request: Inputs, ways_out: str) -> OrtbenchError:
+    """What a run that failed raised, in words; for the arguments see `make_data`."""
     made_up = [] if request.path else [f"made-up inputs ({ways_out})"]
     given = [f"--run-config {key}={value}" for key, value in target.run_config.items()] + made_up
     hint = f" with {' and '.join(given)}" if given else ""

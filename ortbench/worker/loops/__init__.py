@@ -1,0 +1,1 @@
+"""Loops: sessions whose outputs are inputs of the next step."""

@@ -1,0 +1,338 @@
+"""What modes of a loop with IO binding share: inputs, outputs and state where the session wants them.
+
+State of a fixed shape has two buffers, used in turns: bound once as input of even steps and output of odd ones, and the
+other way round. State that grows is allocated by ONNX Runtime in each step, and handed on; where its Python API cannot name
+the memory (see `ortbench.worker.modes.dynamic_outputs`) it is allocated as a program would that knows the next shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+
+from ortbench.errors import BadInput
+from ortbench.steps import Steps
+from ortbench.worker.loops.base import LoopMode, sums
+from ortbench.worker.loops.data import LoopData, Pair
+from ortbench.worker.modes.base import then
+from ortbench.worker.modes.bound import BoundMode
+from ortbench.worker.modes.slots import Slot, download, refuse_strings, upload
+from ortbench.worker.proofs import outputs as output_arrays
+from ortbench.worker.proofs.fence import READBACK, SYNCHRONIZE, Fence
+from ortbench.worker.session.memory import Copy, Memory, one_call
+from ortbench.worker.session.places import Bound, Place
+from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensors import Array, TensorSpec, host_value
+
+_NO_ALLOCATOR = "Failed to find allocator for device"
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class State:
+    """The two buffers of a state of fixed shape, or the memory of one that grows.
+
+    Attributes:
+        pair: its output and its input.
+        name_out, name_in: their names.
+        spec: of the input.
+        memory: that it is in.
+        buffers: input of even steps, and their output; the same one twice where past and present share it; none where it grows.
+    """
+
+    pair: Pair
+    name_out: str
+    name_in: str
+    spec: TensorSpec
+    memory: Memory
+    buffers: tuple[Any, ...]
+
+
+class BoundLoop(LoopMode):
+    """A loop with IO binding.
+
+    Attributes:
+        single: the mode of single inferences that has its memory, and proves its fence.
+        one_buffer: past and present of a state share one.
+        leaves_to_ort: ONNX Runtime allocates a state that grows, where it can.
+
+    Args:
+        model, loop: what runs, and with what.
+        steps: what stays on the device.
+    """
+
+    single: type[BoundMode]
+    one_buffer = False
+    leaves_to_ort = True
+
+    def __init__(self, model: Model, loop: LoopData, steps: Steps) -> None:
+        super().__init__(model, loop)
+        refuse_strings((*model.inputs, *model.outputs))
+        self._steps = steps
+        self._single = self.single.make(model, loop.single)
+        self.fence: Fence = self._single.fence
+        self._values: dict[tuple[str, Shape], Any] = {}
+        self._ins = [list(self._in_slots(number)) for number in range(loop.count)]
+        self._outs = [list(self._out_slots(number)) for number in range(loop.count)]
+        self._states = [self._state_of(number, pair) for number, pair in enumerate(loop.pairs)]
+        self._binding = model.session.io_binding()
+        self._bindings: dict[tuple[object, ...], Any] = {}
+        self._left_to_ort = True
+        self._grown: dict[int, Any] = {}  # by the number of the pair: what the last step gave
+        self._options = model.run_options(None)
+        self._first = self._up(self._first_slots())
+        upload([slot for slot in self._ins[0] if slot.spec.name in steps.resident])()
+        if any(not state.buffers for state in self._states):
+            self._left_to_ort = self.leaves_to_ort and self._can_leave_to_ort()
+            self._calls = [self._growing(number) for number in range(loop.count)]
+        else:
+            self._calls = [self._in_turns(number) for number in range(loop.count)]
+        self._count_bytes(*self._bytes())
+
+    # What is bound
+
+    def _memory(self, spec: TensorSpec, place: Place) -> Memory:
+        return self._single.memory_for(spec, place)
+
+    def _value(self, spec: TensorSpec, shape: Shape, memory: Memory) -> Any:
+        """A value of that shape, the same one in all steps."""
+        key = (spec.name, shape)
+        if key not in self._values:
+            self._values[key] = memory.allocate(spec, shape)
+        return self._values[key]
+
+    def _in_slots(self, number: int) -> Iterator[Slot]:
+        arrays = self._loop.feeds[number]
+        for spec, place in zip(self._model.inputs, self._model.places.inputs, strict=True):
+            if spec.name not in arrays:
+                continue
+            array, memory = arrays[spec.name], self._memory(spec, place)
+            if spec.name in self._steps.resident and array is not self._loop.feeds[0][spec.name]:
+                reason = f"its values in step {number} are not those of step 0, so it has to be copied again"
+                raise BadInput(f"--resident {spec.name}: {reason}", "--resident")
+            value = host_value(spec, array) if place.stays else self._value(spec, array.shape, memory)
+            yield Slot(spec, array, value, memory, place.stays)
+
+    def _out_slots(self, number: int) -> Iterator[Slot]:
+        for place, reference in zip(self._free, self._loop.outputs[number], strict=True):
+            spec, where = self._model.outputs[place], self._model.places.outputs[place]
+            array, memory = np.empty_like(reference), self._memory(spec, where)
+            value = host_value(spec, array) if where.stays else self._value(spec, reference.shape, memory)
+            yield Slot(spec, array, value, memory, where.stays)
+
+    def _state_of(self, number: int, pair: Pair) -> State:
+        model, shape = self._model, self._loop.shapes[0][number]
+        out, into = model.outputs[pair.out], model.inputs[pair.into]
+        memory = self._memory(into, model.places.inputs[pair.into])
+        buffers: tuple[Any, ...] = ()
+        if not self._loop.grows(number):
+            one = memory.allocate(into, shape)
+            buffers = (one, one if self.one_buffer else memory.allocate(into, shape))
+        return State(pair, out.name, into.name, into, memory, buffers)
+
+    def _first_slots(self) -> list[Slot]:
+        """The first state, on both sides; what is empty has nothing to be copied."""
+        found = []
+        for state, array in zip(self._states, self._loop.first, strict=True):
+            if not array.size:
+                continue
+            value = state.buffers[0] if state.buffers else self._value(state.spec, array.shape, state.memory)
+            found.append(Slot(state.spec, array, value, state.memory, stays=False))
+        return found
+
+    def begin(self) -> None:
+        self._first()
+        for number, (state, array) in enumerate(zip(self._states, self._loop.first, strict=True)):
+            if not state.buffers:
+                self._grown[number] = self._first_value(state, array)._get_c_value()
+
+    def _first_value(self, state: State, array: Array) -> Any:
+        if array.size:
+            return self._value(state.spec, array.shape, state.memory)
+        return host_value(state.spec, array)  # empty: there is nothing that would have to be on the device
+
+    # A step
+
+    def _copies(self, number: int, synchronize: Copy) -> tuple[Copy, Copy]:
+        """The copies before a run, and what comes behind it: its fence, and the copies back."""
+        moved = [slot for slot in self._ins[number] if slot.spec.name not in self._steps.resident]
+        read = [slot for slot in self._outs[number] if slot.spec.name not in self._steps.keep]
+        back = self._down(read)
+        wait: Copy | None = synchronize if self.fence.kind == SYNCHRONIZE else None
+        if self.fence.kind == READBACK and not self._is_read_back(read):
+            by_token = self.fence.known is not None and self.fence.known.by_token
+            wait = self._single.read_token if by_token else partial(self._read_back, number)
+        return self._up(moved), back if wait is None else then(wait, back)
+
+    def _is_read_back(self, slots: Sequence[Slot]) -> bool:
+        """Whether reading outputs waits for the run: a copy from the device does."""
+        return not all(slot.stays for slot in slots)
+
+    def _read_back(self, number: int) -> None:
+        """Copy what a step gave from the device, as a wait for it."""
+        download([replace(slot, array=np.empty_like(slot.array)) for slot in self._outs[number]])()
+        self.state(number)
+
+    def _up(self, slots: Sequence[Slot]) -> Copy:
+        return upload(slots)
+
+    def _down(self, slots: Sequence[Slot]) -> Copy:
+        return download(slots)
+
+    def _in_turns(self, number: int) -> Copy:
+        """A step whose tensors all have fixed places: its binding is made once, for all steps that have the same."""
+        turn = number % 2
+        slots = (*self._ins[number], *self._outs[number])
+        key = (turn, *self._shapes(number), *(id(slot.array if slot.stays else slot.value) for slot in slots))
+        if key not in self._bindings:
+            binding = self._model.session.io_binding()
+            for slot in self._ins[number]:
+                binding.bind_ortvalue_input(slot.spec.name, slot.value)
+            for state in self._states:
+                self._bind_state(binding, state, number)
+            self._bind_outputs(binding, number)
+            self._bindings[key] = binding
+        binding = self._bindings[key]
+        before, behind = self._copies(number, binding.synchronize_outputs)
+        return _in_order(
+            before, partial(self._model.native.run_with_iobinding, binding._iobinding, self._options), behind
+        )
+
+    def _shapes(self, number: int) -> list[Shape]:
+        """Of the state before and after a step."""
+        return [*self._loop.shapes[number], *self._loop.shapes[number + 1]]
+
+    def _bind_state(self, binding: Any, state: State, number: int) -> None:
+        """The input of a state."""
+        binding.bind_ortvalue_input(state.name_in, state.buffers[number % 2])
+
+    def _bind_next(self, binding: Any, state: State, number: int) -> None:
+        """The output of a state."""
+        binding.bind_ortvalue_output(state.name_out, state.buffers[(number + 1) % 2])
+
+    def _bind_output(self, binding: Any, slot: Slot) -> None:
+        """An output that is no state."""
+        binding.bind_ortvalue_output(slot.spec.name, slot.value)
+
+    def _bind_outputs(self, binding: Any, number: int) -> None:
+        """All outputs, in the model's order."""
+        slots = {slot.spec.name: slot for slot in self._outs[number]}
+        states = {state.name_out: state for state in self._states}
+        for name in self._model.output_names:
+            if name in states:
+                self._bind_next(binding, states[name], number)
+            else:
+                self._bind_output(binding, slots[name])
+
+    def _growing(self, number: int) -> Copy:
+        """A step of a loop whose state grows, at least some of it: what another step left is bound anew."""
+        binding, native = self._binding, self._binding._iobinding
+        turn = number % 2
+        ins = [(slot.spec.name, slot.value._get_c_value()) for slot in self._ins[number]]
+        outs = {slot.spec.name: slot.value._get_c_value() for slot in self._outs[number]}
+        grown = [(place, state) for place, state in enumerate(self._states) if not state.buffers]
+        by_out = {state.name_out: (place, state) for place, state in enumerate(self._states)}
+        fixed = [(state.name_in, state.buffers[turn]._get_c_value()) for state in self._states if state.buffers]
+        bind_outputs: list[Copy] = []
+        for name in self._model.output_names:
+            place, state = by_out.get(name, (-1, None))
+            if state is None:
+                bind_outputs.append(partial(native.bind_ortvalue_output, name, outs[name]))
+            elif state.buffers:
+                bind_outputs.append(partial(native.bind_ortvalue_output, name, state.buffers[1 - turn]._get_c_value()))
+            else:
+                bind_outputs.append(partial(self._bind_grown, state, place, number))
+        before, behind = self._copies(number, binding.synchronize_outputs)
+        run, options, held = self._model.native.run_with_iobinding, self._options, self._grown
+        bind, places = native.bind_ortvalue_input, [(place, state.pair.out) for place, state in grown]
+
+        def step() -> None:
+            for name, value in ins:
+                bind(name, value)
+            for name, value in fixed:
+                bind(name, value)
+            for place, state in grown:
+                bind(state.name_in, held[place])
+            for bind_output in bind_outputs:
+                bind_output()
+            before()
+            run(native, options)
+            found = native.get_outputs()
+            for place, out in places:
+                held[place] = found[out]
+            behind()
+
+        return step
+
+    def _bind_grown(self, state: State, place: int, number: int) -> None:
+        """The output of a state that grows, in memory of its own."""
+        if self._left_to_ort:
+            self._binding._iobinding.bind_output(state.name_out, state.memory.ort_device())
+        else:
+            value = state.memory.allocate(state.spec, self._loop.shapes[number + 1][place])
+            self._bind_grown_value(state, value)
+
+    def _bind_grown_value(self, state: State, value: Any) -> None:
+        self._binding.bind_ortvalue_output(state.name_out, value)
+
+    def _can_leave_to_ort(self) -> bool:
+        """Whether ONNX Runtime can allocate a state that grows: a step is tried."""
+        self.begin()
+        try:
+            self._growing(0)()
+        except RuntimeError as error:
+            if _NO_ALLOCATOR not in str(error):
+                raise
+            return False
+        return True
+
+    # What came of it
+
+    def state(self, number: int) -> list[Array]:
+        slots = []
+        for place, state in enumerate(self._states):
+            shape = self._loop.shapes[number + 1][place]
+            value = state.buffers[(number + 1) % 2] if state.buffers else ort.OrtValue(self._grown[place])
+            slots.append(Slot(state.spec, np.empty(shape, state.spec.dtype), value, state.memory, stays=False))
+        download([slot for slot in slots if slot.array.size])()
+        return [slot.array for slot in slots]
+
+    def left_by(self, number: int) -> list[Array | None]:
+        last = number == self._loop.count - 1
+        kept = [slot for slot in self._outs[number] if slot.spec.name in self._steps.keep and not slot.stays]
+        if kept and last:
+            download(kept)()
+        return [slot.array if slot not in kept or last else None for slot in self._outs[number]]
+
+    def poison(self) -> None:
+        # The last step that has a buffer says what is poison there; buffers are shared by all steps.
+        for slots in self._outs:
+            for slot in slots:
+                slot.array[...] = output_arrays.poison(slot.array)
+            upload([replace(slot, array=slot.array.copy()) for slot in slots if not slot.stays])()
+        for state, last in zip(self._states, self._loop.last, strict=True):
+            if state.buffers:
+                poisoned = output_arrays.poison(last)
+                both = [Slot(state.spec, poisoned, value, state.memory, stays=False) for value in state.buffers]
+                upload(both)()
+
+    def bound(self) -> tuple[list[Bound], list[Bound]]:
+        return self._single.bound()
+
+    def _bytes(self) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]]:
+        def moved(slots: list[list[Slot]], left: Sequence[str]) -> list[int]:
+            stays = [slot.stays or slot.spec.name in left for slot in slots[0]]
+            return sums([[slot.array for slot in step] for step in slots], lambda place: not stays[place])
+
+        none = [0] * self._loop.count
+        return (none, none), (moved(self._ins, self._steps.resident), moved(self._outs, self._steps.keep))
+
+
+def _in_order(*calls: Copy) -> Copy:
+    """Calls one after the other."""
+    return one_call(list(calls))

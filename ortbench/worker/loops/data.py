@@ -1,0 +1,337 @@
+"""The arrays of a loop: what goes in at every step, and what a plain loop of `session.run` with arrays gives.
+
+That plain loop is what every mode is held against. It is run before anything is measured, and tells which state grows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ortbench.errors import BadInput, BenchmarkFailed
+from ortbench.expressions import INDEX, STEP, value_of
+from ortbench.plan import Inputs
+from ortbench.steps import Steps, matched, nearest
+from ortbench.worker.inputs import arrays as input_arrays
+from ortbench.worker.inputs import files
+from ortbench.worker.inputs.index_sizes import index_sizes
+from ortbench.worker.inputs.shapes import resolve_shapes
+from ortbench.worker.proofs import outputs as output_arrays
+from ortbench.worker.session.first_run import Data, refuse_foreign, run_error, run_once
+from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensors import Array, TensorSpec
+
+_MOST_BYTES = 2 << 30  # of the outputs of all steps, which are kept to be compared
+_WAYS_OUT = "--dim, --shape, --fill and --range change them, --input gives real ones"
+Shape = tuple[int, ...]
+
+
+class Pair(NamedTuple):
+    """A state: the output and the input that takes it in the next step, by their places in the model."""
+
+    out: int
+    into: int
+
+
+@dataclass
+class LoopData:
+    """The arrays of a loop.
+
+    Attributes:
+        pairs: the state.
+        feeds: by step, the inputs that are no state; an array that stays the same is the same object.
+        first: the state before the first step, in the order of the pairs.
+        shapes: of the state before each step and after the last one.
+        outputs: by step, what came of the outputs that are no state, in the model's order.
+        last: the state after the last step.
+        single: the last step as an inference of its own.
+        ranges: of random values, by input.
+    """
+
+    pairs: list[Pair]
+    feeds: list[dict[str, Array]]
+    first: list[Array]
+    shapes: list[list[Shape]]
+    outputs: list[list[Array]]
+    last: list[Array]
+    single: Data
+    ranges: dict[str, tuple[float, float]]
+
+    @property
+    def count(self) -> int:
+        """How many steps there are."""
+        return len(self.feeds)
+
+    def grows(self, number: int) -> bool:
+        """Whether a pair's state changes its shape."""
+        return any(shapes[number] != self.shapes[0][number] for shapes in self.shapes)
+
+
+def make(path: str, model: Model, request: Inputs, steps: Steps) -> LoopData:
+    """What goes into a loop, and what comes of it.
+
+    Args:
+        path, model: what is run.
+        request, steps: what was asked for.
+
+    Raises:
+        BadInput: what does not fit the model, or what it refuses.
+        BenchmarkFailed: a step fails, or its outputs are not the expected ones.
+        Unsupported: inputs or outputs that cannot be held.
+    """
+    refuse_foreign((*model.inputs, *model.outputs))
+    pairs = _pairs(model, steps)
+    _check_names(model, pairs, steps)
+    made = _Inputs(path, model, request, steps, pairs)
+    held = {pair.out for pair in pairs}
+    feeds, outputs, shapes = [], [], []
+    state, kept, took = made.first, 0, 0
+    single, expected = None, _Expected(model, request, steps.count)
+    for number in range(steps.count):
+        _check_state(model, pairs, state, number)
+        shapes.append([array.shape for array in state])
+        arrays = {**made.of_step(number, state), **_named(model, pairs, state)}
+        begun = time.perf_counter_ns()
+        try:
+            found = run_once(model, arrays)
+        except Exception as error:
+            raise _step_error(run_error(error, model.target, request, _WAYS_OUT), number, steps.count) from None
+        took = took or time.perf_counter_ns() - begun
+        feeds.append({name: array for name, array in arrays.items() if name in made.others})
+        wanted = expected.held(number, found)
+        outputs.append([array for place, array in enumerate(wanted) if place not in held])
+        kept += sum(array.nbytes for array in outputs[-1])
+        if kept > _MOST_BYTES:
+            raise BadInput(
+                f"--steps {steps.count}: the outputs of {number + 1} steps take {kept / 1e9:.1f} GB; fewer steps, please"
+            )
+        single = Data(arrays, found, made.guessed, made.ranges, took, expected.any)
+        state = [found[pair.out] for pair in pairs]
+    assert single is not None
+    shapes.append([array.shape for array in state])
+    return LoopData(pairs, feeds, made.first, shapes, outputs, state, single, made.ranges)
+
+
+def _step_error(error: Exception, number: int, count: int) -> Exception:
+    return type(error)(f"step {number + 1} of {count}: {error}")
+
+
+def _named(model: Model, pairs: Sequence[Pair], state: Sequence[Array]) -> dict[str, Array]:
+    return {model.inputs[pair.into].name: array for pair, array in zip(pairs, state, strict=True)}
+
+
+def _pairs(model: Model, steps: Steps) -> list[Pair]:
+    """The pairs of outputs and inputs that patterns stand for.
+
+    Raises:
+        BadInput: they match nothing, or what cannot be fed back.
+    """
+    outputs, inputs = ([spec.name for spec in specs] for specs in (model.outputs, model.inputs))
+    found = []
+    for out, into in matched(steps.feedback, outputs, inputs):
+        pair = Pair(outputs.index(out), inputs.index(into))
+        one, other = model.outputs[pair.out], model.inputs[pair.into]
+        if one.type != other.type or (one.shape and other.shape and len(one.shape) != len(other.shape)):
+            alike = [spec.name for spec in model.inputs if spec.type == one.type and len(spec.shape) == len(one.shape)]
+            what = f"is {_form(one)}, and the input {_form(other)}{nearest(into, alike)}"
+            raise BadInput(f"--feedback {out}={into}: the output {what}", "--feedback")
+        found.append(pair)
+    return found
+
+
+def _form(spec: TensorSpec) -> str:
+    return f"{spec.type} [{', '.join('?' if dim is None else str(dim) for dim in spec.shape)}]"
+
+
+def _check_names(model: Model, pairs: Sequence[Pair], steps: Steps) -> None:
+    """Raises:
+    BadInput: an option names what the model has not, or what is a state.
+    """
+    state_in = {model.inputs[pair.into].name for pair in pairs}
+    state_out = {model.outputs[pair.out].name for pair in pairs}
+    sides = (
+        ("--fill", steps.fill, [spec.name for spec in model.inputs], state_in, "input"),
+        ("--resident", steps.resident, [spec.name for spec in model.inputs], state_in, "input"),
+        ("--keep", steps.keep, [spec.name for spec in model.outputs], state_out, "output"),
+    )
+    for option, names, known, state, what in sides:
+        for name in names:
+            if name not in known:
+                raise BadInput(f"{option} {name}: the model has no such {what}{nearest(name, known)}", option)
+            if name in state:
+                raise BadInput(f"{option} {name}: is a state, and {what}s that are none are meant", option)
+
+
+def _check_state(model: Model, pairs: Sequence[Pair], state: Sequence[Array], number: int) -> None:
+    """Raises:
+    BadInput: a state has a shape that the model does not take.
+    """
+    for pair, array in zip(pairs, state, strict=True):
+        spec = model.inputs[pair.into]
+        fits = not spec.shape or (
+            len(spec.shape) == array.ndim
+            and all(not isinstance(dim, int) or dim == size for dim, size in zip(spec.shape, array.shape, strict=True))
+        )
+        if not fits:
+            what = f"step {number} gives {list(array.shape)}, and the model takes {_form(spec)}"
+            raise BadInput(f"--feedback {model.outputs[pair.out].name}={spec.name}: {what}", "--feedback")
+
+
+class _Inputs:
+    """What goes into each step.
+
+    Attributes:
+        first: the state before the first step.
+        others: the names of the inputs that are no state.
+        guessed: dimensions that nobody said anything of.
+        ranges: of random values.
+    """
+
+    def __init__(self, path: str, model: Model, request: Inputs, steps: Steps, pairs: Sequence[Pair]) -> None:
+        self._model, self._request, self._steps = model, request, steps
+        self._state = [model.inputs[pair.into] for pair in pairs]
+        self._outs = [model.outputs[pair.out] for pair in pairs]
+        names = {spec.name for spec in self._state}
+        self.others = {spec.name for spec in model.inputs} - names
+        self._given = {} if request.path is None else files.load_some(Path(request.path), model.inputs)
+        for name in self._given:
+            if name in steps.fill:
+                raise BadInput(f"--fill {name}: --input has it already", "--fill")
+        sizes = request.index_sizes
+        sizes = (index_sizes(path, model.inputs) if sizes is None else sizes) or {}
+        self.ranges = {
+            spec.name: request.ranges.get(spec.name) or input_arrays.default_range(spec, sizes.get(spec.name))
+            for spec in model.inputs
+            if spec.name in self.others and spec.name not in {**self._given, **steps.fill} and not spec.is_string
+        }
+        for name in request.ranges:
+            if name not in self.ranges:
+                raise BadInput(f"--range {name}: the model has no such input that is made up", "--range")
+        self._made: dict[tuple[object, ...], Array] = {}
+        self.guessed: list[str] = []
+        self.first = self._first_state()
+
+    def _first_state(self) -> list[Array]:
+        known = {STEP: 0}
+        dims = {**self._request.dims, **self._steps.first_dims}
+        for out, spec in zip(self._outs, self._state, strict=True):
+            for before, after in zip(spec.shape, out.shape, strict=False):
+                # What is a dimension of another name, or of none, behind a step grows: it begins with nothing.
+                if isinstance(before, str) and before != after and before not in dims:
+                    known.setdefault(before, 0)
+        shapes, self.guessed = resolve_shapes(self._model.inputs, self._shapes(), dims, known)
+        return [
+            self._given[spec.name] if spec.name in self._given else np.zeros(shapes[spec.name], spec.dtype)
+            for spec in self._state
+        ]
+
+    def _shapes(self) -> dict[str, Shape]:
+        """Shapes that are fixed in all steps."""
+        return {**self._request.shapes, **{name: array.shape for name, array in self._given.items()}}
+
+    def of_step(self, number: int, state: Sequence[Array]) -> dict[str, Array]:
+        """The inputs of a step that are no state.
+
+        Args:
+            number: of the step, from 0.
+            state: before it.
+        """
+        dims: dict[str, int | str] = dict(self._request.dims)
+        if number == 0:
+            dims |= self._steps.first_dims
+        for spec in self._state:  # the state says how large it is by now
+            for dim in spec.shape:
+                dims.pop(str(dim), None)
+        now = {spec.name: array.shape for spec, array in zip(self._state, state, strict=True)}
+        shapes, _ = resolve_shapes(self._model.inputs, {**self._shapes(), **now}, dims, {STEP: number})
+        known = {STEP: number}
+        for spec in self._model.inputs:
+            known |= {dim: n for dim, n in zip(spec.shape, shapes[spec.name], strict=False) if isinstance(dim, str)}
+        return {
+            spec.name: self._array(spec, shapes[spec.name], known)
+            for spec in self._model.inputs
+            if spec.name in self.others
+        }
+
+    def _array(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
+        if spec.name in self._given:
+            return self._given[spec.name]
+        if spec.name in self._steps.fill:
+            made = self._filled(spec, shape, known)
+            key: tuple[object, ...] = (spec.name, shape, made.tobytes())
+        else:
+            key = (spec.name, shape)
+            if key in self._made:
+                return self._made[key]
+            order = [it.name for it in self._model.inputs].index(spec.name)
+            generator = np.random.default_rng([self._request.seed, order, *shape])
+            made = input_arrays.random_array(spec, shape, self.ranges.get(spec.name, (0.0, 1.0)), generator)
+        kept: Array = self._made.setdefault(key, made)
+        return kept
+
+    def _filled(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
+        text = self._steps.fill[spec.name]
+        where = f"--fill {spec.name}={text}"
+        if spec.is_string or not spec.is_tensor:
+            raise BadInput(f"{where}: the input holds no numbers", "--fill")
+        index = np.arange(shape[-1]) if shape else np.zeros((), np.int64)
+        value = np.asarray(value_of(text, {**known, INDEX: index}, where))
+        if spec.dtype.kind in "iu" and not np.array_equal(value, np.floor(value)):
+            raise BadInput(f"{where}: the input holds whole numbers, and that is {value.flat[0]:g}", "--fill")
+        filled: Array = np.ascontiguousarray(np.broadcast_to(value.astype(spec.dtype), shape))
+        return filled
+
+
+class _Expected:
+    """Expected outputs, which the plain loop is held against and which then take its place; none without ``--expect``."""
+
+    def __init__(self, model: Model, request: Inputs, count: int) -> None:
+        self._model, self._request = model, request
+        names = [spec.name for spec in model.outputs]
+        self._wanted: dict[tuple[int, int], Array] = {}
+        if request.expect is not None:
+            known = {f"step{step}/{name}": (step, place) for step in range(count) for place, name in enumerate(names)}
+            found = files.load_steps(Path(request.expect), known)
+            self._wanted = {known[key]: array for key, array in found.items()}
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        return bool(self._wanted)
+
+    def held(self, number: int, found: Sequence[Array]) -> list[Array]:
+        """The outputs of a step, the expected ones in their place.
+
+        Raises:
+            BenchmarkFailed: they differ.
+        """
+        outputs = list(found)
+        for place, (spec, got) in enumerate(zip(self._model.outputs, found, strict=True)):
+            wanted = self._wanted.get((number, place))
+            if wanted is None:
+                continue
+            rtol, atol = self._request.rtol, self._request.atol
+            wrong = output_arrays.difference(f"{spec.name} of step {number}", got, wanted, rtol, atol)
+            if wrong is not None:
+                raise BenchmarkFailed(f"the outputs are not the expected ones: {wrong}")
+            outputs[place] = wanted
+        return outputs
+
+
+def lockstep(model: Model, data: LoopData) -> Iterator[list[Array]]:
+    """The outputs of one step of the plain loop after the other, state included, in the model's order."""
+    state = data.first
+    for number in range(data.count):
+        found = run_once(model, {**data.feeds[number], **_named(model, data.pairs, state)})
+        yield found
+        state = [found[pair.out] for pair in data.pairs]
+
+
+def by_step(values: Sequence[int]) -> Any:
+    """Of something that each step has a number of: that number where it is the same in all, else all."""
+    return values[0] if len(set(values)) == 1 else list(values)
