@@ -260,7 +260,8 @@ class _Inputs:
 
     def _array(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
         if spec.name in self._given:
-            return self._given[spec.name]
+            given: Array = self._given[spec.name]
+            return given
         if spec.name in self._steps.fill:
             made = self._filled(spec, shape, known)
             key: tuple[object, ...] = (spec.name, shape, made.tobytes())
@@ -271,8 +272,7 @@ class _Inputs:
             order = [it.name for it in self._model.inputs].index(spec.name)
             generator = np.random.default_rng([self._request.seed, order, *shape])
             made = input_arrays.random_array(spec, shape, self.ranges.get(spec.name, (0.0, 1.0)), generator)
-        kept: Array = self._made.setdefault(key, made)
-        return kept
+        return self._made.setdefault(key, made)
 
     def _filled(self, spec: TensorSpec, shape: Shape, known: Mapping[str, int]) -> Array:
         text = self._steps.fill[spec.name]
