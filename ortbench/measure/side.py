@@ -174,9 +174,9 @@ class Side:
                 whole = Span(name, begun, time.perf_counter_ns() - begun)
                 self.timeline.stages += [whole, *(Span(*part) for part in parts)]
 
-    def ask(self, do: str, **arguments: Any) -> Any:
+    def ask(self, do: str, meanwhile: Callable[[], None] = lambda: None, **arguments: Any) -> Any:
         """Ask the worker; see `ortbench.measure.process.Client.ask`."""
-        return self._worker.ask(do, **arguments)
+        return self._worker.ask(do, meanwhile, **arguments)
 
     def _restart(self) -> None:
         """A fresh worker after one was lost, with every mode that is still to be measured; they fail if it cannot open."""
@@ -197,15 +197,15 @@ class Side:
         """The modes that can be set up as far as is known."""
         return [mode for mode in self.plan.modes if self.cases[mode].status == OK]
 
-    def prepare(self, mode: str) -> None:
-        """Set a mode up in the worker; what it says becomes the case, whatever it is."""
+    def prepare(self, mode: str, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Set a mode up in the worker; what it says becomes the case, whatever it is. `meanwhile` is called in that time."""
         case = self.cases[mode]
         self._prepared.pop(mode, None)
         try:
             with self.stage(f"preparing {mode}") as parts:
                 loop = self.plan.loop
                 answer: Prepared = self.ask(
-                    "prepare", mode=mode, warmup=loop.warmup, depth=loop.depth, warmup_ns=loop.warmup_ns
+                    "prepare", meanwhile, mode=mode, warmup=loop.warmup, depth=loop.depth, warmup_ns=loop.warmup_ns
                 )
                 parts += answer["stages"]
         except Unsupported as error:
