@@ -120,12 +120,8 @@ class Client:
         except OSError:
             raise WorkerLost(self._obituary()) from None
 
-    def ask(self, do: str, meanwhile: Callable[[], None] = lambda: None, **arguments: Any) -> Any:
+    def ask(self, do: str, **arguments: Any) -> Any:
         """Send a request and wait for what it gives.
-
-        Args:
-            do, arguments: the request.
-            meanwhile: called before the wait, for what can be done in that time.
 
         Raises:
             WorkerLost: the worker ended or did not answer in time.
@@ -133,7 +129,6 @@ class Client:
         Stopped: the program is to end, by Ctrl-C for example.
         """
         self.send(do, **arguments)
-        meanwhile()
         return self.receive()
 
     def receive(self) -> Any:

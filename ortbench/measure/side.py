@@ -174,9 +174,9 @@ class Side:
                 whole = Span(name, begun, time.perf_counter_ns() - begun)
                 self.timeline.stages += [whole, *(Span(*part) for part in parts)]
 
-    def ask(self, do: str, meanwhile: Callable[[], None] = lambda: None, **arguments: Any) -> Any:
+    def ask(self, do: str, **arguments: Any) -> Any:
         """Ask the worker; see `ortbench.measure.process.Client.ask`."""
-        return self._worker.ask(do, meanwhile, **arguments)
+        return self._worker.ask(do, **arguments)
 
     def _restart(self) -> None:
         """A fresh worker after one was lost, with every mode that is still to be measured; they fail if it cannot open."""
@@ -204,9 +204,10 @@ class Side:
         try:
             with self.stage(f"preparing {mode}") as parts:
                 loop = self.plan.loop
-                answer: Prepared = self.ask(
-                    "prepare", meanwhile, mode=mode, warmup=loop.warmup, depth=loop.depth, warmup_ns=loop.warmup_ns
-                )
+                worker = self._worker
+                worker.send("prepare", mode=mode, warmup=loop.warmup, depth=loop.depth, warmup_ns=loop.warmup_ns)
+                meanwhile()
+                answer: Prepared = worker.receive()
                 parts += answer["stages"]
         except Unsupported as error:
             case.status, case.reason = UNSUPPORTED, str(error)
