@@ -301,8 +301,8 @@ class Loop:
 
     @property
     def warmup_ns(self) -> int:
-        """How long a mode is warmed up by default: half a second, or a quarter of the duration where that is less."""
-        return round(min(0.5, self.duration_s / 4) * 1e9)
+        """How long a mode is warmed up by default: half a second, or a tenth of the duration where that is less."""
+        return round(min(0.5, self.duration_s / 10) * 1e9)
 
 
 @dataclass(frozen=True)

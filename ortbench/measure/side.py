@@ -198,16 +198,17 @@ class Side:
         """The modes that can be set up as far as is known."""
         return [mode for mode in self.plan.modes if self.cases[mode].status == OK]
 
-    def prepare(self, mode: str) -> None:
-        """Set a mode up in the worker; what it says becomes the case, whatever it is."""
+    def prepare(self, mode: str, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Set a mode up in the worker; what it says becomes the case, whatever it is. `meanwhile` is called in that time."""
         case = self.cases[mode]
         self._prepared.pop(mode, None)
         try:
             with self.stage(f"preparing {mode}") as parts:
                 loop = self.plan.loop
-                answer: Prepared = self.ask(
-                    "prepare", mode=mode, warmup=loop.warmup, depth=loop.depth, warmup_ns=loop.warmup_ns
-                )
+                worker = self._worker
+                worker.send("prepare", mode=mode, warmup=loop.warmup, depth=loop.depth, warmup_ns=loop.warmup_ns)
+                meanwhile()
+                answer: Prepared = worker.receive()
                 parts += answer["stages"]
         except Unsupported as error:
             case.status, case.reason = UNSUPPORTED, str(error)
