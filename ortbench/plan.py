@@ -202,8 +202,11 @@ class Target:
     )  # fmt: skip
     python: str | None = _runs(
         "python", "PATH", _PYTHON, kind=PATH, check=is_interpreter, says="interpreter", lists=REPEATED,
-        shown="ortbench's own", commands=(*_PLACED, "bandwidth", "devices"),
-        per={"run": {"kind": TEXTS, "help": f"{_PYTHON} Several are measured side by side."}},
+        shown="ortbench's own", commands=(*_PLACED, "bandwidth", "devices", "doctor"),
+        per={
+            "run": {"kind": TEXTS, "help": f"{_PYTHON} Several are measured side by side."},
+            "doctor": {"help": "The interpreter (or its environment's folder) whose ONNX Runtime is examined."},
+        },
     )  # fmt: skip
     several_eps: bool = False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
@@ -54,14 +55,25 @@ def ep_names(plans: Sequence[Plan]) -> list[str]:
     for name, plan in zip(names, plans, strict=True):
         if plan.target.library and plan.target.ep == "auto":
             libraries.setdefault(name, set()).add(plan.target.library)
-    called = {path: short for alike in libraries.values() for path, short in _ends(alike).items()}
-    return [called.get(plan.target.library or "", name) for name, plan in zip(names, plans, strict=True)]
+    others = {plan.target.ep for plan in plans}
+    called = {
+        path: end for name, alike in libraries.items() for path, end in _ends(alike, 2 if name in others else 1).items()
+    }
+    return [
+        called.get(plan.target.library or "", name) if plan.target.ep == "auto" else name
+        for name, plan in zip(names, plans, strict=True)
+    ]
 
 
-def _ends(paths: Collection[str]) -> dict[str, str]:
-    """The ends of some paths, without the suffix, from where they tell all of them apart; else the whole paths."""
-    parts = {path: Path(path).with_suffix("").absolute().parts for path in paths}
-    for length in range(1, max(map(len, parts.values()), default=0) + 1):
+def _ends(paths: Collection[str], least: int) -> dict[str, str]:
+    """The ends of some paths, without the suffix, as long as tells all of them apart; else the paths.
+
+    Args:
+        paths: at least one.
+        least: how many parts an end has at least.
+    """
+    parts = {path: Path(os.path.abspath(path)).with_suffix("").parts for path in paths}
+    for length in range(least, max(map(len, parts.values())) + 1):
         ends = {path: "/".join(it[-length:]) for path, it in parts.items()}
         if len(set(ends.values())) == len(ends):
             return ends

@@ -16,5 +16,6 @@ def sentence(ep: str, packages: Sequence[str]) -> str:
         ep: the full name.
         packages: that bring it, at least two; its name stands for the first one's.
     """
-    others = listed([f"--ep {package} that of {package}" for package in packages[1:]])
-    return f"{ep} is in {listed(packages)}: by that name --ep takes the one of {packages[0]}, and {others}"
+    others = " or ".join(f"--ep {package}" for package in packages[1:])
+    what = "the other" if len(packages) == 2 else "another"
+    return f"{ep} is in {listed(packages)}: by that name --ep takes the one of {packages[0]}, and {others} {what}"

@@ -402,6 +402,15 @@ def test_one_of_several_gpus_is_not_guessed() -> None:
     assert heading(made)[1] == "SomeExecutionProvider 0.4 on GPU NVIDIA 10de:2335, ONNX Runtime 1.28.0"
 
 
+def test_the_heading_names_the_library() -> None:
+    made = result_of(target__ep_library="build/fast/libep.so")
+    assert heading(made)[1].startswith(
+        "SomeExecutionProvider 1.0 of build/fast/libep.so on GPU Some 0001:0002, ONNX Runtime"
+    )
+    made.target["ep_library"] = None
+    assert heading(made)[1].startswith("SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime")
+
+
 # Forms
 
 
