@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -113,7 +114,13 @@ def eps(result: Result | Sweep) -> list[str]:
 def _on(it: Provider | EpOfSession, device: str) -> str:
     named = f"{it['ep']} {it.get('ep_version') or ''}".strip()
     library = it.get("ep_library")  # EPs of two libraries can have one name
-    return f"{named} of {library} on {device}" if library else f"{named} on {device}"
+    return f"{named} of {_whose(library)} on {device}" if library else f"{named} on {device}"
+
+
+def _whose(library: str) -> str:
+    """What has a library: a package by its module, without where in it the file lies; else the library itself."""
+    module, *inside = re.split(r"[/\\]", library)
+    return module if inside and module.startswith("onnxruntime") else library
 
 
 def memory_name(memory: Memory) -> str:

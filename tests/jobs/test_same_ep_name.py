@@ -177,7 +177,7 @@ def test_the_built_in_ep_beside_a_library_of_its_name(
     assert (other["ep"], other["ep_library"], other["ep_version"]) == (CUDA, str(library), "0.1.0")
     assert other["device"]["vendor_id"] == VENDOR_ID
     assert said(found["cuda"], "ep-name-shared") == []
-    assert f"{CUDA} {own['ep_version']} of onnxruntime/capi/{CUDA_LIBRARY} on GPU" in ran.out
+    assert f"{CUDA} {own['ep_version']} of onnxruntime on GPU" in ran.out
     assert f"{CUDA} 0.1.0 of {library} on GPU" in ran.out
 
 
@@ -216,6 +216,7 @@ def test_by_its_name_an_ep_is_the_built_in_one_and_that_is_said(
     assert shortest_ns(found[PACKAGE]) > BOUND_NS
     assert said(found["cuda"], "ep-name-shared") == [SHARED]
     assert ran.out.splitlines().count(f"! warning: {SHARED}") == 1
+    assert f"{CUDA} 0.1.0 of onnxruntime_ep_cuda on GPU" in ran.out
 
 
 def test_a_built_in_ep_that_does_not_load_says_that_a_package_has_one(cuda_package: Path, tmp_path: Path) -> None:
