@@ -114,7 +114,7 @@ def eps(result: Result | Sweep) -> list[str]:
 def _on(it: Provider | EpOfSession, device: str) -> str:
     named = f"{it['ep']} {it.get('ep_version') or ''}".strip()
     library = it.get("ep_library")  # EPs of two libraries can have one name
-    return f"{named} of {_whose(library)} on {device}" if library else f"{named} on {device}"
+    return f"{named} of {_whose(str(library))} on {device}" if library else f"{named} on {device}"
 
 
 def _whose(library: str) -> str:
