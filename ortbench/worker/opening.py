@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ortbench.ep_options import with_own
 from ortbench.errors import OrtbenchError, Unsupported
 from ortbench.plan import inputs_from, target_from
 from ortbench.worker.inputs import files
@@ -32,6 +33,7 @@ def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any
     if wanted.external is not None:
         external_inputs.check(wanted.external)
     provider = providers.find(wanted)
+    wanted = with_own(wanted, provider.name)
     stages.done("loading the EP")
     cache = engine_cache.Watch(model, wanted)
     opened = Opened(model, wanted, request, session.open_model(model, wanted, provider), first_run.no_data())
@@ -58,6 +60,7 @@ def open(state: State, model: str, target: dict[str, Any], inputs: dict[str, Any
         stages.done("looking for options that do nothing")
     return {
         **described,
+        "ep_options": wanted.options,
         "device": hardware.describe_device(opened.model),
         "memory": memory.describe(provider),
         "eps": hardware.eps_of_session(opened.model, where["nodes"] or {}),
