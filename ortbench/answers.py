@@ -56,9 +56,11 @@ class OpenedEp(LoadedEp):
 
 
 class Opened(OpenedEp):
-    """``open``: the model and its session; ``eps``: where several EPs beside the CPU EP have nodes, all that have, else
-    empty; ``unsupported``: why no mode can be measured, or None."""
+    """``open``: the model and its session; ``ep_options``: those that were given, as the EP calls them; ``eps``: where
+    several EPs beside the CPU EP have nodes, all that have, else empty; ``unsupported``: why no mode can be measured, or
+    None."""
 
+    ep_options: dict[str, str]
     eps: list[EpOfSession]
     placement: Placement
     unsupported: str | None

@@ -143,6 +143,8 @@ class Target:
         engine_cache: the folder in which TensorRT EPs keep their engines; None for none.
         run_config: entries of the run options of every run.
         python: the interpreter, or the folder of the virtual environment, whose ONNX Runtime it is; None for ortbench's own.
+        several_eps: other EPs run beside it, so that options that say that they are another one's are not refused; see
+            `ortbench.ep_options`.
     """
 
     ep: str = _runs(
@@ -204,9 +206,13 @@ class Target:
     )  # fmt: skip
     python: str | None = _runs(
         "python", "PATH", _PYTHON, kind=PATH, check=is_interpreter, says="interpreter", lists=REPEATED,
-        shown="ortbench's own", commands=(*_PLACED, "bandwidth", "devices"),
-        per={it: {"kind": TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
+        shown="ortbench's own", commands=(*_PLACED, "bandwidth", "devices", "doctor"),
+        per={
+            **{it: {"kind": TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
+            "doctor": {"help": "The interpreter (or its environment's folder) whose ONNX Runtime is examined."},
+        },
     )  # fmt: skip
+    several_eps: bool = False
 
 
 @dataclass(frozen=True)
@@ -412,7 +418,7 @@ def check(plan: Plan) -> None:
         ):
             if given:
                 raise BadInput(f"{option}: with --ep {target.ep} ONNX Runtime chooses the EP, so leave it out", option)
-    if target.stream is not None and "user_compute_stream" in target.options:
+    if target.stream is not None and "user_compute_stream" in {name.rpartition(".")[2] for name in target.options}:
         reason = "makes a stream, and --ep-option user_compute_stream names another: leave one out"
         raise BadInput(f"--stream {reason}", "--stream")
     bound_as_they_are = modes_that(lambda mode: mode.external_inputs)

@@ -64,7 +64,7 @@ class Bench:
         self,
         sides: Sequence[Side],
         observer: Observer | None = None,
-        meanwhile: Callable[[], None] = lambda: None,
+        meanwhile: Callable[[], None] | None = None,
         judge: Judge | None = None,
         after_open: Callable[[Sequence[Result]], None] | None = None,
     ) -> None:
@@ -207,8 +207,10 @@ class Bench:
             for mode in side.to_prepare():
                 self._step("prepare", f"preparing {mode} ({side.name})")
                 with self._awake(side):
-                    side.prepare(mode, self._meanwhile)
-                self._meanwhile = _nothing
+                    if self._meanwhile is not None:
+                        side.meanwhile(self._meanwhile)
+                        self._meanwhile = None
+                    side.prepare(mode)
             describe_fence(side.result)
         self._keep()
         lanes = {lane: self._sides[lane.side].estimates_ns(lane.mode) for lane in self._lanes()}
@@ -334,10 +336,6 @@ class Bench:
             side.keep()
         self._kept_at = time.monotonic()
         self._keep_took = self._kept_at - begun
-
-
-def _nothing() -> None:
-    """All is done that could be done meanwhile."""
 
 
 def _evened(lanes: Estimates[Lane]) -> Estimates[Lane]:

@@ -175,6 +175,10 @@ class Side:
                 whole = Span(name, begun, time.perf_counter_ns() - begun)
                 self.timeline.stages += [whole, *(Span(*part) for part in parts)]
 
+    def meanwhile(self, call: Callable[[], None]) -> None:
+        """Have something called while the worker does what it is asked next."""
+        self._worker.meanwhile = call
+
     def ask(self, do: str, **arguments: Any) -> Any:
         """Ask the worker; see `ortbench.measure.process.Client.ask`."""
         return self._worker.ask(do, **arguments)
@@ -198,17 +202,16 @@ class Side:
         """The modes that can be set up as far as is known."""
         return [mode for mode in self.plan.modes if self.cases[mode].status == OK]
 
-    def prepare(self, mode: str, meanwhile: Callable[[], None] = lambda: None) -> None:
-        """Set a mode up in the worker; what it says becomes the case, whatever it is. `meanwhile` is called in that time."""
+    def prepare(self, mode: str) -> None:
+        """Set a mode up in the worker; what it says becomes the case, whatever it is."""
         case = self.cases[mode]
         self._prepared.pop(mode, None)
         try:
             with self.stage(f"preparing {mode}") as parts:
                 loop = self.plan.loop
-                worker = self._worker
-                worker.send("prepare", mode=mode, warmup=loop.warmup, depth=loop.depth, warmup_ns=loop.warmup_ns)
-                meanwhile()
-                answer: Prepared = worker.receive()
+                answer: Prepared = self.ask(
+                    "prepare", mode=mode, warmup=loop.warmup, depth=loop.depth, warmup_ns=loop.warmup_ns
+                )
                 parts += answer["stages"]
         except Unsupported as error:
             case.status, case.reason = UNSUPPORTED, str(error)

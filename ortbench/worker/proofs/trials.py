@@ -20,7 +20,7 @@ Call = Callable[[], object]
 # What a fence may leave undone and still count as one, at most: below this the timing of a readback says little.
 TOLERANCE_NS = 20_000
 TOLERANCE_SHARE = 0.01
-_BURST_NS = 30_000_000  # the work that is queued before a fence is tried
+_BURST_NS = 50_000_000  # the work that is queued before a fence is tried
 _MAX_BURST = 128
 _REPEATS, _MOST_REPEATS = 7, 25  # of one launch and a fence; short work is tried more often
 _BURST_REPEATS = 5
