@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -399,9 +400,9 @@ def check(plan: Plan) -> None:
     if not Path(plan.model).is_file():
         raise BadInput(f"{plan.model} is not a file: name the .onnx file itself")
     check_text(plan.model, "the model's path")
+    _check_loop(plan)
     for values in filter(None, (plan, plan.loop, plan.steps, plan.target, plan.inputs)):
         check_values(values)
-    _check_loop(plan)
     target = plan.target
     copying = modes_that(lambda mode: mode.recorded and (mode.of_cpu_tensors or mode.times_copies))
     if plan.measure_copies and not {*copying} & {*plan.modes}:
@@ -432,13 +433,11 @@ def _check_loop(plan: Plan) -> None:
     known = MODES if plan.steps is None else LOOP_MODES
     for name in plan.modes:
         if name not in known:
-            what = "single inferences" if plan.steps is None else "a loop"
-            raise BadInput(f"--mode {name!r}: is no mode of {what}; choose from {', '.join(known)}", "--mode")
+            what = "is no mode of single inferences" if plan.steps is None else "is no mode of a loop"
+            what = what if name in ALL_MODES else "there is no such mode"
+            raise BadInput(f"--mode {name!r}: {what}; choose from {', '.join(known)}", "--mode")
     if plan.steps is None:
-        for name, size in plan.inputs.dims.items():
-            if size == 0:
-                reason = "a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input"
-                raise BadInput(f"--dim {name}=0: {reason}", "--dim")
+        check_sizes(plan.inputs.dims, "--dim")
         return
     target = plan.target
     for name, given in (
@@ -451,6 +450,19 @@ def _check_loop(plan: Plan) -> None:
     ):
         if given:
             raise BadInput(f"{name}: is for single inferences, leave it out of a loop", name)
+
+
+def check_sizes(dims: Mapping[str, int | str], option: str) -> None:
+    """Refuse dimensions of 0, which only a loop begins with.
+
+    Args:
+        dims: sizes, or sums, by the dimension's name.
+        option: that they were given by.
+    """
+    for name, size in dims.items():
+        if size == 0:
+            reason = "a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input"
+            raise BadInput(f"{option} {name}=0: {reason}", option)
 
 
 class Observer:

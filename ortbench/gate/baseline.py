@@ -10,7 +10,7 @@ from ortbench.errors import BadInput
 from ortbench.kinds import FLAG, PATH
 from ortbench.modes import modes_by
 from ortbench.options import BASELINE, LIMIT, Given, Option, declared, options_of, twin
-from ortbench.plan import Inputs, Loop, Plan, Target
+from ortbench.plan import Inputs, Loop, Plan, Target, check_sizes
 
 _EARLIER = PATH._replace(example='"folder of an earlier suite"')
 _MODEL = Option("baseline-model", "MODEL", "Live: the model it is held against.", BASELINE, PATH, commands=("gate",))
@@ -51,11 +51,14 @@ def baseline_of(plan: Plan, given: Given) -> Plan:
     if "depth" in loop and not {*modes_by("depth")} & {*plan.modes}:
         reason = f"says nothing without mode {' or '.join(modes_by('depth'))}: add --depth"
         raise BadInput(f"--baseline-depth {reason}", "--baseline-depth")
+    inputs = _changes(Inputs, given)
+    if plan.steps is None:
+        check_sizes(inputs.get("dims", {}), "--baseline-dim")
     return replace(
         plan,
         model=given.get(_MODEL.flag) or plan.model,
         target=replace(plan.target, **target),
-        inputs=replace(plan.inputs, **_changes(Inputs, given)),
+        inputs=replace(plan.inputs, **inputs),
         loop=replace(plan.loop, **loop),
         **_changes(Plan, given),
     )
