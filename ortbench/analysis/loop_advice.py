@@ -31,8 +31,8 @@ def loop_headline(result: Result) -> str:
         return "Nothing was measured"
     if result.target["memory"]["kind"] == "host":
         return f"{result.target['ep']} computes in host memory: no state crosses to a device"
-    if cpu is not None and resident is not None and resident.vs_cpu is not None:
-        if not _is_told(resident):
+    if cpu is not None and resident is not None and resident.vs_cpu is not None and resident.vs_cpu["ci95"]:
+        if not _is_told(resident.vs_cpu["ci95"]):
             return "Whether state on the device makes a loop faster cannot be told from noise"
         times = resident.vs_cpu["ratio"]
         kept = "" if times > 1 else "not "
@@ -50,10 +50,9 @@ def _on_host(result: Result) -> list[str]:
     ]
 
 
-def _is_told(case: Case) -> bool:
-    """Whether a mode is faster or slower than `cpu` beyond doubt; without an interval by its ratio alone."""
-    interval = None if case.vs_cpu is None else case.vs_cpu["ci95"]
-    return interval is None or not interval[0] <= 1 <= interval[1]
+def _is_told(interval: Sequence[float]) -> bool:
+    """Whether a ratio with such an interval is a difference beyond doubt."""
+    return not interval[0] <= 1 <= interval[1]
 
 
 def _kept(result: Result) -> list[str]:
@@ -67,8 +66,10 @@ def _kept(result: Result) -> list[str]:
         return []
     times, interval = resident.vs_cpu["ratio"], resident.vs_cpu["ci95"]
     said = f"{RESIDENT} is {ratio(times)} times as fast as {CPU}"
-    said += "" if interval is None else f" (95 %: {ratio(interval[0])} to {ratio(interval[1])})"
-    if not _is_told(resident):
+    if interval is None:
+        return [f"{said}, by too few blocks for an interval: a longer --duration tells whether that is noise."]
+    said += f" (95 %: {ratio(interval[0])} to {ratio(interval[1])})"
+    if not _is_told(interval):
         return [f"{said}: no difference can be told from noise."]
     if times <= 1:
         return [f"{said}: keeping the state on the device does not pay here."]

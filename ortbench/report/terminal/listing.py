@@ -98,8 +98,8 @@ def _print_loop(screen: Screen, loop: SuggestedLoop | None) -> None:
     if loop is None:
         return
     fed = ", ".join(f"{shortened(out)} → {shortened(into)}" for out, into in loop["patterns"])
-    said = fed if loop["sure"] else f"maybe {fed}: the only pair of one type and shape"
-    screen.text(visible(said), label="  loop    ")
+    why = "by their names" if loop["sure"] else "maybe: the only pair of one type and shape"
+    screen.text(visible(f"{fed} ({why}); to measure it:"), label="  loop    ")
     screen.text(visible(loop["command"]), label=" " * 10)
 
 
