@@ -27,6 +27,7 @@ from ortbench.schema import (
     Placement,
     Places,
     Runtime,
+    SuggestedLoop,
     Tensor,
     Warned,
     ZeroCopy,
@@ -251,7 +252,8 @@ class Content(TypedDict):
 
 
 class Inspected(Content):
-    """``inspect``: see `ortbench.worker.looks.model.inspect_model`; where the model was placed on an EP, also its ``ep``."""
+    """``inspect``: see `ortbench.worker.looks.model.inspect_model`; where the model was placed on an EP, also its ``ep``.
+    ``loop`` is added by the side that asks: what looks like its state, or null."""
 
     path: str
     inputs: list[Tensor]
@@ -260,6 +262,7 @@ class Inspected(Content):
     bytes_out: int | None
     guessed_dims: list[str]
     not_run: str | None
+    loop: NotRequired[SuggestedLoop | None]
     ep: NotRequired[str]
     device: NotRequired[Device]
     placement: NotRequired[Placement]

@@ -55,7 +55,7 @@ def run(plans: Sequence[Plan], wanted: Wanted) -> int:
     eps = {result.target["ep"] for result in launched.results}
     told_apart = by_ep and len(eps) == len(launched.results)
     labels = [""] * len(launched.results) if told_apart else launched.names  # an EP is in every label already
-    _write_exports(launched, labels, plans[0].model, wanted)
+    _write_exports(launched, labels, plans[0], wanted)
     if len(plans) == 1:
         _show(launched, wanted.json, wanted.quiet or wanted.html == "-")
     else:
@@ -133,7 +133,7 @@ def _show_side_by_side(launched: Launched, each: bool, quiet: bool) -> None:
         print_report(compared)
 
 
-def _write_exports(launched: Launched, labels: Sequence[str], model: str, wanted: Wanted) -> None:
+def _write_exports(launched: Launched, labels: Sequence[str], plan: Plan, wanted: Wanted) -> None:
     """The forms that CI systems read; a label says which of several sides a result is of, "" where its EP does."""
     if wanted.junit is None and wanted.action_json is None:
         return
@@ -143,8 +143,8 @@ def _write_exports(launched: Launched, labels: Sequence[str], model: str, wanted
     if wanted.junit is not None:
         labelled = zip(launched.results, labels, strict=True)
         outcomes = [outcome for result, label in labelled for outcome in outcomes_of_run(result, label)]
-        outcomes += [Outcome(f"{model} on {ep}", ep, ERROR, str(error), 0.0) for ep, error in launched.not_opened]
-        write_junit(wanted.junit, "ortbench run", outcomes)
+        outcomes += [Outcome(f"{plan.model} on {ep}", ep, ERROR, str(error), 0.0) for ep, error in launched.not_opened]
+        write_junit(wanted.junit, "ortbench run" if plan.steps is None else "ortbench loop", outcomes)
     if wanted.action_json is not None:
         write(wanted.action_json, github.action_json(launched.results, labels), "--action-json")
 
