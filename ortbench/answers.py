@@ -103,10 +103,11 @@ class Samples(TypedDict):
 
 
 class TracedSamples(Samples):
-    """``block`` for a timeline: also when the call of each sample began, and how long it took."""
+    """``block`` for a timeline: also when the call of each sample began, and how long it took; of loops when each step began."""
 
     starts_ns: list[int]
     calls_ns: list[int]
+    step_starts_ns: list[int]
 
 
 class Saved(TypedDict):

@@ -291,6 +291,8 @@ class Side:
             duration_ns=answer["spent_ns"],
             starts_ns=answer["starts_ns"],
             samples_ns=answer["calls_ns"],
+            step_starts_ns=answer["step_starts_ns"],
+            steps_ns=answer.get("steps", ()),
         )
 
     def thin_timeline(self, every: int) -> None:

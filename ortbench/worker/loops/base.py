@@ -51,6 +51,7 @@ class LoopMode(OneAtATime):
         self._held = {pair.out for pair in loop.pairs}
         self._free = [place for place in range(len(model.outputs)) if place not in self._held]
         self._times: list[int] = []
+        self._starts: list[int] = []
         self._ranges: Ranges | None = None
         self._calls: list[Copy] = []
 
@@ -72,7 +73,7 @@ class LoopMode(OneAtATime):
 
     def listen(self, ranges: Ranges) -> Ranges:
         """Put an NVTX range around every step, if a tool listens."""
-        self._ranges = ranges if ranges.listening else None
+        self._ranges = ranges
         return ranges
 
     def phases(self) -> dict[str, TimedCall]:
@@ -84,10 +85,10 @@ class LoopMode(OneAtATime):
         try:
             self.begin()
             begun = True
-            if self._ranges is None:
-                self._run_steps()
+            if self._ranges is not None and (self._ranges.listening or self.notes_starts):
+                self._run_watched(self._ranges)
             else:
-                self._run_in_ranges(self._ranges)
+                self._run_steps()
         except Exception as error:
             raise self._broke(self._times[done:], begun, error) from None
 
@@ -98,13 +99,16 @@ class LoopMode(OneAtATime):
             call()
             add(clock() - start)
 
-    def _run_in_ranges(self, ranges: Ranges) -> None:
+    def _run_watched(self, ranges: Ranges) -> None:
+        """The same with a range around each step, and a note of when it began."""
         clock, add = time.perf_counter_ns, self._times.append
         for number, call in enumerate(self._calls):
             with ranges.step(number):
                 start = clock()
                 call()
                 add(clock() - start)
+            if self.notes_starts:
+                self._starts.append(start)
 
     def _broke(self, done: list[int], begun: bool, error: Exception) -> BenchmarkFailed:
         """What ended a loop, with what was measured of it until then."""
@@ -126,6 +130,12 @@ class LoopMode(OneAtATime):
         times = self._times[len(self._times) - calls * self._loop.count :]
         self._times.clear()
         return times
+
+    def take_starts(self, calls: int) -> list[int]:
+        """When the steps of the last loops began."""
+        starts = self._starts[-calls * self._loop.count :]
+        self._starts.clear()
+        return starts
 
     def steps(self) -> list[Step]:
         return [
