@@ -57,9 +57,11 @@ class OpenedEp(LoadedEp):
 
 
 class Opened(OpenedEp):
-    """``open``: the model and its session; ``eps``: where several EPs beside the CPU EP have nodes, all that have, else
-    empty; ``unsupported``: why no mode can be measured, or None."""
+    """``open``: the model and its session; ``ep_options``: those that were given, as the EP calls them; ``eps``: where
+    several EPs beside the CPU EP have nodes, all that have, else empty; ``unsupported``: why no mode can be measured, or
+    None."""
 
+    ep_options: dict[str, str]
     eps: list[EpOfSession]
     placement: Placement
     unsupported: str | None
@@ -101,10 +103,11 @@ class Samples(TypedDict):
 
 
 class TracedSamples(Samples):
-    """``block`` for a timeline: also when the call of each sample began, and how long it took."""
+    """``block`` for a timeline: also when the call of each sample began, and how long it took; of loops when each step began."""
 
     starts_ns: list[int]
     calls_ns: list[int]
+    step_starts_ns: list[int]
 
 
 class Saved(TypedDict):

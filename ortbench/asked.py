@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ortbench.errors import BadInput
-from ortbench.modes import MODES, SHARED, USUAL_LOOP_MODES, USUAL_MODES, modes_that
+from ortbench.modes import ALL_MODES, SHARED, USUAL_LOOP_MODES, USUAL_MODES, modes_that
 from ortbench.options import Given, declared, make
 from ortbench.plan import Inputs, Loop, Plan, Target
 from ortbench.steps import steps_of
@@ -35,7 +35,7 @@ def plan_of(model: str, given: Given, command: tuple[str, ...] = (), needed: Col
         model=model,
         target=target_of(given),
         inputs=make(Inputs, given),
-        modes=(*modes, *(name for name in MODES if name in needed and name not in modes)),
+        modes=(*modes, *(name for name in ALL_MODES if name in needed and name not in modes)),
         loop=make(Loop, given),
         steps=steps,
         command=command,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ortbench.errors import BadInput
+from ortbench.expressions import names_in
 from ortbench.modes import ALL_MODES
 from ortbench.parsing import (
     parse_dims,
@@ -130,7 +131,7 @@ def _pair(name: str, value: Any, option: str) -> str:
 
 
 def _dim(name: str, value: Any, option: str) -> str:
-    item = f"{name}={value if isinstance(value, str) else _whole(value, option)}"
+    item = f"{name}={value if isinstance(value, str) and names_in(value) else _whole(value, option)}"
     parse_dims([item], option)
     return item
 
@@ -210,11 +211,15 @@ def or_nothing(kind: Kind) -> Kind:
     """The same, but an empty word means that nothing was given; in place of a flag it is on or off."""
     if kind is FLAG:
         return Kind('"on" or "off"', _switch, _switched)
-    if kind.repeatable:
-        return kind
+    if kind.entry is not None:
+        return kind  # an empty table is nothing already
+    nothing: Any = [""] if kind.repeatable else ""
 
     def toml(value: Any, option: str) -> Any:
-        return "" if value == "" else kind.toml(value, option)
+        return nothing if value == "" else kind.toml(value, option)
+
+    if kind.repeatable:
+        return kind._replace(toml=toml)
 
     def parse(given: Any, option: str) -> Any:
         try:

@@ -177,6 +177,11 @@ def mode_of(name: str) -> Mode:
     return ALL_MODES.get(name) or Mode(name)
 
 
+def phases_of(mode: str, of_loop: bool) -> tuple[str, ...]:
+    """What can be timed of a mode, in a loop or of single inferences."""
+    return (TOTAL, *LOOP_PHASES) if of_loop else mode_of(mode).phases
+
+
 def modes_that(hold: Callable[[Mode], object]) -> tuple[str, ...]:
     """The names of the modes of which something holds, in their usual order."""
     return tuple(name for name, mode in MODES.items() if hold(mode))

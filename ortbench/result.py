@@ -23,7 +23,7 @@ from typing import Any
 from ortbench.characters import printable
 from ortbench.errors import BadInput, NotComparable
 from ortbench.files import write_atomically
-from ortbench.modes import LOOP_PHASES, PHASE_NAMES
+from ortbench.modes import LOOP_PHASES, PHASE_NAMES, WHOLE_LOOP
 from ortbench.schema import (
     CaseFence,
     Derived,
@@ -124,6 +124,11 @@ class Case:
     state_bytes_out: int | list[int] | None = None
     step_bytes_in: int | list[int] | None = None
     step_bytes_out: int | list[int] | None = None
+
+    @property
+    def of_loop(self) -> bool:
+        """Whether it is of a loop, so that its total is a whole one."""
+        return WHOLE_LOOP in self.phases
 
     def median(self, phase: str) -> int | None:
         """The median of a phase in ns, or None."""

@@ -51,7 +51,7 @@ class Steps:
     )
     fill: dict[str, str] = _steps(
         "fill", "INPUT=EXPR", f"An input's values: a number, or a sum of dimensions, step and {INDEX}.", kind=PAIRS, default={},
-        check=_fill,
+        check=_fill, says="values",
     )  # fmt: skip
     share_buffers: bool = _steps(
         "share-buffers", "", "Adds mode shared: past and present state are one buffer.", kind=FLAG, default=False
@@ -62,9 +62,17 @@ class Steps:
         "An output that stays on the device, and is read after the last step only.",
         kind=TEXTS,
         default=(),
+        says="kept on the device",
+        twin=True,
     )
     resident: tuple[str, ...] = _steps(
-        "resident", "IN", "An input that is copied to the device once.", kind=TEXTS, default=()
+        "resident",
+        "IN",
+        "An input that is copied to the device once.",
+        kind=TEXTS,
+        default=(),
+        says="copied once",
+        twin=True,
     )
 
 

@@ -36,6 +36,7 @@ class TimedBlock:
         n: samples.
         start_ns, duration_ns: of the whole block.
         starts_ns, samples_ns: when the call of each sample began and how long it took; empty where they are left out.
+        step_starts_ns, steps_ns: of loops the same of the steps in them, one loop after the other; else empty.
     """
 
     mode: str
@@ -48,6 +49,13 @@ class TimedBlock:
     duration_ns: int
     starts_ns: Sequence[int]
     samples_ns: Sequence[int]
+    step_starts_ns: Sequence[int] = ()
+    steps_ns: Sequence[int] = ()
+
+    @property
+    def size(self) -> int:
+        """Samples and steps."""
+        return self.n + len(self.steps_ns)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from ortbench.options import changed
 from ortbench.plan import Target
 from ortbench.result import OK, Result
 from ortbench.schema import Environment, Provider
+from ortbench.steps import Steps
 
 
 def mismatches(one: Result, other: Result) -> list[str]:
@@ -20,10 +21,16 @@ def mismatches(one: Result, other: Result) -> list[str]:
     found = []
     if one.model["sha256"] != other.model["sha256"]:
         found = [f"model: {_model(one)} and {_model(other)}"]
+    if (one.loop is None) != (other.loop is None):
+        return [*found, f"kind: {_kind(one)} and {_kind(other)}"]  # their inputs are not the same kind of thing either
     mine, theirs = _identity(one), _identity(other)
     return found + [
         f"{name}: {short(mine[name])} and {short(theirs[name])}" for name in mine if mine[name] != theirs[name]
     ]
+
+
+def _kind(result: Result) -> str:
+    return "single inferences" if result.loop is None else f"a loop of {result.loop['steps']} steps"
 
 
 def _model(result: Result) -> str:
@@ -33,7 +40,15 @@ def _model(result: Result) -> str:
 def _identity(result: Result) -> dict[str, object]:
     """What a result was measured on, besides the model."""
     shapes = {tensor["name"]: tensor.get("tensors", tensor["shape"]) for tensor in result.model["inputs"]}
-    return {"shapes": shapes, **machine(result.target, result.environment)}
+    return {**_loop(result), "shapes": shapes, **machine(result.target, result.environment)}
+
+
+def _loop(result: Result) -> dict[str, object]:
+    """What makes two loops the same one."""
+    if result.loop is None:
+        return {}
+    fed = [f"{out}={into}" for out, into in result.loop["feedback"]]
+    return {"steps": result.loop["steps"], "feedback": fed, "first step": result.loop["first"]}
 
 
 def machine(target: Provider, environment: Environment) -> dict[str, object]:
@@ -86,11 +101,13 @@ def changes(one: Result, other: Result) -> list[str]:
     found = []
     for name, a, b in (
         ("ONNX Runtime", one.environment["onnxruntime"], other.environment["onnxruntime"]),
+        *_libraries(one, other),
         ("EP version", one.target.get("ep_version"), other.target.get("ep_version")),
         *_packages(one, other),
         *changed(Target, one.target, other.target),
         ("Python", one.environment.get("python"), other.environment.get("python")),
         ("OS", one.environment.get("os"), other.environment.get("os")),
+        *([] if one.loop is None or other.loop is None else changed(Steps, one.loop, other.loop)),
         *variables.differences(one.environment, other.environment),
     ):
         if a != b:
@@ -100,6 +117,14 @@ def changes(one: Result, other: Result) -> list[str]:
         if others.get(mode, depth) != depth:
             found.append(f"depth of {mode}: {depth} → {others[mode]}")
     return found
+
+
+def _libraries(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
+    """The libraries of the EPs, where both results say which that is."""
+    if not ("ep_library" in one.target and "ep_library" in other.target):
+        return []
+    mine, theirs = (result.target["ep_library"] or "ONNX Runtime's own" for result in (one, other))
+    return [("EP library", mine, theirs)]
 
 
 def _packages(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
@@ -121,6 +146,7 @@ def sameness(one: Result, other: Result) -> str | None:
         (
             result.model["sha256"],
             result.model["inputs"],
+            result.loop,
             result.setup.get("seed"),
             {key: value for key, value in result.target.items() if key not in _OF_THE_RUN},
             {key: value for key, value in result.environment.items() if key not in _OF_THE_MOMENT},

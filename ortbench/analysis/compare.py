@@ -15,7 +15,7 @@ import numpy as np
 from ortbench.analysis.enough import PARTS, lack
 from ortbench.analysis.pairs import block_medians, blocks, shared, timed_phase
 from ortbench.analysis.sequential import median_ratio
-from ortbench.modes import MODES, PHASE_NAMES
+from ortbench.modes import ALL_MODES, PHASE_NAMES, STEP, WHOLE_LOOP
 from ortbench.result import Case, Result
 
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
@@ -60,7 +60,7 @@ def stored_ratio(base: Case, case: Case, phase: str, stat: str = "median") -> Sp
     """
     sides = []
     for it in (base, case):
-        samples = it.samples_ns.get(timed_phase(it.mode, phase))
+        samples = it.samples_ns.get(timed_phase(it.mode, phase, it.of_loop))
         if not samples:
             return None
         sides.append((STATISTICS[stat](samples), _segments(blocks(it, phase), stat)))
@@ -138,16 +138,22 @@ class Selection:
 EVERYTHING = Selection()
 
 
+def are_loops(results: Sequence[Result]) -> bool:
+    """Whether all of them are of loops."""
+    return all(result.loop is not None for result in results)
+
+
 def rows(results: Sequence[Result], only: Selection = EVERYTHING) -> list[Row]:
-    """All modes and phases that at least one result has, in their usual order.
+    """All modes and phases that at least one result has, in their usual order; of loops the whole one and its steps.
 
     Args:
         results: at least two.
         only: these.
     """
     found = []
-    for mode in only.modes or MODES:
-        for phase in only.phases or PHASE_NAMES:
+    usual = (WHOLE_LOOP, STEP) if are_loops(results) else PHASE_NAMES
+    for mode in only.modes or ALL_MODES:
+        for phase in only.phases or usual:
             medians = tuple(case.median(phase) if (case := result.case(mode)) else None for result in results)
             said_by_total = timed_phase(mode, phase) != phase and not only.phases
             if all(median is None for median in medians) or said_by_total:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from statistics import median
 
 from ortbench.analysis.loops import is_first_apart, law, slope_ns, steps_per_s
-from ortbench.modes import CPU, RESIDENT, SHARED, TOTAL, mode_of
+from ortbench.modes import CPU, SHARED, TOTAL, mode_of
 from ortbench.result import OK, Case, Result
 from ortbench.units import duration, rate, ratio, share, size
 
 _ENOUGH_STEPS = 3  # so many tell whether steps get longer
 _TELLING = 0.02  # so much of a step's time must the loop's growth make up to be told
+
+RESIDENT = mode_of(CPU).without_copies  # in which the state stays on the device
 
 
 def loop_sentences(result: Result) -> list[str]:

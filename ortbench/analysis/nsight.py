@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
+from ortbench.modes import TOTAL, WHOLE_LOOP
 from ortbench.result import Case, Result
 
 SCHEMA_VERSION = 1
@@ -43,7 +44,7 @@ class Range:
     """All ranges of one name, and the GPU work that was launched inside them.
 
     Attributes:
-        name: ``<mode>/<phase>``.
+        name: ``<mode>/<phase>``; see `range_name`.
         durations_ns: of each range, in order.
         copies: by kind.
         kernels: how many.
@@ -113,3 +114,8 @@ def phases(result: Result) -> Iterator[tuple[Case, str]]:
     for case in result.cases:
         for phase in case.samples_ns:
             yield case, phase
+
+
+def range_name(case: Case, phase: str) -> str:
+    """What the ranges of a phase are called: ``<mode>/<phase>``, of a whole loop ``<mode>/loop``."""
+    return f"{case.mode}/{WHOLE_LOOP if case.of_loop and phase == TOTAL else phase}"

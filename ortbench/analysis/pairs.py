@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import median
 
-from ortbench.modes import mode_of
+from ortbench.modes import TOTAL, WHOLE_LOOP, mode_of
 from ortbench.result import Case
 
 
@@ -17,15 +17,20 @@ def block_medians(case: Case, phase: str) -> dict[int, float]:
 def blocks(case: Case, phase: str) -> list[tuple[int, list[int]]]:
     """The round and the samples (ns) of every block of a phase, in the order they were taken."""
     found, at = [], 0
-    phase = timed_phase(case.mode, phase)
+    phase = timed_phase(case.mode, phase, case.of_loop)
     for number, size, _ in case.blocks.get(phase, []):
         found.append((number, case.samples_ns[phase][at : at + size]))
         at += size
     return found
 
 
-def timed_phase(mode: str, phase: str) -> str:
-    """Under which phase samples were taken: where inference is all there is to a mode, it is timed as its total."""
+def timed_phase(mode: str, phase: str, of_loop: bool = False) -> str:
+    """Under which phase samples were taken.
+
+    Where inference is all there is to a mode, it is timed as its total, and so is a whole loop.
+    """
+    if of_loop:
+        return TOTAL if phase == WHOLE_LOOP else phase
     return mode_of(mode).timed_as(phase)
 
 

@@ -10,7 +10,7 @@ import typer
 from ortbench.cli.options import takes
 from ortbench.errors import BadInput
 from ortbench.gate.baseline import STORED_BASELINE
-from ortbench.modes import MODES
+from ortbench.modes import ALL_MODES, LOOP_PHASES, PHASE_NAMES
 from ortbench.options import Given, make
 from ortbench.parsing import parse_share
 from ortbench.plan import SAME, Plan
@@ -26,22 +26,24 @@ def compare(
     ],
     phase: Annotated[
         list[str],
-        typer.Option("--phase", metavar="NAME", help="upload, inference, download, total; repeatable. Default: all."),
+        typer.Option(
+            "--phase",
+            metavar="NAME",
+            help="upload, inference, download, total; of loops step, loop; repeatable. Default: all.",
+        ),
     ] = [],  # noqa: B006 - typer reads the default and never keeps it
     same: Annotated[
         str, typer.Option("--same", metavar="P", help="Up to which difference two are called the same.")
     ] = SAME,
 ) -> None:
     """Hold results against each other: which differences are real."""
-    from ortbench.modes import PHASE_NAMES
-
-    modes = given.get("mode", ())
+    modes, phases = given.get("mode", ()), (*PHASE_NAMES, *LOOP_PHASES)
     for name in modes:
-        if name not in MODES:
-            raise BadInput(f"--mode {name!r}: there is no such mode; choose from {', '.join(MODES)}", "--mode")
+        if name not in ALL_MODES:
+            raise BadInput(f"--mode {name!r}: there is no such mode; choose from {', '.join(ALL_MODES)}", "--mode")
     for name in phase:
-        if name not in PHASE_NAMES:
-            reason = f"there is no such phase; choose from {', '.join(PHASE_NAMES)}"
+        if name not in phases:
+            reason = f"there is no such phase; choose from {', '.join(phases)}"
             raise BadInput(f"--phase {name!r}: {reason}", "--phase")
     margin = parse_share(same, "--same")
     from ortbench.jobs import compare as job

@@ -10,11 +10,12 @@ from ortbench.errors import BadInput
 from ortbench.kinds import FLAG, PATH
 from ortbench.modes import modes_by
 from ortbench.options import BASELINE, LIMIT, Given, Option, declared, options_of, twin
-from ortbench.plan import Inputs, Loop, Plan, Target
+from ortbench.plan import Inputs, Loop, Plan, Target, check_sizes
+from ortbench.steps import Steps
 
 _EARLIER = PATH._replace(example='"folder of an earlier suite"')
 _MODEL = Option("baseline-model", "MODEL", "Live: the model it is held against.", BASELINE, PATH, commands=("gate",))
-_TWINS = tuple(twin(it) for it in options_of(Target, Inputs, Loop, Plan) if it.twin)
+_TWINS = tuple(twin(it) for it in options_of(Target, Steps, Inputs, Loop, Plan) if it.twin)
 LIVE_BASELINE = (_MODEL, *_TWINS)
 STORED_BASELINE = (
     Option("baseline", "BASE.json", "The stored result it is held against.", BASELINE, _EARLIER, commands=("gate",)),
@@ -51,12 +52,20 @@ def baseline_of(plan: Plan, given: Given) -> Plan:
     if "depth" in loop and not {*modes_by("depth")} & {*plan.modes}:
         reason = f"says nothing without mode {' or '.join(modes_by('depth'))}: add --depth"
         raise BadInput(f"--baseline-depth {reason}", "--baseline-depth")
+    steps = _changes(Steps, given)
+    if steps and plan.steps is None:
+        name = twin(declared(Steps)[next(iter(steps))]).name
+        raise BadInput(f"{name} is for a loop: say what is fed back with --feedback OUT=IN", name)
+    inputs = _changes(Inputs, given)
+    if plan.steps is None:
+        check_sizes(inputs.get("dims", {}), "--baseline-dim")
     return replace(
         plan,
         model=given.get(_MODEL.flag) or plan.model,
         target=replace(plan.target, **target),
-        inputs=replace(plan.inputs, **_changes(Inputs, given)),
+        inputs=replace(plan.inputs, **inputs),
         loop=replace(plan.loop, **loop),
+        steps=None if plan.steps is None else replace(plan.steps, **steps),
         **_changes(Plan, given),
     )
 

@@ -10,9 +10,9 @@ from ortbench.analysis.enough import lack, remedy
 from ortbench.analysis.handing_on import HANDED_ON, handing_on
 from ortbench.analysis.pairs import blocks
 from ortbench.errors import BadInput
-from ortbench.gate.contests import CANDIDATE, COPY_SHARE, Contest, Jury, fill, own_contests
+from ortbench.gate.contests import CANDIDATE, COPY_SHARE, Contest, Jury, contest_name, fill, own_contests
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
-from ortbench.modes import MODES
+from ortbench.modes import ALL_MODES
 from ortbench.result import OK, Result
 
 
@@ -20,9 +20,9 @@ def check_alone(result: Result, limits: Limits) -> list[Check]:
     """Everything that needs no baseline.
 
     Raises:
-        BadInput: a mode that a limit needs was not measured.
+        BadInput: a mode that a limit needs was not measured, or a limit that a loop has not.
     """
-    contests = own_contests(limits)
+    contests = own_contests(limits, result.loop is not None)
     jury = Jury(contests)
     fill(jury, CANDIDATE, result)
     return [*check_facts(result, limits), *(check_contest(result, jury, contest) for contest in contests)]
@@ -120,11 +120,11 @@ def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check
     checks = list(lost)
     for metric in limits.metrics:
         found = []
-        for mode in [metric.mode] if metric.mode else filter(limits.held, MODES):
+        for mode in [metric.mode] if metric.mode else filter(limits.held, ALL_MODES):
             one, other = result.case(mode), baseline.case(mode)
             spread = stored_ratio(other, one, metric.phase, metric.stat) if one and other else None
             if one and other and spread is not None:
-                name = f"{mode} {metric.phase} {metric.stat}"
+                name = contest_name(mode, metric, one.of_loop)
                 lacking = (
                     lack("the baseline", baseline, len(blocks(other, metric.phase))),
                     lack("the candidate", result, len(blocks(one, metric.phase))),

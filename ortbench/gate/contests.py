@@ -7,6 +7,7 @@ by an earlier run has no rounds in common with the candidate; it goes by `ortben
 
 from __future__ import annotations
 
+import math
 from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +18,13 @@ from ortbench.analysis.pairs import blocks, timed_phase
 from ortbench.analysis.sequential import Interval, fewest, median_ratio
 from ortbench.errors import BadInput
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric
-from ortbench.modes import CPU, MODES, TOTAL, mode_of
+from ortbench.modes import CPU, LOOP_PHASES, MODES, STEP, TOTAL, WHOLE_LOOP, phases_of
 from ortbench.result import OK, Result
 
 ALPHA = 0.01  # the chance that a gate fails what is exactly at its limit, over all of its contests
 # What a block of a few runs has: a percentile of four samples would be only another name for the slowest one.
 BLOCK_STATISTICS = ("median", "mean", "min")
+_PERCENTILES = {"p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 CANDIDATE, BASELINE = 0, 1  # the sides of a live gate
 COPY_SHARE = "copy share"
@@ -67,8 +69,13 @@ class Contest:
         return Check(self.name, verdict, text, found.ratio, found.low, found.high, self.limit, found.rounds)
 
 
-def regression_contests(limits: Limits, modes: Sequence[str]) -> list[Contest]:
+def regression_contests(limits: Limits, modes: Sequence[str], steps: int | None = None) -> list[Contest]:
     """Candidate over baseline, for every metric and mode.
+
+    Args:
+        limits: with the metrics.
+        modes: that are measured.
+        steps: of a loop; None for single inferences.
 
     Raises:
         BadInput: a metric that blocks do not have, or that no mode has.
@@ -77,29 +84,58 @@ def regression_contests(limits: Limits, modes: Sequence[str]) -> list[Contest]:
         return []
     contests = []
     for metric in limits.metrics:
-        if metric.stat not in BLOCK_STATISTICS:
-            raise BadInput(
-                f"--metric {metric.text}: a live gate compares short blocks, which have {', '.join(BLOCK_STATISTICS)}; "
-                "use a stored --baseline for percentiles",
-                "--metric",
-            )
+        _check_statistic(metric, steps)
         compared = [mode for mode in modes if metric.mode == mode or (metric.mode is None and limits.held(mode))]
-        chosen = [mode for mode in compared if metric.phase in mode_of(mode).phases]
+        chosen = [mode for mode in compared if metric.phase in phases_of(mode, steps is not None)]
         if not chosen:
-            reason = f"no mode that is measured has it; measured: {', '.join(modes)}"
-            raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
-        contests += [_regression(mode, metric, 1 + limits.max_regression) for mode in chosen]
-    return contests
+            raise BadInput(f"--metric {metric.text}: {_why_none(metric, modes, steps)}", "--metric")
+        contests += [_regression(mode, metric, 1 + limits.max_regression, steps is not None) for mode in chosen]
+    return list(dict.fromkeys(contests))  # the total of a loop has two names
 
 
-def _regression(mode: str, metric: Metric, limit: float) -> Contest:
-    name = f"{mode} {metric.phase} {metric.stat}"
-    over, under = (Stream(side, mode, timed_phase(mode, metric.phase), metric.stat) for side in (CANDIDATE, BASELINE))
+def _check_statistic(metric: Metric, steps: int | None) -> None:
+    """Refuse a percentile of so few samples that it is another name for the slowest: one nearer to it than to the next."""
+    if metric.stat in BLOCK_STATISTICS:
+        return
+    say = f"--metric {metric.text}: a live gate compares short blocks, which have {', '.join(BLOCK_STATISTICS)}"
+    if steps is None or metric.phase != STEP or metric.stat not in _PERCENTILES:
+        raise BadInput(f"{say}; use a stored --baseline for percentiles", "--metric")
+    fewest_steps = math.ceil(1 + 0.5 / (1 - _PERCENTILES[metric.stat]) - 1e-9)
+    if steps < fewest_steps:
+        reason = f"and {metric.stat} of steps from --steps {fewest_steps} on; use more, or a stored --baseline"
+        raise BadInput(f"{say}, {reason}", "--metric")
+
+
+def _why_none(metric: Metric, modes: Sequence[str], steps: int | None) -> str:
+    if steps is None and metric.phase in LOOP_PHASES:
+        return "single inferences have no steps; say what is fed back with --feedback OUT=IN"
+    if steps is not None and metric.phase not in phases_of("", of_loop=True):
+        return f"a loop has {' and '.join(LOOP_PHASES)} only"
+    return f"no mode that is measured has it; measured: {', '.join(modes)}"
+
+
+def _regression(mode: str, metric: Metric, limit: float, of_loop: bool) -> Contest:
+    name = contest_name(mode, metric, of_loop)
+    phase = timed_phase(mode, metric.phase, of_loop)
+    over, under = (Stream(side, mode, phase, metric.stat) for side in (CANDIDATE, BASELINE))
     return Contest(name, over, under, limit, at_most=True, what=f"{name}, candidate to baseline")
 
 
-def own_contests(limits: Limits) -> list[Contest]:
-    """What the candidate's modes must keep to among themselves."""
+def contest_name(mode: str, metric: Metric, of_loop: bool) -> str:
+    """What is held against the baseline, in a few words; the total of a loop is the loop."""
+    phase = WHOLE_LOOP if of_loop and metric.phase == TOTAL else metric.phase
+    return f"{mode} {phase} {metric.stat}"
+
+
+def own_contests(limits: Limits, of_loop: bool = False) -> list[Contest]:
+    """What the candidate's modes must keep to among themselves.
+
+    Raises:
+        BadInput: a limit that a loop has not.
+    """
+    if of_loop and limits.max_copy_share is not None:
+        reason = "is of single inferences; of a loop say --min-speedup device-resident=X"
+        raise BadInput(f"--max-copy-share {reason}", "--max-copy-share")
     cpu = Stream(CANDIDATE, CPU, TOTAL, "median")
     found = [
         Contest(

@@ -21,16 +21,17 @@ class LiveGate:
         limits: what the candidate must keep to.
         modes: that are measured.
         has_baseline: whether there is a second side.
+        steps: of a loop; None for single inferences.
 
     Raises:
-        BadInput: a metric that blocks do not have.
+        BadInput: a metric that blocks do not have, or a limit that a loop has not.
     """
 
-    def __init__(self, limits: Limits, modes: Sequence[str], has_baseline: bool) -> None:
+    def __init__(self, limits: Limits, modes: Sequence[str], has_baseline: bool, steps: int | None = None) -> None:
         self._limits = limits
         self._modes = modes
-        self._regressions = regression_contests(limits, modes) if has_baseline else []
-        self._own = own_contests(limits)
+        self._regressions = regression_contests(limits, modes, steps) if has_baseline else []
+        self._own = own_contests(limits, steps is not None)
         self._jury = Jury([*self._regressions, *self._own])
 
     def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[int]) -> None:

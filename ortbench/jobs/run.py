@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortbench.characters import complain, visible
+from ortbench.ep_options import refuse_unclaimed
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
 from ortbench.jobs.junit import write_junit
 from ortbench.jobs.launch import Launched, launch
@@ -51,7 +52,9 @@ def run(plans: Sequence[Plan], wanted: Wanted) -> int:
     """
     launched = _measure(plans, wanted)
     by_ep = differ_by_ep(plans)
-    labels = [""] * len(launched.results) if by_ep else launched.names  # an EP is in every label already
+    eps = {result.target["ep"] for result in launched.results}
+    told_apart = by_ep and len(eps) == len(launched.results)
+    labels = [""] * len(launched.results) if told_apart else launched.names  # an EP is in every label already
     _write_exports(launched, labels, plans[0], wanted)
     if len(plans) == 1:
         _show(launched, wanted.json, wanted.quiet or wanted.html == "-")
@@ -71,14 +74,17 @@ def _measure(plans: Sequence[Plan], wanted: Wanted) -> Launched:
 
         return new_folder(wanted.out, run_name(plans))
 
-    def find_link(results: Sequence[Result]) -> None:
+    def when_open(results: Sequence[Result]) -> None:
         from ortbench.analysis.link import attach
 
+        if len(results) == len(plans):  # else whose they are is not known
+            options = dict.fromkeys(option for plan in plans for option in plan.target.options)
+            refuse_unclaimed(options, [result.target["ep"] for result in results])
         attach(results, wanted.out, wanted.bandwidth)
 
     traced = wanted.trace is not None
     names = side_names(plans) if len(plans) > 1 else None
-    return launch(plans, folder, names, after_open=find_link, quiet=wanted.quiet, traced=traced)
+    return launch(plans, folder, names, after_open=when_open, quiet=wanted.quiet, traced=traced)
 
 
 def _show(launched: Launched, json_out: str | None, quiet: bool) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -26,8 +26,8 @@ def read(database: Path, nsys_version: str, report: Path) -> Recording:
     """What was recorded, from the export.
 
     GPU work belongs to the range during which the process called the CUDA function that launched it: the two share a
-    correlation id. (``nsys stats`` does so too, thread by thread; a session's ranges do not overlap, so that work
-    launched by the EP's own threads can count as well.)
+    correlation id. (``nsys stats`` does so too, thread by thread; ranges of one name do not overlap in a session, so that
+    work launched by the EP's own threads can count as well.) Work in a step of a loop is work of the loop, too.
 
     Raises:
         BenchmarkFailed: it is not an export of Nsight Systems.
@@ -120,29 +120,28 @@ def _gpu(connection: sqlite3.Connection) -> str:
 
 
 class _Work:
-    """Which range each piece of GPU work belongs to."""
+    """Which ranges each piece of GPU work belongs to."""
 
     def __init__(self, ranges: Sequence[tuple[int, int, int, str]]) -> None:
         self._ranges = ranges
-        self._starts: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+        self._times: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
         for start, end, process, name in ranges:
-            self._starts[process].append((start, end, name))
+            self._times[process][name].append((start, end))
         self._copies: dict[str, list[Copies]] = defaultdict(list)
         self._kernels: dict[str, list[int]] = defaultdict(list)
 
-    def _name(self, launched: int, process: int) -> str | None:
-        ranges = self._starts.get(process, [])
-        at = bisect_right(ranges, launched, key=lambda it: it[0]) - 1
-        return ranges[at][2] if at >= 0 and launched <= ranges[at][1] else None
+    def _names(self, launched: int, process: int) -> Iterator[str]:
+        for name, times in self._times[process].items() if process in self._times else ():
+            at = bisect_right(times, launched, key=lambda it: it[0]) - 1
+            if at >= 0 and launched <= times[at][1]:
+                yield name
 
     def add_copy(self, launched: int, process: int, copy: Copies) -> None:
-        name = self._name(launched, process)
-        if name is not None:
+        for name in self._names(launched, process):
             self._copies[name].append(copy)
 
     def add_kernel(self, launched: int, process: int, duration: int) -> None:
-        name = self._name(launched, process)
-        if name is not None:
+        for name in self._names(launched, process):
             self._kernels[name].append(duration)
 
     def by_name(self) -> dict[str, Range]:

@@ -175,6 +175,10 @@ class Side:
                 whole = Span(name, begun, time.perf_counter_ns() - begun)
                 self.timeline.stages += [whole, *(Span(*part) for part in parts)]
 
+    def meanwhile(self, call: Callable[[], None]) -> None:
+        """Have something called while the worker does what it is asked next."""
+        self._worker.meanwhile = call
+
     def ask(self, do: str, **arguments: Any) -> Any:
         """Ask the worker; see `ortbench.measure.process.Client.ask`."""
         return self._worker.ask(do, **arguments)
@@ -287,6 +291,8 @@ class Side:
             duration_ns=answer["spent_ns"],
             starts_ns=answer["starts_ns"],
             samples_ns=answer["calls_ns"],
+            step_starts_ns=answer["step_starts_ns"],
+            steps_ns=answer.get("steps", ()),
         )
 
     def thin_timeline(self, every: int) -> None:

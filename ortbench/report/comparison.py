@@ -7,8 +7,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ortbench import units
-from ortbench.analysis.compare import EVERYTHING, Row, Selection, Spread, lacks, rows, word
-from ortbench.modes import TOTAL
+from ortbench.analysis.compare import EVERYTHING, Row, Selection, Spread, are_loops, lacks, rows, word
+from ortbench.modes import TOTAL, WHOLE_LOOP
 from ortbench.report.model import (
     KEY,
     NOTHING,
@@ -51,7 +51,7 @@ def side_table(
     """Results side by side.
 
     Args:
-        results: at least two. Two give every mode and phase, more the total of every mode.
+        results: at least two. Two give every mode and phase, more the total of every mode; of loops that and the steps.
         names: what to call them.
         same: up to which share a difference does not matter; None leaves the words out.
         in_order: they are steps of one history, so each is held against the one before it too.
@@ -61,7 +61,13 @@ def side_table(
 
 
 def _rows(results: Sequence[Result], only: Selection) -> list[Row]:
-    return rows(results, only if len(results) == 2 or only.phases else Selection(only.modes, (TOTAL,)))
+    is_all = len(results) == 2 or only.phases or are_loops(results)
+    return rows(results, only if is_all else Selection(only.modes, (TOTAL,)))
+
+
+def _is_whole(row: Row) -> bool:
+    """Whether it is of whole inferences or loops."""
+    return row.phase in (TOTAL, WHOLE_LOOP)
 
 
 def _table(
@@ -70,7 +76,7 @@ def _table(
     table = _times(found, names, same, in_order)
     if not has_items(results):
         return table
-    of_total = [[result.case(row.mode) if row.phase == TOTAL else None for result in results] for row in found]
+    of_total = [[result.case(row.mode) if _is_whole(row) else None for result in results] for row in found]
     if len(names) == 2:
         added, cells = item_columns(4, names), [item_cells(cases) for cases in of_total]
     else:
@@ -100,7 +106,7 @@ def _step_rows(
 ) -> list[tuple[str, ...]]:
     lines = []
     for number, (name, median) in enumerate(zip(names, row.medians_ns, strict=True)):
-        cells = [row.mode if row.phase == TOTAL else f"{row.mode} {row.phase}"] if number == 0 else [""]
+        cells = [row.mode if _is_whole(row) else f"{row.mode} {row.phase}"] if number == 0 else [""]
         cells += [name, NOTHING if median is None else units.time(median, scale)]
         cells += _spread_cells(row.since_first[number], same)
         if in_order:
@@ -169,9 +175,9 @@ def side_by_side(
 
 
 def _heading(result: Result) -> list[str]:
-    """One result in two lines: what ran where, and when."""
-    lines = heading(result)[:2]
-    return [lines[0], f"{lines[1]}; {result.created}"]
+    """One result in two lines, of a loop in three: what ran where, and when."""
+    *first, where = heading(result)[: 2 if result.loop is None else 3]
+    return [*first, f"{where}; {result.created}"]
 
 
 def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
@@ -197,7 +203,7 @@ def records(
         for number, name in enumerate(names):
             record: dict[str, Any] = {"mode": row.mode, "phase": row.phase, "result": name}
             record["median_ns"] = row.medians_ns[number]
-            case = results[number].case(row.mode) if row.phase == TOTAL else None
+            case = results[number].case(row.mode) if _is_whole(row) else None
             known = None if case is None else case.throughput
             record["items_per_s"], record["item_ns"] = known and known["items_per_s"], known and known["item_ns"]
             for key, spread in (("vs_first", row.since_first[number]), ("vs_previous", row.since_last[number])):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from statistics import median
 
 from ortbench import units
-from ortbench.analysis.nsight import APART, DOWN, UP, Copies, Profile, Range, Recording, phases
-from ortbench.modes import CPU, TOTAL
+from ortbench.analysis.nsight import APART, DOWN, UP, Copies, Profile, Range, Recording, phases, range_name
+from ortbench.modes import CPU, TOTAL, WHOLE_LOOP
 from ortbench.report.model import (
     KEY,
     MARKDOWN,
@@ -26,6 +26,7 @@ from ortbench.report.model import (
     columns,
 )
 from ortbench.report.words import heading, not_measured, remark, warnings
+from ortbench.result import Result
 
 _COLUMNS = (Column("phase", Kind.NAME, KEY), Column("runs"), Column("ortbench", Kind.TIME))
 _RANGE = Column("range", Kind.TIME)
@@ -63,7 +64,7 @@ def phase_table(profile: Profile) -> Table:
     gpu = recording is not None and recording.gpu is not None
     rows = []
     for case, phase in phases(session):
-        name, stats = f"{case.mode}/{phase}", case.phases[phase]
+        name, stats = range_name(case, phase), case.phases[phase]
         assert stats is not None
         cells = [name, str(stats.n), units.digits(stats.median_ns / scale)]
         if recording is not None:
@@ -100,14 +101,14 @@ def nsight_says(profile: Profile) -> list[str]:
             "Nsight Systems recorded no range of domain ortbench: its version may be older than what the nvtx package "
             "needs, or the session was over before it listened."
         ]
-    return [*_agreement(profile, recording), *_copy_share(recording), *_totals(recording)]
+    return [*_agreement(profile, recording), *_copy_share(profile.session, recording), *_totals(recording)]
 
 
 def _agreement(profile: Profile, recording: Recording) -> list[str]:
     """How the ranges and the samples, which are of the same calls, compare in sum."""
     worst, where, missing = 0.0, "", []
     for case, phase in phases(profile.session):
-        name, samples = f"{case.mode}/{phase}", case.samples_ns[phase]
+        name, samples = range_name(case, phase), case.samples_ns[phase]
         found = recording.ranges.get(name)
         if found is None or len(found.durations_ns) != len(samples):
             missing.append(name)
@@ -123,18 +124,19 @@ def _agreement(profile: Profile, recording: Recording) -> list[str]:
     return [f"Nsight's ranges and ortbench's samples {how}: at most {worst:.1%} apart in sum ({where})."]
 
 
-def _copy_share(recording: Recording) -> list[str]:
-    """What a run with CPU tensors spends on copies by the GPU's own clock."""
-    found = recording.ranges.get(f"{CPU}/{TOTAL}")
+def _copy_share(session: Result, recording: Recording) -> list[str]:
+    """What a run or loop with CPU tensors spends on copies by the GPU's own clock."""
+    what, phase = ("run", TOTAL) if session.loop is None else ("loop", WHOLE_LOOP)
+    found = recording.ranges.get(f"{CPU}/{phase}")
     if found is None or recording.gpu is None:
         return []
     moved = [copies for copies in (found.copied(UP), found.copied(DOWN)) if copies is not None]
     if not moved:
-        return ["With CPU tensors Nsight recorded no copies inside a run."]
+        return [f"With CPU tensors Nsight recorded no copies inside a {what}."]
     n, spent = len(found.durations_ns), sum(copies.time_ns for copies in moved)
     parts = [f"{copies.kind} {units.duration(copies.time_ns / n)} ({_of(copies, n)})" for copies in moved]
     share = spent / max(sum(found.durations_ns), 1)
-    return [f"With CPU tensors {share:.0%} of a run is copies by the GPU's clock: {', '.join(parts)}."]
+    return [f"With CPU tensors {share:.0%} of a {what} is copies by the GPU's clock: {', '.join(parts)}."]
 
 
 def _of(copies: Copies, runs: int) -> str:

@@ -45,11 +45,13 @@ _COLUMNS = (
     Column("× cpu"),
     Column("verdict", Kind.WORD),
 )
+_OF_LOOPS = ("steps", "steps/s")  # of a loop, whose total is all of them
 
 
 def case_table(records: Sequence[Record]) -> Table:
     """A row a case; only columns that hold something."""
     shown = any(is_batch(record.items) for record in records)
+    of_loops = any(record.steps is not None for record in records)
     rows = tuple(
         (
             record.id,
@@ -58,18 +60,24 @@ def case_table(records: Sequence[Record]) -> Table:
             NOTHING if record.fastest_ns is None else duration(record.fastest_ns),
             NOTHING if record.vs_cpu is None else ratio(record.vs_cpu),
             *(_item_cells(record) if shown else ()),
+            *(_step_cells(record) if of_loops else ()),
             record.outcome,
         )
         for record in records
     )
-    headed = (*_COLUMNS[:-1], *map(Column, HEADINGS), _COLUMNS[-1]) if shown else _COLUMNS
-    return filled(Table(headed, rows))
+    more = [*(HEADINGS if shown else ()), *(_OF_LOOPS if of_loops else ())]
+    return filled(Table((*_COLUMNS[:-1], *map(Column, more), _COLUMNS[-1]), rows))
 
 
 def _item_cells(record: Record) -> tuple[str, str]:
     if record.items_per_s is None or record.item_ns is None:
         return NOTHING, NOTHING
     return rate(record.items_per_s), duration(record.item_ns)
+
+
+def _step_cells(record: Record) -> tuple[str, str]:
+    steps = NOTHING if record.steps is None else str(record.steps)
+    return steps, NOTHING if record.steps_per_s is None else rate(record.steps_per_s)
 
 
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
@@ -104,7 +112,10 @@ _CSV_COLUMNS = (
 
 def csv(records: Sequence[Record]) -> str:
     """The records as CSV, without their checks."""
-    if not any(is_batch(record.items) for record in records):
-        return csv_text(_CSV_COLUMNS, (record.to_dict() for record in records))
+    columns = [*_CSV_COLUMNS]
+    if any(is_batch(record.items) for record in records):
+        columns += ["items", "items_per_s", "item_ns"]
+    if any(record.steps is not None for record in records):
+        columns += ["steps", "steps_per_s"]
     found = ({**record.to_dict(), "items": record.items and record.items["count"]} for record in records)
-    return csv_text((*_CSV_COLUMNS, "items", "items_per_s", "item_ns"), found)
+    return csv_text(columns, found)

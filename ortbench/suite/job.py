@@ -10,9 +10,11 @@ from pathlib import Path
 from ortbench.asked import asked_modes, is_library, live, plan_of
 from ortbench.errors import BadInput
 from ortbench.gate.baseline import baseline_of, has_live_baseline
-from ortbench.gate.contests import regression_contests
+from ortbench.gate.contests import own_contests, regression_contests
 from ortbench.gate.limits import Limits, limits_of
+from ortbench.options import declared
 from ortbench.plan import Plan, check
+from ortbench.steps import Steps
 from ortbench.suite.cases import Suite, SuiteCase
 from ortbench.suite.toml_file import Where
 
@@ -63,6 +65,10 @@ class _Maker:
         for flag in ("ep", f"{_BASELINE}ep"):
             if is_library(self._given.get(flag, "")):  # relative to the file, as all paths are
                 self._given[flag] = str(self._file.path.parent / self._given[flag])
+        if "feedback" not in self._given:  # as defaults they are for loops
+            for it in declared(Steps).values():
+                if self._where(it.flag)[:1] == _DEFAULTS:
+                    self._given.pop(it.flag, None)
 
     def job(self) -> Job:
         given, is_live = self._given, has_live_baseline(self._given)
@@ -75,13 +81,15 @@ class _Maker:
             plan = live(plan, given, limits.phases())
         with self._blaming((*self._case.where, "model")):
             check(plan)
+        with self._blaming(self._case.where):
+            own_contests(limits, plan.steps is not None)
         plans = [plan]
         if is_live:
             with self._blaming(self._where("baseline-model"), _BASELINE):
                 plans.append(baseline_of(plan, given))
                 check(plans[1])
             with self._blaming(self._where("metric")):
-                regression_contests(limits, plan.modes)
+                regression_contests(limits, plan.modes, None if plan.steps is None else plan.steps.count)
         plans = [replace(it, name=self._case.id) for it in plans]
         return Job(self._case, tuple(plans), limits, "force" in given, self._earlier())
 

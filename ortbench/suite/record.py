@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypedDict
 
+from ortbench.analysis.loops import steps_per_s
 from ortbench.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, CheckData
 from ortbench.modes import CPU, TOTAL, is_rate
@@ -46,6 +47,8 @@ class Record:
         vs_cpu: how many times as fast as `cpu` it is, or None.
         items: how many a run has, and the dimension that says so, or None.
         items_per_s, item_ns: what that mode's median means for them, or None.
+        steps: of a loop, or None.
+        steps_per_s: what that mode's median means for them, or None.
     """
 
     id: str
@@ -65,6 +68,8 @@ class Record:
     items: Items | None = None
     items_per_s: float | None = None
     item_ns: float | None = None
+    steps: int | None = None
+    steps_per_s: float | None = None
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
@@ -109,6 +114,8 @@ class Figures(TypedDict, total=False):
     items: Items | None
     items_per_s: float | None
     item_ns: float | None
+    steps: int | None
+    steps_per_s: float | None
 
 
 def figures(result: Result) -> Figures:
@@ -121,6 +128,7 @@ def figures(result: Result) -> Figures:
     found = result.case(fastest)
     vs_cpu = found.vs_cpu["ratio"] if found is not None and found.vs_cpu else None
     by_item = None if found is None else found.throughput
+    steps = None if result.loop is None else result.loop["steps"]
     return {
         "cpu_ns": medians.get(CPU),
         "fastest": fastest,
@@ -129,6 +137,8 @@ def figures(result: Result) -> Figures:
         "items": result.items,
         "items_per_s": by_item and by_item["items_per_s"],
         "item_ns": by_item and by_item["item_ns"],
+        "steps": steps,
+        "steps_per_s": None if steps is None or found is None else steps_per_s(found, steps),
     }
 
 

@@ -26,6 +26,7 @@ def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool
     """
     made = state.modes[mode]
     starts: list[int] | None = [] if timeline else None
+    made.notes_starts = timeline
     start = time.perf_counter_ns()
     calls = time_block(made, state.ranges[mode], phase, n, drop, starts=starts)
     made.rest()
@@ -37,7 +38,7 @@ def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool
         answer["steps"] = parts
     if starts is None:
         return answer
-    traced: TracedSamples = {**answer, "starts_ns": starts, "calls_ns": calls}
+    traced: TracedSamples = {**answer, "starts_ns": starts, "calls_ns": calls, "step_starts_ns": made.take_starts(n)}
     return traced
 
 

@@ -7,9 +7,11 @@ range                  name                  category  payload
 =====================  ====================  ========  =============================================
 one a block            ``<mode>``            phase     bytes copied by each call of the phase, int64
 in it one a sample     ``<mode>/<phase>``    phase     its number in the block, from 0, int64
+in that one a step     ``<mode>/step``       step      its number in the loop, from 0, int64
 =====================  ====================  ========  =============================================
 
-A whole loop is ``<mode>/loop``, and in it each step ``<mode>/step`` with its number. In the modes `pipelined` and `device-resident-async` a sample of ``total`` is a round or burst: its range spans all its runs.
+Only a loop has steps, and there a sample of ``total`` is a whole loop, whose range is called ``<mode>/loop``. In the modes
+`pipelined` and `device-resident-async` a sample of ``total`` is a round or burst: its range spans all its runs.
 Each phase has its colour. Payloads are plain integers because every tool shows and exports these (Nsight Systems: the
 column ``int64Value`` of its SQLite files); payloads with a schema did not reach the SQLite files of Nsight Systems 2024.2.
 """
@@ -72,6 +74,7 @@ class Ranges:
         self.listening = domain is not None
         self.push: Callable[[Any], object] = _nothing
         self.pop: Callable[[], object] = _nothing
+        self._step: Any = None
         self.sample: dict[str, Any] = dict.fromkeys(PHASE_NAMES)
         self._block: dict[str, Any] = dict.fromkeys(PHASE_NAMES)
         if domain is None:
@@ -98,8 +101,9 @@ class Ranges:
 
     @contextmanager
     def step(self, number: int) -> Iterator[None]:
-        """The range around a step of a loop, from 0, where a tool listens."""
-        self._step.payload = number
+        """The range around a step of a loop, from 0."""
+        if self.listening:
+            self._step.payload = number
         self.push(self._step)
         try:
             yield

@@ -17,6 +17,7 @@ from ortbench.modes import (
     MODES,
     PIPELINED,
     RESIDENT,
+    SHARED,
 )
 from ortbench.units import duration, size
 
@@ -123,6 +124,30 @@ def graph(name: str, result: Result, plain: Result | None = None) -> Check:
         return f"replayed: {case['graph']['how']}" if case["graph"] and case["graph"]["proved"] else None
 
     return outputs(name, result, replayed, plain)
+
+
+def loop(name: str, result: Result) -> Check:
+    """Every output of every step is right, each step was timed, and no mode that keeps the state there copies any of it."""
+    count = result["loop"]["steps"]
+    wrong, shown = [], []
+    for case in result["cases"]:
+        if case["status"] != "ok":
+            continue
+        mode, times = case["mode"], case["steps_ns"]
+        copied = [case["state_bytes_in"], case["state_bytes_out"]]
+        if mode in _STATE_STAYS and copied != [0, 0]:
+            wrong.append(f"{mode}: a step copies {copied[0]} and {copied[1]} bytes of the state")
+        if times is None or len(times) != count or min(times) <= 0:
+            wrong.append(f"{mode}: its {count} steps took {times}")
+            continue
+        ends = f"{duration(times[0])} to {duration(times[-1])} a step"
+        shown.append(f"{mode} {duration(case['phases']['loop']['median_ns'])}, {ends}")
+    found = outputs(name, result)
+    if found.verdict != PASS or not wrong:
+        return Check(
+            name, found.verdict, "; ".join([found.figures, *shown] if found.verdict == PASS else [found.figures])
+        )
+    return Check(name, FAIL, "; ".join(wrong))
 
 
 def stream(name: str, result: Result, kind: str, plain: Result | None = None) -> Check:
@@ -493,6 +518,7 @@ def exit_code(checks: Sequence[Check]) -> int:
     return 1 if any(check.verdict == FAIL for check in checks) else 0
 
 
+_STATE_STAYS = (RESIDENT, SHARED.name)
 _CUT_SHORT = "the time was over before every phase was timed"
 _ON_HOST = "this EP computes in host memory: nothing is copied to a device"
 

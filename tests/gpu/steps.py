@@ -13,6 +13,8 @@ from ortbench.modes import (
     HOST_ACCESSIBLE,
     MODES,
     RESIDENT,
+    SHARED,
+    USUAL_LOOP_MODES,
     USUAL_MODES,
     modes_that,
 )
@@ -21,6 +23,7 @@ from tests.gpu.checks import Check, Result
 
 COPY, IMAGE, TRANSFORMER = "copy_4k", "resnet50", "transformer"
 ISLAND = "cpu_island"
+LOOPS = ("recurrent_cell", "decoder", "decoder_shared")  # as they are in models/, with what a loop of them gives
 SMALL = (ISLAND, "fp16", "multi_output", "image_classifier", "tiny")  # as they are in models/
 
 # The EPs that NVIDIA's CUPTI sees, as they are typed.
@@ -35,6 +38,7 @@ _TF32 = ("--rtol", "1e-2", "--atol", "5e-3")
 # setting one mode up, which for 100 MB each way is mostly comparing.
 _START_S, _MODE_S, _LARGE_MODE_S = 4.0, 1.0, 2.0
 _MODELS_S = 10.0
+_LOOP_STEPS = 6  # of which models/ has the outputs
 # The longest answer of a worker, so that a mode that hangs does not cost the others: of the first steps, which may load
 # gigabytes of libraries from a cold disk, and of the others.
 _FIRST_ANSWER_S, _ANSWER_S = 90.0, 40.0
@@ -146,7 +150,14 @@ class Steps:
 
     def all(self) -> list[Step]:
         """Every step, what matters most first."""
-        return [*self._models(), *self._measurements(), *self._options(), *self._reports(), *self._last()]
+        return [
+            *self._models(),
+            *self._measurements(),
+            *self._loops(),
+            *self._options(),
+            *self._reports(),
+            *self._last(),
+        ]
 
     def _models(self) -> list[Step]:
         """Three models in all modes."""
@@ -197,6 +208,46 @@ class Steps:
                 refusals=("bandwidth is unsupported: ",),
             ),
         ]
+
+    def _loops(self) -> list[Step]:
+        """States of fixed size, that grow, and whose past and present are one buffer."""
+        cache = ("--feedback", "present.*=past_key_values.*")
+        growing = ("--dim", "total_length=past_length+sequence", "--fill", "attention_mask=1")
+        cell, decoder, shared = LOOPS
+        return [
+            self._loop(cell, ("--feedback", "hidden_out=hidden")),
+            self._loop(decoder, (*cache, *growing, "--fill", "position_ids=past_length+index")),
+            self._loop(shared, (*cache, "--fill", "position_ids=step", "--share-buffers"), (SHARED.name,)),
+        ]
+
+    def _loop(self, model: str, options: Sequence[str], more: Sequence[str] = ()) -> Step:
+        """`ortbench loop` of a model, held against the outputs of every step."""
+        modes = (*USUAL_LOOP_MODES, *more)
+        given = ("--input", f"models/{model}.loop.inputs.npz", "--expect", f"models/{model}.loop.npz", *_TF32)
+        line = (
+            "ortbench",
+            "loop",
+            f"models/{model}.onnx",
+            *given,
+            *self._target,
+            *options,
+            "--steps",
+            str(_LOOP_STEPS),
+        )
+        line += (*self._amount(self._scale.option_s), "--timeout", f"{_ANSWER_S:g}", "--out", f"loop-{model}")
+        return Step(
+            f"loop-{model}",
+            f"loop of {model}: outputs of every step equal, the state stays on the device",
+            line,
+            "result.json",
+            (lambda left: checks.loop(left.title, left.data),),
+            _START_S + len(modes) * (self._scale.option_s + _MODE_S),
+        )
+
+    def _amount(self, seconds: float) -> tuple[str, ...]:
+        """How much of each mode is measured."""
+        runs = self._scale.runs
+        return ("--duration", f"{seconds:g}") if runs is None else ("--iterations", str(runs), "--warmup", "2")
 
     def _options(self) -> list[Step]:
         """What else a run can be asked for, a short run each.
@@ -457,13 +508,10 @@ class Steps:
         """`ortbench run` of a model; `starts`: how many workers it has, one after the other."""
         scale = self._scale
         seconds = scale.seconds[model] if basic else scale.option_s
-        amount = (
-            ("--duration", f"{seconds:g}") if scale.runs is None else ("--iterations", str(scale.runs), "--warmup", "2")
-        )
         wanted = () if basic else tuple(word for mode in modes for word in ("--mode", mode))
         answer = _FIRST_ANSWER_S if basic else _ANSWER_S + more_s
         line = ("ortbench", "run", f"models/{model}.onnx", *self._inputs(model), *(target or self._target), *wanted)
-        line += (*options, *amount, "--timeout", f"{answer:g}", "--out", name)
+        line += (*options, *self._amount(seconds), "--timeout", f"{answer:g}", "--out", name)
         mode_s = seconds + (_LARGE_MODE_S if model == COPY else _MODE_S)
         planned = starts * _START_S + len(modes) * mode_s + more_s
         return Step(name, title, line, "result.json", shows, planned, basic=basic, **more)

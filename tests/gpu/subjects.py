@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 from models.parts import Array, Arrays, Seeded, picture
 from models.single import copy_bound, image_classifier, transformer_ids
-from tests.gpu.steps import COPY, IMAGE, SMALL, TRANSFORMER
+from tests.gpu.steps import COPY, IMAGE, LOOPS, SMALL, TRANSFORMER
 
 _LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 _MODELS = Path(__file__).resolve().parent.parent.parent / "models"
@@ -21,6 +22,8 @@ _MODELS = Path(__file__).resolve().parent.parent.parent / "models"
 
 def write(folder: Path, quick: bool) -> None:
     """Write every model as NAME.onnx, with inputs and expected outputs in the folder NAME, as ONNX test sets have them.
+
+    Those for loops lie beside what their steps take and give.
 
     Args:
         folder: to write into, there already.
@@ -35,6 +38,9 @@ def write(folder: Path, quick: bool) -> None:
     for name in SMALL:
         inputs, expected = (np.load(_MODELS / f"{name}.{kind}.npz") for kind in ("inputs", "expected"))
         _save(folder, name, onnx.load(_MODELS / f"{name}.onnx"), inputs, expected)
+    for name in LOOPS:
+        for file in (f"{name}.onnx", f"{name}.loop.inputs.npz", f"{name}.loop.npz"):
+            shutil.copy(_MODELS / file, folder / file)
 
 
 def _copies(folder: Path, height: int, width: int) -> None:

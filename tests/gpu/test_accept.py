@@ -512,6 +512,33 @@ def test_fence(ratio: float, verdict: str) -> None:
     assert checks.fence(None).verdict == NOT_RUN
 
 
+def looped(
+    mode: str, state: tuple[int, int] = (0, 0), steps_ns: list[int] | None = None, **changed: Any
+) -> dict[str, Any]:
+    """A case of a loop of two steps."""
+    made = case(mode, steps_ns=steps_ns or [2_000, 3_000], state_bytes_in=state[0], state_bytes_out=state[1], **changed)
+    made["phases"] |= {"loop": phase(6_000), "step": phase(2_500)}
+    return made
+
+
+def test_a_loop_leaves_its_state_on_the_device() -> None:
+    def checked(*cases: dict[str, Any]) -> Check:
+        return checks.loop(NAME, {**result(*cases), "loop": {"steps": 2}})
+
+    good = checked(looped("cpu", (512, 512)), looped("device-resident"), looped("shared"))
+    assert good.verdict == PASS
+    assert "device-resident 6.00 µs, 2.00 µs to 3.00 µs a step" in good.figures
+    assert checked(looped("device-resident", (0, 512))) == Check(
+        NAME, FAIL, "device-resident: a step copies 0 and 512 bytes of the state"
+    )
+    assert checked(looped("cpu", steps_ns=[2_000])) == Check(NAME, FAIL, "cpu: its 2 steps took [2000]")
+    assert checked(looped("shared", outputs_match=False, status="failed", reason="y of step 1 differs")) == Check(
+        NAME, FAIL, "shared: y of step 1 differs"
+    )
+    lacking = case("host-accessible", status="unsupported", reason="no such memory", steps_ns=None)
+    assert checked(looped("cpu"), lacking).verdict == PASS
+
+
 @pytest.mark.parametrize(("ours", "verdict"), [(105.0, PASS), (106.0, FAIL), (90.0, PASS)])
 def test_loop_cost(ours: float, verdict: str) -> None:
     assert checks.loop_cost({"ours_ns": ours, "bare_ns": 100.0}).verdict == verdict
@@ -553,7 +580,7 @@ TIMED_CHECKS = ("the published sample's shape", "the fence holds", "loop cost ag
 # One of each kind of step; the others differ in their options, which are held against the program above.
 ALSO = (
     "bandwidth", "cuda-graph-resnet50", "prefer-gpu", "named-device", "island", "link", "devices", "page", "profile",
-    "tensorrt-warm",
+    "tensorrt-warm", "loop-decoder", "loop-decoder_shared",
 )  # fmt: skip
 
 
@@ -588,7 +615,7 @@ def test_on_the_reference_device_all_else_that_it_can_answer_passes(library: Pat
         "copy_4k: outputs", "copy_4k: pipelined", "copy_4k: pinned", "copy_4k: asynchronous", "the EP's device and its memory",
         "host-accessible: zero-copy",
         "copy bandwidth over sizes", "--ep prefer-gpu", "cpu_island: outputs", "--nodes: copies inside", "--bandwidth",
-        "ortbench devices", "the HTML page",
+        "ortbench devices", "the HTML page", "loop of decoder:", "loop of decoder_shared:",
     ):  # fmt: skip
         assert of(checked, name)[0] == PASS, ran.out
     for name, why in (
@@ -611,7 +638,7 @@ def test_on_the_reference_device_all_else_that_it_can_answer_passes(library: Pat
 
 @pytest.mark.process
 def test_on_the_cpu_it_says_what_does_not_apply(tmp_path: Path) -> None:
-    steps = only("copy_4k", "transformer", "fence-and-loop", "bandwidth", "external-numpy", "nodes-and-trace")
+    steps = only("copy_4k", "transformer", "fence-and-loop", "bandwidth", "external-numpy", "nodes-and-trace", "loop-*")
     accept("--ep", "cpu", "--out", tmp_path / "out", *steps)  # what it says of times a busy machine may spoil
     found = verdicts(tmp_path / "out")
     for name in (
@@ -621,6 +648,9 @@ def test_on_the_cpu_it_says_what_does_not_apply(tmp_path: Path) -> None:
         "--external numpy",
         "--nodes, resnet50",
         "--trace",
+        "loop of recurrent_cell:",
+        "loop of decoder:",
+        "loop of decoder_shared:",
     ):
         assert of(found, name)[0] == PASS, found
     why = "this EP computes in host memory: nothing is copied to a device"

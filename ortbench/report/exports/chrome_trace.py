@@ -19,7 +19,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ortbench.characters import visible_lines
-from ortbench.modes import TOTAL, mode_of
+from ortbench.modes import STEP, TOTAL, WHOLE_LOOP, mode_of
 from ortbench.result import Case, Result
 from ortbench.timeline import Span, TimedBlock, Timeline
 
@@ -36,7 +36,8 @@ def chrome_trace(
     Args:
         results: of its sides, at least one.
         timelines: of the same sides.
-        most: slices of samples. Of more samples whole blocks are left out, evenly; the blocks themselves are all there.
+        most: slices of samples, the steps of loops among them. Of more samples whole blocks are left out, evenly; the blocks
+            themselves are all there.
         labels: which of several settings each side has, where that is not said by its EP.
 
     Returns:
@@ -44,11 +45,11 @@ def chrome_trace(
         ``traceEvents``: metadata first, then events by time, an outer one before those inside it.
     """
     missing = [words for timeline in timelines for words in timeline.missing]
-    taken = sum(block.n for timeline in timelines for block in timeline.blocks)
+    taken = sum(block.size for timeline in timelines for block in timeline.blocks)
     timelines = [
         replace(it, blocks=list(_thinned(it.blocks, most / taken))) if taken > most else it for it in timelines
     ]
-    shown = sum(len(block.starts_ns) for timeline in timelines for block in timeline.blocks)
+    shown = sum(len(block.starts_ns) + len(block.steps_ns) for timeline in timelines for block in timeline.blocks)
     if shown < taken:
         missing.append(f"of {taken} samples {taken - shown} are left out, whole blocks of them, to keep the file small")
     origin = min(span.start_ns for timeline in timelines for span in timeline.stages)
@@ -105,12 +106,12 @@ def _thinned(blocks: Sequence[TimedBlock], share: float) -> Iterator[TimedBlock]
     kept: Counter[tuple[str, str]] = Counter()
     for block in blocks:
         lane = block.mode, block.phase
-        seen[lane] += block.n
-        if kept[lane] + block.n <= share * seen[lane]:
-            kept[lane] += block.n
+        seen[lane] += block.size
+        if kept[lane] + block.size <= share * seen[lane]:
+            kept[lane] += block.size
             yield block
         else:
-            yield replace(block, starts_ns=(), samples_ns=())
+            yield replace(block, starts_ns=(), samples_ns=(), step_starts_ns=(), steps_ns=())
 
 
 class _Process:
@@ -168,7 +169,8 @@ def _process(number: int, origin: int, result: Result, timeline: Timeline, label
             moved = {"upload": case.bytes_in, "download": case.bytes_out, TOTAL: _sum(case)}
             fences = _fences(case)
             for block in blocks:
-                _add_block(process, track, block, moved.get(block.phase), fences.get(block.phase))
+                called = WHOLE_LOOP if case.of_loop else block.phase
+                _add_block(process, track, block, called, moved.get(block.phase), fences.get(block.phase))
             for failure in failures:
                 process.mark(track, "failure", f"{failure.mode} failed", failure.at_ns, reason=failure.reason)
     for mode, iterations in timeline.close_ups.items():
@@ -208,12 +210,15 @@ def _measuring(timeline: Timeline) -> list[Span]:
     return [Span("measuring", first.start_ns, last.start_ns + last.duration_ns - first.start_ns)]
 
 
-def _add_block(process: _Process, track: int, block: TimedBlock, moved: int | None, fence: str | None) -> None:
-    """A block, in it what ran before its first sample, and its samples.
+def _add_block(
+    process: _Process, track: int, block: TimedBlock, called: str, moved: int | None, fence: str | None
+) -> None:
+    """A block, in it what ran before its first sample, and its samples; in those of loops their steps.
 
     Args:
         process, track: where.
         block: with or without its samples.
+        called: its phase.
         moved: bytes copied in one iteration, if known.
         fence: what ends each sample, if anything does besides the work itself.
     """
@@ -222,14 +227,19 @@ def _add_block(process: _Process, track: int, block: TimedBlock, moved: int | No
         args["fence"] = fence
     if not block.starts_ns:
         args["samples"] = "left out"
-    process.slice(track, "block", Span(f"{block.phase} block", block.start_ns, block.duration_ns, args))
+    process.slice(track, "block", Span(f"{called} block", block.start_ns, block.duration_ns, args))
     if block.starts_ns:
         before = block.starts_ns[0] - block.start_ns
         process.slice(track, "block", Span("not recorded", block.start_ns, before, {"iterations": block.dropped}))
-    name = f"{block.mode}/{block.phase}"
+    name = f"{block.mode}/{called}"
     for index, (start, duration) in enumerate(zip(block.starts_ns, block.samples_ns, strict=True), block.first):
         sample: dict[str, Any] = {"iteration": index} if not moved else {"iteration": index, "bytes": moved}
         process.slice(track, "sample", Span(name, start, duration, sample))
+    count = len(block.steps_ns) // block.n
+    steps = zip(block.step_starts_ns, block.steps_ns, strict=True)
+    for index, (start, duration) in enumerate(steps, block.first * count):
+        number = {"step": index % count, "iteration": index}
+        process.slice(track, "sample", Span(f"{block.mode}/{STEP}", start, duration, number))
 
 
 def _add_close_up(process: _Process, track: int, index: int, steps: Sequence[Span]) -> None:

@@ -48,9 +48,10 @@ class LoopMode(OneAtATime):
 
     def __init__(self, model: Model, loop: LoopData) -> None:
         self._model, self._loop = model, loop
-        held = {pair.out for pair in loop.pairs}
-        self._free = [place for place in range(len(model.outputs)) if place not in held]
+        self._held = {pair.out for pair in loop.pairs}
+        self._free = [place for place in range(len(model.outputs)) if place not in self._held]
         self._times: list[int] = []
+        self._starts: list[int] = []
         self._ranges: Ranges | None = None
         self._calls: list[Copy] = []
 
@@ -64,7 +65,7 @@ class LoopMode(OneAtATime):
 
     @abstractmethod
     def state(self, number: int) -> list[Array]:
-        """The state after a step, in host memory."""
+        """The state after a step, which must be the last one that was made, in host memory."""
 
     @abstractmethod
     def left_by(self, number: int) -> list[Array | None]:
@@ -72,7 +73,7 @@ class LoopMode(OneAtATime):
 
     def listen(self, ranges: Ranges) -> Ranges:
         """Put an NVTX range around every step, if a tool listens."""
-        self._ranges = ranges if ranges.listening else None
+        self._ranges = ranges
         return ranges
 
     def phases(self) -> dict[str, TimedCall]:
@@ -84,12 +85,10 @@ class LoopMode(OneAtATime):
         try:
             self.begin()
             begun = True
-            if self._ranges is None:
-                self._run_steps()
+            if self._ranges is not None and (self._ranges.listening or self.notes_starts):
+                self._run_watched(self._ranges)
             else:
-                self._run_in_ranges(self._ranges)
-        except OrtbenchError:
-            raise
+                self._run_steps()
         except Exception as error:
             raise self._broke(self._times[done:], begun, error) from None
 
@@ -100,19 +99,23 @@ class LoopMode(OneAtATime):
             call()
             add(clock() - start)
 
-    def _run_in_ranges(self, ranges: Ranges) -> None:
+    def _run_watched(self, ranges: Ranges) -> None:
+        """The same with a range around each step, and a note of when it began."""
         clock, add = time.perf_counter_ns, self._times.append
         for number, call in enumerate(self._calls):
             with ranges.step(number):
                 start = clock()
                 call()
                 add(clock() - start)
+            if self.notes_starts:
+                self._starts.append(start)
 
     def _broke(self, done: list[int], begun: bool, error: Exception) -> BenchmarkFailed:
         """What ended a loop, with what was measured of it until then."""
+        why = str(error) if isinstance(error, OrtbenchError) else ort_text(error)
         if not begun:
-            return BenchmarkFailed(f"bringing the first state there failed: {ort_text(error)}")
-        said = f"step {len(done) + 1} of {self._loop.count} failed: {ort_text(error)}"
+            return BenchmarkFailed(f"bringing the first state there failed: {why}")
+        said = f"step {len(done) + 1} of {self._loop.count} failed: {why}"
         if done:
             ends = f"from {duration(done[0])} (the first) to {duration(done[-1])} (the last)"
             said += (
@@ -127,6 +130,12 @@ class LoopMode(OneAtATime):
         times = self._times[len(self._times) - calls * self._loop.count :]
         self._times.clear()
         return times
+
+    def take_starts(self, calls: int) -> list[int]:
+        """When the steps of the last loops began."""
+        starts = self._starts[-calls * self._loop.count :]
+        self._starts.clear()
+        return starts
 
     def steps(self) -> list[Step]:
         return [
@@ -175,10 +184,13 @@ class LoopMode(OneAtATime):
         self,
         state: tuple[list[int] | None, list[int] | None],
         step: tuple[list[int] | None, list[int] | None],
+        first: int = 0,
     ) -> None:
-        """What is copied, by step, in and out."""
+        """What is copied, by step, in and out; and in before the first step, because of the state."""
         (self.state_in, self.state_out), (self.step_in, self.step_out) = state, step
         self.bytes_in, self.bytes_out = (None if it is None else sum(it) for it in step)
+        if self.bytes_in is not None:
+            self.bytes_in += first
 
     def bytes_by_step(self) -> LoopBytes:
         """For the result: a number where it is the same in all steps."""

@@ -59,6 +59,7 @@ class Mode(ABC):
         per_call: how many inferences one call of ``total`` makes.
         trials: how many calls of ``total`` each check of the outputs rests on.
         whole: what ranges call a call of ``total``.
+        notes_starts: whether it notes when the parts of its calls begin; see `take_starts`.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Mode(ABC):
     per_call: int
     trials: tuple[int, ...]
     whole: str = TOTAL
+    notes_starts = False
 
     @classmethod
     def lacks(cls, provider: Provider) -> str | None:
@@ -153,6 +155,10 @@ class Mode(ABC):
         """The times that the last calls of ``total`` took of their parts, ns, in order, which are then forgotten; None for
         a mode whose calls have no such parts."""
         return None
+
+    def take_starts(self, calls: int) -> list[int]:
+        """When the parts of the last calls began, as `take_times` has them; none without `notes_starts`."""
+        return []
 
     def bytes_by_step(self) -> LoopBytes | None:
         """Of a loop, what is copied in each step; else None."""
