@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ortbench import units
-from ortbench.analysis.loops import is_first_apart, law, slope_ns, steps_per_s
+from ortbench.analysis.loops import growth_ns, is_first_apart, law, slope_ns, steps_per_s
 from ortbench.modes import LOOP_PHASES, STEP, TOTAL
 from ortbench.report.csv import csv_text, ratio, statistics
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, filled
@@ -52,7 +52,7 @@ def _row(case: Case, result: Result, scale: float, span: tuple[int, int]) -> tup
     name = case.mode if case.status == OK else f"{case.mode} (failed)"
     step = case.median(STEP)
     ends = (NOTHING, NOTHING) if not steps else tuple(map(units.duration, (steps[0], steps[-1])))
-    each = None if not steps else slope_ns(steps, first)
+    each = None if not steps else growth_ns(steps, first)
     per_s = steps_per_s(case, result.loop["steps"])
     return (
         name,

@@ -113,6 +113,17 @@ def test_bytes_of_a_step(there: int | list[int] | None, back: int | list[int] | 
     assert copied(there, back, first) == said
 
 
+def test_a_growth_of_nothing_that_counts_is_left_out() -> None:
+    little = loop_result(
+        loop_case("cpu", [1 * MS + 2 * US * step for step in range(8)])
+    )  # 16 µs in all, 1.6 % of a step
+    assert "each adds" not in markdown(build(little))
+    (row,) = rows(csv_of(little))
+    assert row["slope_ns"] == "2000.0"
+    more = loop_result(loop_case("cpu", [1 * MS + 3 * US * step for step in range(8)]))
+    assert "+3.00 µs" in markdown(build(more))
+
+
 # Other programs
 
 
