@@ -213,7 +213,7 @@ _LOOP: Texts = {
     "last": ("the median of the last step",),
     "each adds": (
         "by how much a step takes longer than the one before it",
-        "The slope of the straight line through the medians of the steps; – where it cannot be told from none (95 %).",
+        "The slope of the straight line through the medians of the steps; – where it cannot be told from none (95 %), and where it comes to less than 2 % of a step in all.",
         "loops.md#state-that-grows",
         ("slope", "slope_ns"),
     ),

@@ -14,7 +14,7 @@ from ortbench.analysis.compare import CANNOT_TELL, FASTER, SAME, SLOWER
 from ortbench.analysis.config_keys import CODES
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
 from ortbench.glossary import Entry, Group, entries
-from ortbench.modes import MODES
+from ortbench.modes import ALL_MODES
 from ortbench.report.bars import SPLIT
 from ortbench.report.model import DERIVED, NOTHING
 from ortbench.report.page.page import build_page
@@ -84,8 +84,8 @@ def test_a_word_is_once_in_its_group_and_says_something() -> None:
 
 
 def test_every_mode_has_an_entry() -> None:
-    assert [word for group, word in ENTRIES if group is Group.MODES] == list(MODES)
-    assert {ENTRIES[Group.MODES, name].sentence for name in MODES} == {mode.sentence for mode in MODES.values()}
+    assert [word for group, word in ENTRIES if group is Group.MODES] == list(ALL_MODES)
+    assert {ENTRIES[Group.MODES, name].sentence for name in ALL_MODES} == {mode.sentence for mode in ALL_MODES.values()}
 
 
 TABLES = [*set(Group) - {Group.WORDS, Group.MODES, Group.VERDICTS, Group.WARNINGS}]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from ortbench.analysis.loops import is_first_apart, law, slope_ns, steps_per_s
+from ortbench.analysis.loops import growth_ns, is_first_apart, law, steps_per_s
 from ortbench.modes import CPU, SHARED, TOTAL, mode_of
 from ortbench.result import OK, Case, Result
 from ortbench.units import duration, rate, ratio, share, size
 
 _ENOUGH_STEPS = 3  # so many tell whether steps get longer
-_TELLING = 0.02  # so much of a step's time must the loop's growth make up to be told
 
 RESIDENT = mode_of(CPU).without_copies  # in which the state stays on the device
 
@@ -123,8 +122,8 @@ def _growth(result: Result) -> list[str]:
     for case in result.cases:
         if case.status != OK or not case.steps_ns or len(case.steps_ns) - apart < _ENOUGH_STEPS:
             continue
-        each = slope_ns(case.steps_ns, apart)
-        if each is not None and each * len(case.steps_ns) > _TELLING * case.steps_ns[-1]:
+        each = growth_ns(case.steps_ns, apart)
+        if each is not None and each > 0:
             found.append(f"{duration(each)} with {case.mode}")
         else:
             steady.append(case.mode)

@@ -11,6 +11,8 @@ from ortbench.modes import STEP, TOTAL, WHOLE_LOOP
 from ortbench.result import Case, Result
 from ortbench.stats import summarise, t_quantile
 
+_TELLING = 0.02  # so much of a step's time must the loop's growth make up to be told
+
 
 def summarise_steps(case: Case, count: int) -> None:
     """Put the figures of a case into it that follow from the times of its steps.
@@ -47,6 +49,12 @@ def slope_ns(steps_ns: Sequence[int], first: bool) -> float | None:
     left = sum((value - mean - each * (number - middle)) ** 2 for number, value in enumerate(values))
     error = math.sqrt(left / (n - 2) / spread)
     return each if abs(each) > t_quantile(n - 2) * error else None
+
+
+def growth_ns(steps_ns: Sequence[int], first: bool) -> float | None:
+    """The `slope_ns` that is worth telling: None too where all steps together make up less than 2 % of the last one."""
+    each = slope_ns(steps_ns, first)
+    return each if each is not None and abs(each) * len(steps_ns) > _TELLING * steps_ns[-1] else None
 
 
 def steps_per_s(case: Case, count: int) -> float | None:

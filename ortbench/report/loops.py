@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ortbench import units
-from ortbench.analysis.loops import is_first_apart, law, slope_ns, steps_per_s
+from ortbench.analysis.loops import growth_ns, is_first_apart, law, slope_ns, steps_per_s
 from ortbench.modes import LOOP_PHASES, STEP, TOTAL
 from ortbench.report.csv import csv_text, ratio, statistics
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, filled
 from ortbench.report.words import ratio_cells
 from ortbench.result import OK, Case, Result
 
-BY_STEP = "by step"
 WHAT_A_LOOP_IS = "loop: the first state is brought to the device, then all steps run; step: any one of them."
 _LEVELS = "▁▂▃▄▅▆▇█"
 _WIDTH = 16  # characters of a curve
@@ -22,9 +21,9 @@ COLUMNS = (
     Column("mode", Kind.NAME, KEY),
     Column("loop", Kind.TIME, 1),
     *columns(Kind.NUMBER, "vs cpu", "95 %", group=2),
-    *columns(Kind.TIME, "step", "first", "last", group=3),
-    Column("each adds", Kind.NUMBER, 3),
-    Column(BY_STEP, Kind.WORD, 4),
+    # Each in its own unit: a loop may have a thousand steps.
+    *columns(Kind.NUMBER, "step", "first", "last", "each adds", group=3),
+    Column("by step", Kind.WORD, 4),
     Column("steps/s", Kind.NUMBER, 5),
     *columns(Kind.NUMBER, "state/step", "copied/step", group=6),
 )
@@ -52,14 +51,14 @@ def _row(case: Case, result: Result, scale: float, span: tuple[int, int]) -> tup
     total, steps, first = case.median(TOTAL), case.steps_ns, is_first_apart(result)
     name = case.mode if case.status == OK else f"{case.mode} (failed)"
     step = case.median(STEP)
-    ends = (NOTHING, NOTHING) if not steps else tuple(units.time(ns, scale) for ns in (steps[0], steps[-1]))
-    each = None if not steps else slope_ns(steps, first)
+    ends = (NOTHING, NOTHING) if not steps else tuple(map(units.duration, (steps[0], steps[-1])))
+    each = None if not steps else growth_ns(steps, first)
     per_s = steps_per_s(case, result.loop["steps"])
     return (
         name,
         NOTHING if total is None else units.time(total, scale),
         *ratio_cells(case),
-        NOTHING if step is None else units.time(step, scale),
+        NOTHING if step is None else units.duration(step),
         *ends,
         NOTHING if each is None else _signed(each),
         sparkline(_curve(case, result), span),

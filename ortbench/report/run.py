@@ -13,7 +13,7 @@ from ortbench.modes import PHASE_NAMES, TOTAL, is_rate, mode_of
 from ortbench.report import nodes
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE
 from ortbench.report.csv import csv_text, ratio, statistics
-from ortbench.report.loops import BY_STEP, WHAT_A_LOOP_IS, loop_records, loop_table
+from ortbench.report.loops import WHAT_A_LOOP_IS, loop_records, loop_table
 from ortbench.report.model import (
     DERIVED,
     KEY,
@@ -228,11 +228,11 @@ def _is_marked(table: Table) -> bool:
 
 def _explained(table: Table, result: Result) -> list[Block]:
     """What a terminal says right below the table."""
-    text = f"Times are medians, in {table.unit}" + (f"; {DERIVED} derived, not measured." if _is_marked(table) else ".")
     if result.loop is not None:
         shown = {column.name for column in table.columns}
-        unusual = [word for word in ("each adds", BY_STEP, "state/step") if word in shown]
-        return [Paragraph(f"{text} {WHAT_A_LOOP_IS}", media=TERMINAL), hint("fence", "loop", *unusual)]
+        unusual = [word for word in ("each adds", "by step", "state/step") if word in shown]
+        return [Paragraph(f"Times are medians. {WHAT_A_LOOP_IS}", media=TERMINAL), hint("fence", "loop", *unusual)]
+    text = f"Times are medians, in {table.unit}" + (f"; {DERIVED} derived, not measured." if _is_marked(table) else ".")
     bars = [Paragraph(split_legend(table.bars), fills=True, media=TERMINAL)] if table.bars else []
     marks = {SPLIT: bool(table.bars), DERIVED: _is_marked(table)}
     return [*bars, Paragraph(text, media=TERMINAL), hint("fence", *(word for word, there in marks.items() if there))]

@@ -29,16 +29,16 @@ SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0
 fence: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; done: every median known to
 ±1 %
 
-mode             loop  vs cpu       95 %   step  first   last  each adds  by step   steps/s
-                   ms                        ms     ms     ms
-cpu              8.28   1.00×          –   1.03   1.00   1.07   +10.0 µs  ▇▇▇█████      966
-device-resident  4.00   2.07×  2.00–2.10  0.500  0.500  0.500          –  ▁▁▁▁▁▁▁▁     2000
+mode             loop  vs cpu       95 %     step    first     last  each adds  by step   steps/s
+                   ms
+cpu              8.28   1.00×          –  1.03 ms  1.00 ms  1.07 ms   +10.0 µs  ▇▇▇█████      966
+device-resident  4.00   2.07×  2.00–2.10   500 µs   500 µs   500 µs          –  ▁▁▁▁▁▁▁▁     2000
 
 mode                           state/step               copied/step
 cpu              16.0 kB + 2.00 kB × step  16.2 kB + 2.00 kB × step
 device-resident                         0                     200 B
 
-Times are medians, in ms. loop: the first state is brought to the device, then all steps run; step: any one of them.
+Times are medians. loop: the first state is brought to the device, then all steps run; step: any one of them.
 ortbench explain fence, loop, each adds, by step, state/step … says what the words mean.
 
 ✗ host-accessible: unsupported: no HOST_ACCESSIBLE memory
@@ -65,11 +65,11 @@ def test_a_narrow_terminal_has_the_table_in_parts(
 def test_markdown_has_the_table_and_says_what_a_loop_is() -> None:
     text = markdown(build(decoding()))
     assert (
-        "| mode | loop (ms) | vs cpu | 95 % | step (ms) | first (ms) | last (ms) | each adds | by step | steps/s | "
+        "| mode | loop (ms) | vs cpu | 95 % | step | first | last | each adds | by step | steps/s | "
         "state/step | copied/step |\n"
     ) in text
     assert (
-        "| cpu | 8.28 | 1.00× | – | 1.03 | 1.00 | 1.07 | +10.0 µs | ▇▇▇█████ | 966 | 16.0 kB + 2.00 kB × step | "
+        "| cpu | 8.28 | 1.00× | – | 1.03 ms | 1.00 ms | 1.07 ms | +10.0 µs | ▇▇▇█████ | 966 | 16.0 kB + 2.00 kB × step | "
         "16.2 kB + 2.00 kB × step |\n"
     ) in text
     assert (
@@ -80,7 +80,7 @@ def test_markdown_has_the_table_and_says_what_a_loop_is() -> None:
 def test_a_first_step_of_another_shape_is_not_in_the_curve() -> None:
     text = markdown(build(decoding(first=True)))
     assert "loop of 8 steps, the first with sequence=5: present → past; the state grows" in text
-    assert "| cpu | 9.28 | 1.00× | – | 1.04 | 2.00 | 1.07 | +10.0 µs | ▇▇█████ |" in text
+    assert "| cpu | 9.28 | 1.00× | – | 1.04 ms | 2.00 ms | 1.07 ms | +10.0 µs | ▇▇█████ |" in text
 
 
 @pytest.mark.parametrize(
@@ -111,6 +111,17 @@ def test_curves(values: list[int], curve: str) -> None:
 )
 def test_bytes_of_a_step(there: int | list[int] | None, back: int | list[int] | None, first: bool, said: str) -> None:
     assert copied(there, back, first) == said
+
+
+def test_a_growth_of_nothing_that_counts_is_left_out() -> None:
+    little = loop_result(
+        loop_case("cpu", [1 * MS + 2 * US * step for step in range(8)])
+    )  # 16 µs in all, 1.6 % of a step
+    assert "each adds" not in markdown(build(little))
+    (row,) = rows(csv_of(little))
+    assert row["slope_ns"] == "2000.0"
+    more = loop_result(loop_case("cpu", [1 * MS + 3 * US * step for step in range(8)]))
+    assert "+3.00 µs" in markdown(build(more))
 
 
 # Other programs

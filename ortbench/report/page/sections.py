@@ -47,8 +47,8 @@ def _modes(result: Result) -> Iterator[Section]:
     if table.rows:
         tails = [column.name for column in table.columns if column.name in SAMPLES_FOR]
         of = f"; {' and '.join(tails)} {'is' if len(tails) == 1 else 'are'} of the total" if tails else ""
-        said = (f"Times are medians in {table.unit}{of}.{derived_mark(table)}",)
-        yield Section(table.title, table, said if result.loop is None else (*said, WHAT_A_LOOP_IS))
+        said = f"Times are medians in {table.unit}{of}.{derived_mark(table)}"
+        yield Section(table.title, table, (said if result.loop is None else f"Times are medians. {WHAT_A_LOOP_IS}",))
 
 
 def _placement(result: Result) -> Section:

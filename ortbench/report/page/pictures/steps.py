@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from ortbench import units
-from ortbench.analysis.loops import is_first_apart, slope_ns
+from ortbench.analysis.loops import growth_ns, is_first_apart
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
 from ortbench.report.page.pictures.parts import measured_cases
 from ortbench.result import Result
@@ -75,7 +75,7 @@ def step_times(result: Result) -> StepTimes | None:
     """The steps of each mode that was measured; None where no times of steps are known."""
     apart = is_first_apart(result)
     modes = tuple(
-        Steps(case.mode, tuple(case.steps_ns), slope_ns(case.steps_ns, apart))
+        Steps(case.mode, tuple(case.steps_ns), growth_ns(case.steps_ns, apart))
         for case, _ in measured_cases(result)
         if case.steps_ns
     )

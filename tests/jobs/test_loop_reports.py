@@ -1,0 +1,85 @@
+"""What `ortbench loop` leaves for people and programs, and the loop that `ortbench inspect` suggests: real runs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from ortbench.jobs.made import look
+from ortbench.report.folder import write_run
+from ortbench.result import save
+from tests.conftest import MODELS, ortbench
+from tests.report.test_page import Page
+from tests.results import decoding
+
+SUGGESTED = {
+    "recurrent_cell": "--feedback hidden_out=hidden",
+    "decoder": "--feedback 'present.*=past_key_values.*' --dim total_length=past_length+sequence --fill attention_mask=1 "
+    "--fill position_ids=past_length+index",
+    "decoder_shared": "--feedback 'present.*=past_key_values.*' --fill position_ids=step",
+    "denoiser": "--feedback denoised=latent",
+    "loop_on_device": "--feedback state_out=state",
+    "growing_on_device": "--feedback present=past",
+}
+
+
+def test_clean_knows_what_a_loop_left(tmp_path: Path) -> None:
+    save(decoding(), tmp_path / "result.json")
+    write_run(decoding(), tmp_path)
+    found = look(tmp_path)
+    assert found is not None
+    assert found.kind == "run"
+    assert {path.name for path in found.files} == {"result.json", "table.md", "table.csv", "steps.csv"}
+    assert found.foreign == []
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("model", SUGGESTED)
+def test_the_loop_that_inspect_suggests_is_one(model: str, tmp_path: Path) -> None:
+    path = MODELS / f"{model}.onnx"
+    answer = json.loads(ortbench("inspect", path, "--json", "-").out)["loop"]
+    assert answer["command"] == f"ortbench loop {shlex.quote(str(path))} {SUGGESTED[model]}"
+    assert answer["sure"] == (model != "denoiser")
+    command = [*shlex.split(answer["command"])[1:], "--ep", "cpu", "--mode", "cpu", "--steps", 3, "--iterations", 1]
+    ran = ortbench(*command, "--warmup", 1, "--out", tmp_path, "--json", tmp_path / "result.json")
+    assert ran.code == 0, ran.err
+    assert json.loads((tmp_path / "result.json").read_text())["loop"]["feedback"] == answer["feedback"]
+
+
+@pytest.mark.process
+def test_inspect_prints_the_loop_and_nothing_of_one_where_there_is_none() -> None:
+    ran = ortbench("inspect", MODELS / "recurrent_cell.onnx", COLUMNS="200")
+    lines = ran.out.splitlines()
+    at = lines.index("  loop    hidden_out → hidden (by their names); to measure it:")
+    assert lines[at + 1].strip() == f"ortbench loop {MODELS / 'recurrent_cell.onnx'} --feedback hidden_out=hidden"
+    ran = ortbench("inspect", MODELS / "denoiser.onnx", COLUMNS="200")
+    assert "  loop    denoised → latent (maybe: the only pair of one type and shape); to measure it:\n" in ran.out
+    assert "  loop    " not in ortbench("inspect", MODELS / "multi_output.onnx").out
+
+
+@pytest.mark.process
+def test_a_loop_leaves_its_page_its_steps_and_what_ci_reads(tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("page.html", "junit.xml", "action.json")}
+    ran = ortbench(
+        "loop", MODELS / "recurrent_cell.onnx", "--ep", "cpu", "--feedback", "hidden_out=hidden", "--steps", 5,
+        "--iterations", 4, "--warmup", 1, "--out", tmp_path / "reports", "--html", files["page.html"],
+        "--junit", files["junit.xml"], "--action-json", files["action.json"],
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert "loop of 5 steps: hidden_out → hidden" in ran.out
+    (folder,) = (path for path in (tmp_path / "reports").iterdir() if path.is_dir())
+    steps = list(csv.reader((folder / "steps.csv").read_text().splitlines()))
+    assert steps[0] == ["step", "cpu", "device-resident", "host-accessible"]
+    assert [row[0] for row in steps[1:]] == ["0", "1", "2", "3", "4"]
+    assert all(int(cell) > 0 for row in steps[1:] for cell in row[1:])
+    found = Page(files["page.html"].read_text(encoding="utf-8"))
+    assert "Time of each step" in found.text("h2")
+    assert found.text("h1") == ["CPUExecutionProvider computes in host memory: no state crosses to a device"]
+    assert '<testsuite name="ortbench loop" tests="3"' in files["junit.xml"].read_text()
+    names = [it["name"] for it in json.loads(files["action.json"].read_text())]
+    assert [name.partition(": ")[2] for name in names[:2]] == ["cpu loop", "cpu step"]
+    assert len(names) == 6
