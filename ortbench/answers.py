@@ -27,6 +27,7 @@ from ortbench.schema import (
     Placement,
     Places,
     Runtime,
+    SuggestedLoop,
     Tensor,
     Warned,
     ZeroCopy,
@@ -56,9 +57,11 @@ class OpenedEp(LoadedEp):
 
 
 class Opened(OpenedEp):
-    """``open``: the model and its session; ``eps``: where several EPs beside the CPU EP have nodes, all that have, else
-    empty; ``unsupported``: why no mode can be measured, or None."""
+    """``open``: the model and its session; ``ep_options``: those that were given, as the EP calls them; ``eps``: where
+    several EPs beside the CPU EP have nodes, all that have, else empty; ``unsupported``: why no mode can be measured, or
+    None."""
 
+    ep_options: dict[str, str]
     eps: list[EpOfSession]
     placement: Placement
     unsupported: str | None
@@ -250,7 +253,8 @@ class Content(TypedDict):
 
 
 class Inspected(Content):
-    """``inspect``: see `ortbench.worker.looks.model.inspect_model`; where the model was placed on an EP, also its ``ep``."""
+    """``inspect``: see `ortbench.worker.looks.model.inspect_model`; where the model was placed on an EP, also its ``ep``.
+    ``loop`` is added by the side that asks: what looks like its state, or null."""
 
     path: str
     inputs: list[Tensor]
@@ -259,6 +263,7 @@ class Inspected(Content):
     bytes_out: int | None
     guessed_dims: list[str]
     not_run: str | None
+    loop: NotRequired[SuggestedLoop | None]
     ep: NotRequired[str]
     device: NotRequired[Device]
     placement: NotRequired[Placement]

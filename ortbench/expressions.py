@@ -17,6 +17,7 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Div: operator.truediv, ast.Mod: operator.mod,
 }  # fmt: skip
+_PARTS = (ast.Constant, ast.Name, ast.Load, ast.UnaryOp, ast.USub, ast.BinOp, *_OPERATORS)
 _LONGEST = 200  # characters
 
 
@@ -29,11 +30,12 @@ def names_in(text: str) -> set[str] | None:
     try:
         if len(text) > _LONGEST:
             return None
-        body = ast.parse(text.strip(), mode="eval").body
-        _value(body, _Ones())
-    except (SyntaxError, ValueError, _NoExpression, ZeroDivisionError):
+        parts = list(ast.walk(ast.parse(text.strip(), mode="eval").body))
+    except (SyntaxError, ValueError):
         return None
-    return {node.id for node in ast.walk(body) if isinstance(node, ast.Name)}
+    if not all(isinstance(it, _PARTS) and type(getattr(it, "value", 0)) in (int, float) for it in parts):
+        return None
+    return {node.id for node in parts if isinstance(node, ast.Name)}
 
 
 def value_of(text: str, known: Mapping[str, Any], option: str) -> Any:
@@ -45,35 +47,25 @@ def value_of(text: str, known: Mapping[str, Any], option: str) -> Any:
         option: that it was given by, with its value, for messages.
 
     Raises:
-        BadInput: a name that is not known, or a division by zero.
+        BadInput: a name that is not known, a division by zero, or a number beyond what a computer holds.
     """
     try:
         return _value(ast.parse(text.strip(), mode="eval").body, known)
     except KeyError as error:
         names = ", ".join(sorted(known)) or "nothing"
         raise BadInput(f"{option}: {error.args[0]!r} is not known here; known are {names}") from None
-    except ZeroDivisionError:
+    except (ZeroDivisionError, FloatingPointError):  # of numbers, and of arrays
         raise BadInput(f"{option}: divides by zero") from None
-
-
-class _NoExpression(Exception):
-    """Something else than numbers, names and sums of them."""
-
-
-class _Ones(dict[str, int]):
-    """Takes every name for a one."""
-
-    def __missing__(self, name: str) -> int:
-        return 1
+    except OverflowError:
+        raise BadInput(f"{option}: is beyond all bounds") from None
 
 
 def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return node.value
     if isinstance(node, ast.Name):
         return known[node.id]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+    if isinstance(node, ast.UnaryOp):
         return -_value(node.operand, known)
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+    if isinstance(node, ast.BinOp):
         return _OPERATORS[type(node.op)](_value(node.left, known), _value(node.right, known))
-    raise _NoExpression
+    assert isinstance(node, ast.Constant)
+    return node.value

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ortbench.glossary_of_verdicts import VERDICTS, WARNINGS, Texts
-from ortbench.modes import LATENCY, MODES, Mode
+from ortbench.modes import ALL_MODES, LATENCY, MODES, Mode
 
 
 class Group(Enum):
@@ -19,6 +19,7 @@ class Group(Enum):
     WORDS = "Words", "a word"
     MODES = "Modes", "a mode"
     RUN = "Columns of a run", "a column of a run"
+    LOOP = "Columns of a loop", "a column of a loop"
     COMPARISON = "Columns of compare and gate", "a column of compare and gate"
     SUITE = "Columns of a suite", "a column of a suite"
     BANDWIDTH = "Columns of a bandwidth sweep", "a column of a bandwidth sweep"
@@ -137,6 +138,19 @@ _WORDS: Texts = {
         "hidden-copies.md",
         ("memcpy", "memcpy nodes"),
     ),
+    "state": (
+        "in a loop, what an output of one step hands to an input of the next, such as a cache of keys and values",
+        "In mode cpu ONNX Runtime copies it back and in again in every step; the other modes leave it where it is. Where it "
+        "grows, a step copies more than the one before it.",
+        "loops.md",
+        ("states", "past", "present", "KV cache"),
+    ),
+    "feedback": (
+        "which output of a loop's step is which input of the next one, as --feedback OUT=IN says",
+        "ortbench inspect MODEL suggests pairs by their names.",
+        "loops.md#what-is-fed-back",
+        ("--feedback", "fed back"),
+    ),
     "done after": (
         "what the blocks of a measurement took, and why it ended",
         "Enough was known (every median to --precision), time was up (--duration for each mode), as many iterations as "
@@ -175,6 +189,53 @@ _RUN: Texts = {
     "copy rate": ("those bytes in the time that the copies take, both directions together",),
     "items/s": ("items of all runs in a second: those of a run times runs/s", "", "running.md#items"),
     "per item": ("total divided by the items of a run", "", "running.md#items"),
+}
+
+_LOOP: Texts = {
+    "loop": (
+        "one whole loop: the first state is brought to the device, then all steps run",
+        "Each step ends with its outputs where the mode leaves them: the state on the device (in mode cpu in host memory), the "
+        "others in host memory unless --keep leaves them there.",
+        "loops.md",
+        ("loops", "whole loop"),
+    ),
+    "step": (
+        "the median of all steps of all loops",
+        "One inference with the state of the step before: inputs in, run, outputs out, up to the fence.",
+        "loops.md",
+        ("steps",),
+    ),
+    "first": (
+        "the median of the first step, which has a shape of its own with --first-dim",
+        "Of such a loop it is apart in the curve, and no part of what each step adds.",
+        "loops.md#the-first-step",
+    ),
+    "last": ("the median of the last step",),
+    "each adds": (
+        "by how much a step takes longer than the one before it",
+        "The slope of the straight line through the medians of the steps; – where it cannot be told from none (95 %).",
+        "loops.md#state-that-grows",
+        ("slope", "slope_ns"),
+    ),
+    "by step": (
+        "a curve of the medians from step to step, on one scale for all modes, the lowest of all at ▁",
+        "At most 16 characters wide: in a longer loop each stands for several steps.",
+        "loops.md",
+        ("curve", "▁", "█ by step"),
+    ),
+    "steps/s": ("steps in a second: those of a loop divided by its median", "", "loops.md", ("steps a second",)),
+    "state/step": (
+        "bytes copied to and from the device in one step because of the state",
+        "Where it grows, that of step 0 and what each step adds: 2.05 kB + 512 B × step. – where nobody knows it.",
+        "loops.md",
+        ("state per step",),
+    ),
+    "copied/step": (
+        "bytes copied to and from the device in one step in all, the state among them",
+        "",
+        "loops.md",
+        ("copied per step",),
+    ),
 }
 
 _COMPARISON: Texts = {
@@ -259,7 +320,8 @@ def _mode(mode: Mode) -> Entry:
     said = [f"Asked for with --{mode.option}."] if mode.option else []
     said += [f"It is held against {mode.like}."] if mode.like else []
     said += [] if mode.figure == LATENCY else [f"Its total is {mode.figure}, which is throughput and not latency."]
-    return Entry(mode.name, Group.MODES, mode.sentence, " ".join(said), "modes.md")
+    page = "loops.md#modes" if mode.name not in MODES else "modes.md"
+    return Entry(mode.name, Group.MODES, mode.sentence, " ".join(said), page)
 
 
 def entries() -> tuple[Entry, ...]:
@@ -268,6 +330,7 @@ def entries() -> tuple[Entry, ...]:
         Group.WORDS: _WORDS,
         Group.MODES: None,
         Group.RUN: _RUN,
+        Group.LOOP: _LOOP,
         Group.COMPARISON: _COMPARISON,
         Group.SUITE: _SUITE,
         Group.BANDWIDTH: _BANDWIDTH,
@@ -282,6 +345,8 @@ def entries() -> tuple[Entry, ...]:
         entry
         for group, texts in lists.items()
         for entry in (
-            map(_mode, MODES.values()) if texts is None else (Entry(word, group, *said) for word, said in texts.items())
+            map(_mode, ALL_MODES.values())
+            if texts is None
+            else (Entry(word, group, *said) for word, said in texts.items())
         )
     )

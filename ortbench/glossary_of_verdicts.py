@@ -69,6 +69,11 @@ WARNINGS: Texts = {
         "",
         "running.md#execution-providers",
     ),
+    "ep-name-shared": (
+        "several packages bring an EP of the name that was asked for; it says which one was taken, and how to ask for the others",
+        "",
+        "running.md#libraries-of-one-name",
+    ),
     "record-env": ("environment variables that --record-env names were left out, and why", "", "running.md"),
     "named-device": ("the EP offers no EP device, so its memory is found by name",),
     "dims-set-to-1": (

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ortbench.errors import BadInput
+from ortbench.expressions import names_in
 from ortbench.modes import ALL_MODES
 from ortbench.parsing import (
     parse_dims,
@@ -130,7 +131,7 @@ def _pair(name: str, value: Any, option: str) -> str:
 
 
 def _dim(name: str, value: Any, option: str) -> str:
-    item = f"{name}={value if isinstance(value, str) else _whole(value, option)}"
+    item = f"{name}={value if isinstance(value, str) and names_in(value) else _whole(value, option)}"
     parse_dims([item], option)
     return item
 

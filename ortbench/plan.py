@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -143,6 +144,8 @@ class Target:
         engine_cache: the folder in which TensorRT EPs keep their engines; None for none.
         run_config: entries of the run options of every run.
         python: the interpreter, or the folder of the virtual environment, whose ONNX Runtime it is; None for ortbench's own.
+        several_eps: other EPs run beside it, so that options that say that they are another one's are not refused; see
+            `ortbench.ep_options`.
     """
 
     ep: str = _runs(
@@ -204,9 +207,13 @@ class Target:
     )  # fmt: skip
     python: str | None = _runs(
         "python", "PATH", _PYTHON, kind=PATH, check=is_interpreter, says="interpreter", lists=REPEATED,
-        shown="ortbench's own", commands=(*_PLACED, "bandwidth", "devices"),
-        per={it: {"kind": TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
+        shown="ortbench's own", commands=(*_PLACED, "bandwidth", "devices", "doctor"),
+        per={
+            **{it: {"kind": TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
+            "doctor": {"help": "The interpreter (or its environment's folder) whose ONNX Runtime is examined."},
+        },
     )  # fmt: skip
+    several_eps: bool = False
 
 
 @dataclass(frozen=True)
@@ -301,8 +308,8 @@ class Loop:
 
     @property
     def warmup_ns(self) -> int:
-        """How long a mode is warmed up by default: half a second, or a quarter of the duration where that is less."""
-        return round(min(0.5, self.duration_s / 4) * 1e9)
+        """How long a mode is warmed up by default: half a second, or a tenth of the duration where that is less."""
+        return round(min(0.5, self.duration_s / 10) * 1e9)
 
 
 @dataclass(frozen=True)
@@ -393,9 +400,9 @@ def check(plan: Plan) -> None:
     if not Path(plan.model).is_file():
         raise BadInput(f"{plan.model} is not a file: name the .onnx file itself")
     check_text(plan.model, "the model's path")
+    _check_loop(plan)
     for values in filter(None, (plan, plan.loop, plan.steps, plan.target, plan.inputs)):
         check_values(values)
-    _check_loop(plan)
     target = plan.target
     copying = modes_that(lambda mode: mode.recorded and (mode.of_cpu_tensors or mode.times_copies))
     if plan.measure_copies and not {*copying} & {*plan.modes}:
@@ -412,7 +419,7 @@ def check(plan: Plan) -> None:
         ):
             if given:
                 raise BadInput(f"{option}: with --ep {target.ep} ONNX Runtime chooses the EP, so leave it out", option)
-    if target.stream is not None and "user_compute_stream" in target.options:
+    if target.stream is not None and "user_compute_stream" in {name.rpartition(".")[2] for name in target.options}:
         reason = "makes a stream, and --ep-option user_compute_stream names another: leave one out"
         raise BadInput(f"--stream {reason}", "--stream")
     bound_as_they_are = modes_that(lambda mode: mode.external_inputs)
@@ -426,13 +433,11 @@ def _check_loop(plan: Plan) -> None:
     known = MODES if plan.steps is None else LOOP_MODES
     for name in plan.modes:
         if name not in known:
-            what = "single inferences" if plan.steps is None else "a loop"
-            raise BadInput(f"--mode {name!r}: is no mode of {what}; choose from {', '.join(known)}", "--mode")
+            what = "is no mode of single inferences" if plan.steps is None else "is no mode of a loop"
+            what = what if name in ALL_MODES else "there is no such mode"
+            raise BadInput(f"--mode {name!r}: {what}; choose from {', '.join(known)}", "--mode")
     if plan.steps is None:
-        for name, size in plan.inputs.dims.items():
-            if size == 0:
-                reason = "a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input"
-                raise BadInput(f"--dim {name}=0: {reason}", "--dim")
+        check_sizes(plan.inputs.dims, "--dim")
         return
     target = plan.target
     for name, given in (
@@ -445,6 +450,19 @@ def _check_loop(plan: Plan) -> None:
     ):
         if given:
             raise BadInput(f"{name}: is for single inferences, leave it out of a loop", name)
+
+
+def check_sizes(dims: Mapping[str, int | str], option: str) -> None:
+    """Refuse dimensions of 0, which only a loop begins with.
+
+    Args:
+        dims: sizes, or sums, by the dimension's name.
+        option: that they were given by.
+    """
+    for name, size in dims.items():
+        if size == 0:
+            reason = "a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input"
+            raise BadInput(f"{option} {name}=0: {reason}", option)
 
 
 class Observer:

@@ -294,6 +294,16 @@ class Loop(TypedDict):
     resident: list[str]
 
 
+class SuggestedLoop(TypedDict):
+    """Of ``ortbench inspect``: the loop that a model looks made for: ``feedback`` and the ``patterns`` that stand for it
+    ([output, input]), whether names say so (``sure``) or one shape alone, and the ``command`` that measures it."""
+
+    feedback: list[list[str]]
+    patterns: list[list[str]]
+    sure: bool
+    command: str
+
+
 # The parts of a case
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -47,6 +48,38 @@ def target_name(plan: Plan | CopyPlan) -> str:
     return Path(plan.target.library).stem if plan.target.library and plan.target.ep == "auto" else plan.target.ep
 
 
+def ep_names(plans: Sequence[Plan]) -> list[str]:
+    """The EP of each plan in a word; libraries of one name by what tells their paths apart: ``fast/libep``."""
+    names = [target_name(plan) for plan in plans]
+    libraries: dict[str, set[str]] = {}
+    for name, plan in zip(names, plans, strict=True):
+        if plan.target.library and plan.target.ep == "auto":
+            libraries.setdefault(name, set()).add(plan.target.library)
+    others = {plan.target.ep for plan in plans}
+    called = {
+        path: end for name, alike in libraries.items() for path, end in _ends(alike, 2 if name in others else 1).items()
+    }
+    return [
+        called.get(plan.target.library or "", name) if plan.target.ep == "auto" else name
+        for name, plan in zip(names, plans, strict=True)
+    ]
+
+
+def _ends(paths: Collection[str], least: int) -> dict[str, str]:
+    """The ends of some paths, without the suffix, as long as tells all of them apart; else the paths.
+
+    Args:
+        paths: at least one.
+        least: how many parts an end has at least.
+    """
+    parts = {path: Path(os.path.abspath(path)).with_suffix("").parts for path in paths}
+    for length in range(least, max(map(len, parts.values())) + 1):
+        ends = {path: "/".join(it[-length:]) for path, it in parts.items()}
+        if len(set(ends.values())) == len(ends):
+            return ends
+    return {path: path for path in paths}
+
+
 def differ_by_ep(plans: Sequence[Plan]) -> bool:
     """Whether every side has an EP of its own."""
     return len({(plan.target.ep, plan.target.library) for plan in plans}) == len(plans)
@@ -57,8 +90,8 @@ def side_names(plans: Sequence[Plan]) -> list[str]:
 
     As names of folders (`ortbench.characters.plain_name`) they are different too.
     """
-    several_eps = len({target_name(plan) for plan in plans}) > 1
-    settings = [dict(_settings(plan, several_eps)) for plan in plans]
+    eps = ep_names(plans)
+    settings = [dict(_settings(plan, ep, len(set(eps)) > 1)) for plan, ep in zip(plans, eps, strict=True)]
     known = dict.fromkeys(key for one in settings for key in one)
     differing = [key for key in known if any(one.get(key) != settings[0].get(key) for one in settings)]
     names: list[str] = []
@@ -69,12 +102,12 @@ def side_names(plans: Sequence[Plan]) -> list[str]:
     return names
 
 
-def _settings(plan: Plan, several_eps: bool) -> Iterator[tuple[str, Any]]:
+def _settings(plan: Plan, ep: str, several_eps: bool) -> Iterator[tuple[str, Any]]:
     """Every setting of a plan by what people call it, the EP first; entries of tables each by themselves.
 
     Where there are several EPs, what is for one of them alone goes without saying.
     """
-    yield "ep", target_name(plan)
+    yield "ep", ep
     for owner, values in ((Target, plan.target), (Inputs, plan.inputs), (Loop, plan.loop), (Plan, plan)):
         for field, it in declared(owner).items():
             value = getattr(values, field)

@@ -1,7 +1,8 @@
 """Statistics of samples: pure functions of numbers, in nanoseconds.
 
 Samples come in blocks (short bursts, see `ortbench.measure.schedule`). Samples of one block resemble each other more than
-samples of different blocks, because the machine drifts; every interval here takes that into account.
+samples of different blocks, because the machine drifts; every interval here takes that into account. NumPy is loaded when
+there are samples: a command has better to do until then.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-Samples = NDArray[np.int64]
+    Samples = NDArray[np.int64]
 
 # Student's t for 95 % two-sided at 1 and 2 degrees of freedom, where the expansion in `t_quantile` is too coarse.
 _T_SMALL = {1: 12.706, 2: 4.303}
@@ -51,6 +54,8 @@ def summarise(samples: Sequence[int] | Samples, block_sizes: Sequence[int] | Non
     Raises:
         ValueError: no samples.
     """
+    import numpy as np
+
     x = np.asarray(samples, dtype=np.int64)
     if x.size == 0:
         raise ValueError("no samples to summarise")
@@ -68,12 +73,12 @@ def summarise(samples: Sequence[int] | Samples, block_sizes: Sequence[int] | Non
         p99_ns=round(p99),
         max_ns=int(ordered[-1]),
         stdev_ns=round(float(x.std(ddof=1))) if x.size > 1 else 0,
-        mad_ns=round(float(np.median(np.abs(x - median)))),
+        mad_ns=round(_quantile(np.sort(np.abs(x - median)), 0.5)),
         ci95_ns=(int(lo), int(hi)),
     )
 
 
-def _quantile(ordered: NDArray[np.int64], q: float) -> float:
+def _quantile(ordered: NDArray[np.int64] | NDArray[np.float64], q: float) -> float:
     at = (ordered.size - 1) * q
     below = math.floor(at)
     above = min(below + 1, ordered.size - 1)
@@ -98,6 +103,8 @@ def median_interval(
     Returns:
         (low, high), both of them samples. With few samples or blocks this is (min, max), which may cover less.
     """
+    import numpy as np
+
     x = np.asarray(samples, dtype=np.int64)
     if ordered is None:
         ordered = np.sort(x)

@@ -11,7 +11,7 @@ from ortbench.modes import MODES
 from ortbench.report.page.page import build_page
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.stats import summarise
-from tests.results import Blocks, broken, measured, result_of, steady, tensor
+from tests.results import Blocks, broken, decoding, loop_case, loop_result, measured, result_of, steady, tensor
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 IMAGE = 24_883_200  # bytes
@@ -109,6 +109,16 @@ def swept() -> Result:
     return result
 
 
+def long_loop() -> Result:
+    """So many steps that not each has a mark of its own, in modes that are far apart, with one whose steps took no time."""
+    steps = [10 * MS + 20 * US * step for step in range(300)]
+    return loop_result(
+        loop_case("cpu", steps, (1.0, 1.0, 1.0), rounds=3),
+        loop_case("device-resident", [20 * US] * 300, (600.0,), rounds=3),
+        loop_case("shared", [0] * 300, (600.0,), rounds=3),
+    )
+
+
 EVIL = "<script>alert(1)</script> \"'&$x$ 模型 🦄 \u202e\x00\x07\ud800"
 
 
@@ -145,12 +155,18 @@ ODD: dict[str, Callable[[], Result]] = {
     "interrupted": interrupted,
     "swept": swept,
     "evil": evil,
+    "loop": lambda: decoding(first=True),
+    "long-loop": long_loop,
+    "loop-of-one-step": lambda: loop_result(loop_case("cpu", [MS])),
+    "loop-that-failed": lambda: loop_result(broken("cpu", FAILED, "step 3 of 4 failed: no memory")),
 }
 
 
 @cache
 def page_of(name: str) -> str:
-    """The page of one of them, or of all that are shown together in `SEVERAL`."""
+    """The page of one of them, or of all that are shown together in `SEVERAL` and `LOOPS`."""
+    if name == LOOPS:
+        return build_page([decoding(), decoding(first=True), usual()], ["a", "b", "run"])
     if name == SEVERAL:
         shown = ["failed", "nothing", "evil"]
         return build_page([ODD[one]() for one in shown], [*shown[:-1], EVIL], ["cuda: does not load", EVIL])
@@ -158,4 +174,5 @@ def page_of(name: str) -> str:
 
 
 SEVERAL = "several"
-PAGES = [*ODD, SEVERAL]
+LOOPS = "loops"  # and a run
+PAGES = [*ODD, SEVERAL, LOOPS]

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any, cast
 
+from ortbench.analysis.loops import summarise_steps
 from ortbench.analysis.sweep import DIRECTIONS, Point, Sweep
-from ortbench.modes import HOST_ACCESSIBLE, RESIDENT
+from ortbench.modes import HOST_ACCESSIBLE, RESIDENT, STEP, TOTAL
 from ortbench.plan import CPU_EP
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
-from ortbench.schema import Direction, Fence, Island, Measured, MemcpyNode, NodeReference, Nodes, Tensor
+from ortbench.schema import Direction, Fence, Island, Loop, Measured, MemcpyNode, NodeReference, Nodes, Tensor
 from ortbench.stats import Stats, summarise
 
 US, MS = 1_000, 1_000_000
@@ -184,6 +185,80 @@ def with_failures() -> Result:
         wrong,
         Case("device-resident", FAILED, "the worker was ended by SIGABRT"),
         Case("host-accessible", UNSUPPORTED, "no HOST_ACCESSIBLE memory"),
+    )
+
+
+# Loops
+
+
+def loop_case(
+    mode: str,
+    steps: Sequence[int],
+    ratio: Sequence[float] | None = None,
+    state: int | list[int] | None = 0,
+    copied: int | list[int] | None = 0,
+    rounds: int = 20,
+) -> Case:
+    """A mode of a loop that is the same in every round, and brings its first state there in no time.
+
+    Args:
+        mode: its name.
+        steps: what each takes, ns.
+        ratio: as of `case`.
+        state: what is copied each way in a step because of the state, bytes, or by step.
+        copied: the same of all.
+        rounds: blocks, of a loop each.
+    """
+    made = Case(mode, outputs_match=True)
+    made.samples_ns = {TOTAL: [sum(steps)] * rounds, STEP: [*steps] * rounds}
+    made.blocks = {
+        TOTAL: [[number, 1, number * 10**9] for number in range(rounds)],
+        STEP: [[number, len(steps), number * 10**9] for number in range(rounds)],
+    }
+    made.phases[TOTAL] = summarise(made.samples_ns[TOTAL])
+    made.state_bytes_in = made.state_bytes_out = state
+    made.step_bytes_in = made.step_bytes_out = copied
+    if ratio is not None:
+        made.vs_cpu = {"ratio": ratio[0], "ci95": list(ratio[1:]) or None}
+    summarise_steps(made, len(steps))
+    return made
+
+
+def loop_result(*cases: Case, **loop: Any) -> Result:
+    """A result of a loop on an NVIDIA GPU.
+
+    Args:
+        cases: its modes, as `loop_case` makes them; of the first the steps are counted.
+        loop: instead of what is here.
+    """
+    made = nvidia_result(*cases)
+    made.command = ["ortbench", "loop", "m.onnx", "--ep", "some", "--feedback", "present=past"]
+    made.kind = "loop"
+    steps = next((len(it.steps_ns) for it in cases if it.steps_ns), 1)
+    known = {"steps": steps, "feedback": [["present", "past"]], "first": None, "grows": [],
+             "state_shapes": [[[1, 4], [1, 4]]], "fill": {}, "keep": [], "resident": []}  # fmt: skip
+    made.loop = cast(Loop, known | loop)
+    return made
+
+
+def decoding(first: bool = False) -> Result:
+    """A loop of 8 steps whose state grows by 1 kB in each: a step of `cpu` takes 10 µs longer each time, of the others none.
+
+    Args:
+        first: the first step has a shape of its own, and takes 2 ms.
+    """
+    grown = [8_000 + 1_000 * step for step in range(8)]
+    cpu = [1 * MS + 10 * US * step for step in range(8)]
+    resident = [500 * US] * 8
+    if first:
+        cpu[0] = resident[0] = 2 * MS
+    return loop_result(
+        loop_case("cpu", cpu, (1.0, 1.0, 1.0), grown, [size + 100 for size in grown]),
+        loop_case("device-resident", resident, (2.07, 2.0, 2.1), 0, 100),
+        Case("host-accessible", UNSUPPORTED, "no HOST_ACCESSIBLE memory"),
+        first={"sequence": 5} if first else None,
+        grows=["past"],
+        state_shapes=[[[1, 0, 250], [1, 8, 250]]],
     )
 
 

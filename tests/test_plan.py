@@ -113,6 +113,13 @@ def test_dims() -> None:
     assert parse_dims(["batch=8", "sequence length=128"]) == {"batch": 8, "sequence length": 128}
 
 
+def test_dims_that_are_sums() -> None:
+    items = ["total=past + sequence", "past_length + 1=3", "a=b", "b=(a-1)//2*heads", "none=0", "x=00"]
+    assert parse_dims(items) == {
+        "total": "past + sequence", "past_length + 1": 3, "a": "b", "b": "(a-1)//2*heads", "none": 0, "x": 0,
+    }  # fmt: skip
+
+
 def test_dim_without_a_size() -> None:
     with refused("--dim 'batch': write it as key=value"):
         parse_dims(["batch"])
@@ -122,9 +129,10 @@ def test_dim_without_a_size() -> None:
     ("item", "what"),
     [
         ("batch=", "'' is not a whole number"),
-        ("batch=many", "'many' is not a whole number"),
+        ("batch=very many", "'very many' is not a whole number"),
+        ("batch=3//2", "'3//2' is not a whole number"),
+        ("batch=2**sequence", "'2**sequence' is not a whole number"),
         ("batch=-4", "a dimension cannot be negative"),
-        ("batch=0", "a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input"),
     ],
 )
 def test_dim_with_a_bad_size(item: str, what: str) -> None:
@@ -252,6 +260,15 @@ def plan(**fields: Any) -> Change:
             plan(modes=("cpu", "gpu")),
             "--mode 'gpu': there is no such mode; choose from cpu, device, device-resident, host-accessible, cpu-pinned, "
             "device-pinned, pipelined, device-resident-async",
+        ),
+        (
+            plan(modes=("shared",)),
+            "--mode 'shared': is no mode of single inferences; choose from cpu, device, device-resident, host-accessible, "
+            "cpu-pinned, device-pinned, pipelined, device-resident-async",
+        ),
+        (
+            inputs(dims={"batch": 0}),
+            "--dim batch=0: a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input",
         ),
         (loop(iterations=0), "--iterations 0: at least one iteration must be measured"),
         (loop(iterations=-5), "--iterations -5: at least one iteration must be measured"),

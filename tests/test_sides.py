@@ -107,7 +107,10 @@ def test_only_a_run_takes_lists() -> None:
         ({"shape": ["x:1x3,8x3"]}, ["x=1x3", "x=8x3"]),
         ({"ep": ["cpu", "cuda"]}, ["cpu", "cuda"]),
         ({"ep": ["cpu", "cuda"], "threads": "1,2"}, ["cpu threads=1", "cpu threads=2", "cuda threads=1", "cuda threads=2"]),
-        ({"ep": ["/a/lib.so", "/b/lib.so"]}, ["lib", "lib-2"]),
+        ({"ep": ["/a/lib.so", "/b/lib.so"]}, ["a/lib", "b/lib"]),
+        ({"ep": ["/a/c/lib.so", "/b/c/lib.so", "/b/c/other.so", "cpu"]}, ["a/c/lib", "b/c/lib", "other", "cpu"]),
+        ({"ep": ["cuda", "/a/cuda.so"]}, ["cuda", "a/cuda"]),
+        ({"ep": ["/a/lib.so", "/a/x/../lib.so"]}, ["/a/lib.so", "/a/x/../lib.so"]),
         ({"threads": "2"}, ["auto"]),
     ],
 )  # fmt: skip

@@ -101,6 +101,7 @@ def changes(one: Result, other: Result) -> list[str]:
     found = []
     for name, a, b in (
         ("ONNX Runtime", one.environment["onnxruntime"], other.environment["onnxruntime"]),
+        *_libraries(one, other),
         ("EP version", one.target.get("ep_version"), other.target.get("ep_version")),
         *_packages(one, other),
         *changed(Target, one.target, other.target),
@@ -116,6 +117,14 @@ def changes(one: Result, other: Result) -> list[str]:
         if others.get(mode, depth) != depth:
             found.append(f"depth of {mode}: {depth} → {others[mode]}")
     return found
+
+
+def _libraries(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
+    """The libraries of the EPs, where both results say which that is."""
+    if not ("ep_library" in one.target and "ep_library" in other.target):
+        return []
+    mine, theirs = (result.target["ep_library"] or "ONNX Runtime's own" for result in (one, other))
+    return [("EP library", mine, theirs)]
 
 
 def _packages(one: Result, other: Result) -> list[tuple[str, Any, Any]]:

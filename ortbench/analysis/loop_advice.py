@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
 from ortbench.analysis.loops import is_first_apart, law, slope_ns, steps_per_s
-from ortbench.modes import CPU, RESIDENT, SHARED, TOTAL, mode_of
+from ortbench.modes import CPU, SHARED, TOTAL, mode_of
 from ortbench.result import OK, Case, Result
 from ortbench.units import duration, rate, ratio, share, size
 
+_ENOUGH_STEPS = 3  # so many tell whether steps get longer
 _TELLING = 0.02  # so much of a step's time must the loop's growth make up to be told
+
+RESIDENT = mode_of(CPU).without_copies  # in which the state stays on the device
 
 
 def loop_sentences(result: Result) -> list[str]:
     """What a person can act on, most important first; of a result with a loop."""
-    return [*_on_host(result), *_kept(result), *_growth(result), *_first(result), *_shared(result)]
+    return [
+        *_on_host(result), *_kept(result), *_beside_state(result), *_growth(result), *_first(result), *_shared(result)
+    ]  # fmt: skip
 
 
 def loop_headline(result: Result) -> str:
@@ -22,12 +28,17 @@ def loop_headline(result: Result) -> str:
     cpu, resident = result.case(CPU), result.case(RESIDENT)
     assert result.loop is not None
     count = result.loop["steps"]
-    if cpu is not None and resident is not None and resident.vs_cpu is not None:
-        times = ratio(resident.vs_cpu["ratio"])
-        return f"A step is {times} times as fast with its state on the device"
     measured = [case for case in result.cases if case.status == OK and case.median(TOTAL)]
     if not measured:
         return "Nothing was measured"
+    if result.target["memory"]["kind"] == "host":
+        return f"{result.target['ep']} computes in host memory: no state crosses to a device"
+    if cpu is not None and resident is not None and resident.vs_cpu is not None and resident.vs_cpu["ci95"]:
+        if not _is_told(resident.vs_cpu["ci95"]):
+            return "Whether state on the device makes a loop faster cannot be told from noise"
+        times = resident.vs_cpu["ratio"]
+        kept = "" if times > 1 else "not "
+        return f"A loop is {kept}faster with its state on the device: {ratio(times)} times as fast"
     fastest = min(measured, key=lambda case: case.median(TOTAL) or 0)
     return f"{rate(steps_per_s(fastest, count) or 0)} steps a second with {fastest.mode}"
 
@@ -41,6 +52,11 @@ def _on_host(result: Result) -> list[str]:
     ]
 
 
+def _is_told(interval: Sequence[float]) -> bool:
+    """Whether a ratio with such an interval is a difference beyond doubt."""
+    return not interval[0] <= 1 <= interval[1]
+
+
 def _kept(result: Result) -> list[str]:
     """What keeping the state on the device brings."""
     cpu, resident = result.case(CPU), result.case(RESIDENT)
@@ -52,16 +68,39 @@ def _kept(result: Result) -> list[str]:
         return []
     times, interval = resident.vs_cpu["ratio"], resident.vs_cpu["ci95"]
     said = f"{RESIDENT} is {ratio(times)} times as fast as {CPU}"
-    said += "" if interval is None else f" (95 %: {ratio(interval[0])} to {ratio(interval[1])})"
-    if interval is not None and interval[0] <= 1 <= interval[1]:
+    if interval is None:
+        return [f"{said}, by too few blocks for an interval: a longer --duration tells whether that is noise."]
+    said += f" (95 %: {ratio(interval[0])} to {ratio(interval[1])})"
+    if not _is_told(interval):
         return [f"{said}: no difference can be told from noise."]
     if times <= 1:
-        return [f"{said}."]
+        return [f"{said}: keeping the state on the device does not pay here."]
     part = 1 - 1 / times
     saved = before * part / result.loop["steps"]
     moved = state_bytes(cpu)
-    what = "" if moved is None else f": {size(moved)} of state a step (mean) stay where they are"
-    return [f"{said}{what}, which saves {duration(saved)} a step, {share(part)} of it."]
+    average = " on average" if result.loop["grows"] else ""
+    what = "" if not moved else f": {size(moved)} of state a step{average}, in and out together, stay where they are"
+    return [f"{said}{what}. That saves ≈{duration(saved)} a step, ≈{share(part)} of it."]
+
+
+def _beside_state(result: Result) -> list[str]:
+    """What is copied in a step though the state stays, and how it could stay too."""
+    assert result.loop is not None
+    resident = result.case(RESIDENT)
+    if resident is None or result.target["memory"]["kind"] == "host" or not resident.steps_ns:
+        return []
+    there, back = _mean(resident.step_bytes_in), _mean(resident.step_bytes_out)
+    ways = [f"{size(count)} {way}" for count, way in ((there, "in"), (back, "out")) if count]
+    options = [option for option, count in (("--resident IN", there), ("--keep OUT", back)) if count]
+    if not ways:
+        return []
+    what = {
+        "--resident IN": "an input that is the same in all steps",
+        "--keep OUT": "an output that the host needs after the last step only",
+    }
+    hint = " and ".join(f"{option} ({what[option]})" for option in options)
+    leave = "leaves" if len(options) == 1 else "leave"
+    return [f"A step of {RESIDENT} still copies {' and '.join(ways)} that are no state: {hint} {leave} them there."]
 
 
 def state_bytes(case: Case) -> float | None:
@@ -76,38 +115,51 @@ def _mean(value: int | Sequence[int] | None) -> float | None:
 
 
 def _growth(result: Result) -> list[str]:
-    """By how much a step takes longer with each step, where it does."""
+    """By how much a step takes longer with each step, where the state grows, and with which modes it does not."""
     assert result.loop is not None
-    found = []
+    if not result.loop["grows"]:
+        return []
+    apart, found, steady = is_first_apart(result), [], []
     for case in result.cases:
-        if case.status != OK or not case.steps_ns:
+        if case.status != OK or not case.steps_ns or len(case.steps_ns) - apart < _ENOUGH_STEPS:
             continue
-        each = slope_ns(case.steps_ns, is_first_apart(result))
+        each = slope_ns(case.steps_ns, apart)
         if each is not None and each * len(case.steps_ns) > _TELLING * case.steps_ns[-1]:
             found.append(f"{duration(each)} with {case.mode}")
-    if not found or not result.loop["grows"]:
+        else:
+            steady.append(case.mode)
+    if not found:
         return []
     cpu = result.case(CPU)
     line = None if cpu is None or not isinstance(cpu.state_bytes_in, list) else law(cpu.state_bytes_in, False)
     why = "" if line is None or not line[1] else f", as the state grows by {size(line[1])}"
-    return [f"Each step takes longer than the one before it{why}: by {', '.join(found)}."]
+    rest = f"; with {' and '.join(steady)} no growth can be told from noise" if steady else ""
+    return [f"Each step takes longer than the one before it{why}: by {', '.join(found)}{rest}."]
 
 
 def _first(result: Result) -> list[str]:
+    """What the first step takes where it has a shape of its own, beside the median of the later ones."""
     assert result.loop is not None
     first = result.loop["first"]
-    if not first:
+    timed = [(case.mode, case.steps_ns) for case in result.cases if case.status == OK and case.steps_ns]
+    if not first or not timed:
         return []
     said = ", ".join(f"{name}={size}" for name, size in first.items())
-    times = [
-        f"{duration(case.steps_ns[0])} with {case.mode}" for case in result.cases if case.status == OK and case.steps_ns
-    ]
-    return [f"The first step ({said}) takes {', '.join(times)}."] if times else []
+    times = [f"{duration(ns[0])}{_later(ns[1:])} with {mode}" for mode, ns in timed]
+    return [f"The first step ({said}) takes {', '.join(times)}."]
+
+
+def _later(ns: Sequence[int]) -> str:
+    return f" (a later one {duration(median(ns))})" if ns else ""
 
 
 def _shared(result: Result) -> list[str]:
+    """What one buffer for past and present brings over two in turns; nothing where the intervals of both have times in common."""
     case, other = result.case(SHARED.name), result.case(mode_of(SHARED.name).like)
-    one, two = (None if it is None else it.median(TOTAL) for it in (case, other))
+    one, two = (None if it is None else it.phases[TOTAL] for it in (case, other))
     if one is None or two is None:
         return []
-    return [f"One buffer for past and present: {ratio(two / max(one, 1))} times as fast as two in turns ({RESIDENT})."]
+    said = f"One buffer for past and present ({SHARED.name}) instead of two in turns ({RESIDENT}):"
+    if one.ci95_ns[0] <= two.ci95_ns[1] and two.ci95_ns[0] <= one.ci95_ns[1]:
+        return [f"{said} no difference can be told from noise."]
+    return [f"{said} {ratio(two.median_ns / max(one.median_ns, 1))} times as fast."]

@@ -113,7 +113,9 @@ def _all_traits(result: Result) -> Iterator[tuple[str, str]]:
             yield "depth", f"depth={case.pipeline['depth']}"
     yield "onnxruntime", f"onnxruntime {environment['onnxruntime']}"
     yield "EP version", f"{ep} {target.get('ep_version') or ''}"
-    yield "library", Path(target.get("ep_library") or "").stem
+    library = Path(target.get("ep_library") or "")
+    yield "library", library.stem
+    yield "library's folder", f"{library.parent.name}/{library.stem}".strip("/.")
     yield "sha256", f"model {result.model['sha256'][:_COMMIT]}"
     device = target["device"]
     yield "device", " ".join(str(device[key]) for key in ("type", "name", "index") if device.get(key) is not None)

@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
+from ortbench.asked import target_of
 from ortbench.cli.options import takes
-from ortbench.options import Given
+from ortbench.options import Given, check_values
+from ortbench.plan import Target
 from ortbench.wanted import Wanted
 
 
-@takes(Wanted)
+@takes(Target, Wanted)
 def doctor(
     given: Given,
     no_noise: Annotated[
@@ -23,6 +25,8 @@ def doctor(
     Packages, execution providers, CUDA, NVIDIA cards, the processor and its noise. Each line is good, worth knowing, or bad
     with what mends it.
     """
+    target = target_of(given)
+    check_values(target)
     from ortbench.jobs import doctor as job
 
-    raise SystemExit(job.doctor(not no_noise, given.get("json")))
+    raise SystemExit(job.doctor(not no_noise, target.python, given.get("json")))

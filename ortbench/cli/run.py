@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ortbench.asked import plan_of
 from ortbench.cli.options import Model, command_line, takes
@@ -55,7 +56,8 @@ def _plans(model: str, given: Given, command: str) -> list[Plan]:
     for side in sides:
         if "ep-option" in side and len(eps) > 1:
             side = {**side, "ep-option": _options_for(side["ep"], eps, side["ep-option"])}
-        plans.append(plan_of(model, side, command_line()))
+        plan = plan_of(model, side, command_line())
+        plans.append(replace(plan, target=replace(plan.target, several_eps=len(eps) > 1)))
     return plans
 
 

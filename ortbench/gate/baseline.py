@@ -10,7 +10,7 @@ from ortbench.errors import BadInput
 from ortbench.kinds import FLAG, PATH
 from ortbench.modes import modes_by
 from ortbench.options import BASELINE, LIMIT, Given, Option, declared, options_of, twin
-from ortbench.plan import Inputs, Loop, Plan, Target
+from ortbench.plan import Inputs, Loop, Plan, Target, check_sizes
 from ortbench.steps import Steps
 
 _EARLIER = PATH._replace(example='"folder of an earlier suite"')
@@ -56,11 +56,14 @@ def baseline_of(plan: Plan, given: Given) -> Plan:
     if steps and plan.steps is None:
         name = twin(declared(Steps)[next(iter(steps))]).name
         raise BadInput(f"{name} is for a loop: say what is fed back with --feedback OUT=IN", name)
+    inputs = _changes(Inputs, given)
+    if plan.steps is None:
+        check_sizes(inputs.get("dims", {}), "--baseline-dim")
     return replace(
         plan,
         model=given.get(_MODEL.flag) or plan.model,
         target=replace(plan.target, **target),
-        inputs=replace(plan.inputs, **_changes(Inputs, given)),
+        inputs=replace(plan.inputs, **inputs),
         loop=replace(plan.loop, **loop),
         steps=None if plan.steps is None else replace(plan.steps, **steps),
         **_changes(Plan, given),

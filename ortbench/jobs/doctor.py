@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 
-from ortbench import stopping
+from ortbench import interpreters, stopping
+from ortbench.analysis.doctor.finding import Section
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.facts import Facts, Noise
 from ortbench.jobs.writing import write_json
 
 
-def doctor(with_noise: bool, json_out: str | None) -> int:
+def doctor(with_noise: bool, python: str | None, json_out: str | None) -> int:
     """Show what may be wrong on this machine; the exit code.
 
     Args:
         with_noise: measure how far apart two identical lanes are.
+        python: the interpreter whose ONNX Runtime it is about; None for ortbench's own.
         json_out: where facts and findings go as JSON, or None.
 
     Raises:
@@ -24,20 +29,32 @@ def doctor(with_noise: bool, json_out: str | None) -> int:
     from ortbench.analysis.doctor.sections import examine, works
     from ortbench.measure import diagnose
 
-    facts = diagnose.facts()
+    facts = diagnose.facts(python)
     wanted = with_noise and facts["installed"] is not None
     if wanted:
-        facts["noise"] = _noise()
-    sections = examine(facts)
+        facts["noise"] = _noise(python)
+    sections = [of_environment(section, python) for section in examine(facts)]
     findings = [{"section": section.title, **it._asdict()} for section in sections for it in section.findings]
     if not write_json({"works": works(facts), "findings": findings, "facts": facts}, json_out):
-        _print(facts, wanted)
+        _print(sections, facts, wanted)
     if wanted and facts["noise"] is None:
         return INTERRUPTED
     return DONE if works(facts) else BENCHMARK_FAILED
 
 
-def _noise() -> Noise | None:
+def of_environment(section: Section, python: str | None) -> Section:
+    """A section whose commands mend the environment that it is about: its own pip, not the one on the path."""
+    if python is None:
+        return section
+    pip = f"{shlex.quote(interpreters.program(python))} -m pip "
+    return section._replace(
+        findings=[
+            it._replace(command=re.sub(r"(?:^|(?<= ))pip ", lambda _: pip, it.command)) for it in section.findings
+        ]
+    )
+
+
+def _noise(python: str | None) -> Noise | None:
     from ortbench.measure.noise import noise
 
     stopping.hold()  # from here on there are files to be removed, and the page is still to be shown
@@ -47,14 +64,13 @@ def _noise() -> Noise | None:
             from ortbench.report.terminal.progress import LiveProgress
 
             progress = stack.enter_context(LiveProgress())
-        return noise(progress)
+        return noise(progress, python=python)
 
 
-def _print(facts: Facts, measured: bool) -> None:
-    from ortbench.analysis.doctor.sections import examine
+def _print(sections: Sequence[Section], facts: Facts, measured: bool) -> None:
     from ortbench.report.doctor import build
     from ortbench.report.terminal.print import print_report
 
-    print_report(build(examine(facts)))
+    print_report(build(sections))
     if measured and facts["noise"] is None:
         print("ortbench: interrupted before the noise was measured", file=sys.stderr)

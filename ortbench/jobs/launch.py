@@ -91,12 +91,12 @@ def launch(
                 )
                 for number, plan in enumerate(plans)
             ]
-            progress, while_loading = None, _import_terminal
+            progress = None
             if not quiet and sys.stderr.isatty():
                 from ortbench.report.terminal.progress import LiveProgress
 
                 progress = stack.enter_context(LiveProgress())
-            bench = Bench(sides, progress, while_loading, judge, after_open)
+            bench = Bench(sides, progress, _load_the_rest, judge, after_open)
             bench.run()
         except BaseException:
             discard_if_empty(parent)
@@ -137,6 +137,8 @@ def _keep(result: Result, path: Path) -> None:
         save(result, path)
 
 
-def _import_terminal() -> None:
-    """Load what only the report needs while the worker loads the model, so that nobody waits for it."""
+def _load_the_rest() -> None:
+    """Load what is needed when there are figures, while the worker is busy, so that nobody waits for it."""
+    import numpy  # noqa: F401
+
     import ortbench.report.terminal.print  # noqa: F401

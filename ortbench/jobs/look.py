@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from ortbench.analysis.feedback_pairs import suggested
 from ortbench.errors import BenchmarkFailed, Unsupported
 from ortbench.jobs.writing import write_json
 from ortbench.measure.process import Client
@@ -33,13 +34,15 @@ def devices(library: str | None, python: str | None, json_out: str | None) -> No
 
 
 def inspect(model: str, target: Target, placed: bool, inputs: Inputs, json_out: str | None) -> None:
-    """Show what a model takes, gives and consists of; where it is `placed`, also where the target would run its nodes.
+    """Show what a model takes, gives and consists of, and what looks like the state of a loop; where it is `placed`, also where
+    the target would run its nodes.
 
     Raises:
         BadInput, BenchmarkFailed: it cannot be read, or opened on that EP.
     """
     wanted = asdict(target) if placed else None
     found = _ask(_MODEL_S, target.python, "inspect", model=model, target=wanted, inputs=asdict(inputs))
+    found["loop"] = suggested(model, found["inputs"], found["outputs"])
     if write_json(found, json_out):
         return
     from ortbench.report.terminal.listing import print_model

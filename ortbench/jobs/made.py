@@ -16,7 +16,7 @@ from pathlib import Path
 from ortbench.errors import BadInput
 from ortbench.jobs.suite_folder import suite_of
 
-_RUN = {"result.json", "table.md", "table.csv", "report.html", "gate.json", "gate.md"}
+_RUN = {"result.json", "table.md", "table.csv", "steps.csv", "report.html", "gate.json", "gate.md"}
 # By the file that makes a folder ortbench's: what the folder is, and which files ortbench writes into it.
 _KINDS = {
     "bandwidth.json": ("sweep", {"bandwidth.json", "bandwidth.svg", "table.md", "table.csv"}),

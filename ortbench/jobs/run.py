@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortbench.characters import complain, visible
+from ortbench.ep_options import refuse_unclaimed
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
 from ortbench.jobs.junit import write_junit
 from ortbench.jobs.launch import Launched, launch
@@ -51,8 +52,10 @@ def run(plans: Sequence[Plan], wanted: Wanted) -> int:
     """
     launched = _measure(plans, wanted)
     by_ep = differ_by_ep(plans)
-    labels = [""] * len(launched.results) if by_ep else launched.names  # an EP is in every label already
-    _write_exports(launched, labels, plans[0].model, wanted)
+    eps = {result.target["ep"] for result in launched.results}
+    told_apart = by_ep and len(eps) == len(launched.results)
+    labels = [""] * len(launched.results) if told_apart else launched.names  # an EP is in every label already
+    _write_exports(launched, labels, plans[0], wanted)
     if len(plans) == 1:
         _show(launched, wanted.json, wanted.quiet or wanted.html == "-")
     else:
@@ -71,14 +74,17 @@ def _measure(plans: Sequence[Plan], wanted: Wanted) -> Launched:
 
         return new_folder(wanted.out, run_name(plans))
 
-    def find_link(results: Sequence[Result]) -> None:
+    def when_open(results: Sequence[Result]) -> None:
         from ortbench.analysis.link import attach
 
+        if len(results) == len(plans):  # else whose they are is not known
+            options = dict.fromkeys(option for plan in plans for option in plan.target.options)
+            refuse_unclaimed(options, [result.target["ep"] for result in results])
         attach(results, wanted.out, wanted.bandwidth)
 
     traced = wanted.trace is not None
     names = side_names(plans) if len(plans) > 1 else None
-    return launch(plans, folder, names, after_open=find_link, quiet=wanted.quiet, traced=traced)
+    return launch(plans, folder, names, after_open=when_open, quiet=wanted.quiet, traced=traced)
 
 
 def _show(launched: Launched, json_out: str | None, quiet: bool) -> None:
@@ -127,7 +133,7 @@ def _show_side_by_side(launched: Launched, each: bool, quiet: bool) -> None:
         print_report(compared)
 
 
-def _write_exports(launched: Launched, labels: Sequence[str], model: str, wanted: Wanted) -> None:
+def _write_exports(launched: Launched, labels: Sequence[str], plan: Plan, wanted: Wanted) -> None:
     """The forms that CI systems read; a label says which of several sides a result is of, "" where its EP does."""
     if wanted.junit is None and wanted.action_json is None:
         return
@@ -137,8 +143,8 @@ def _write_exports(launched: Launched, labels: Sequence[str], model: str, wanted
     if wanted.junit is not None:
         labelled = zip(launched.results, labels, strict=True)
         outcomes = [outcome for result, label in labelled for outcome in outcomes_of_run(result, label)]
-        outcomes += [Outcome(f"{model} on {ep}", ep, ERROR, str(error), 0.0) for ep, error in launched.not_opened]
-        write_junit(wanted.junit, "ortbench run", outcomes)
+        outcomes += [Outcome(f"{plan.model} on {ep}", ep, ERROR, str(error), 0.0) for ep, error in launched.not_opened]
+        write_junit(wanted.junit, "ortbench run" if plan.steps is None else "ortbench loop", outcomes)
     if wanted.action_json is not None:
         write(wanted.action_json, github.action_json(launched.results, labels), "--action-json")
 

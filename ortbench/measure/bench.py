@@ -55,7 +55,7 @@ class Bench:
     Args:
         sides: at least one. The first has its options for the loop heeded.
         observer: told what happens.
-        while_loading: called once while the first worker loads the model, for what can be done in that time.
+        meanwhile: called once while the first mode is set up, for what can be done in that time.
         judge: may end modes before the budget is spent. With one every side must open; without one a side that does
             not is left out, as long as another opens.
         after_open: given the results so far when every model is open; what it raises ends the run.
@@ -65,14 +65,14 @@ class Bench:
         self,
         sides: Sequence[Side],
         observer: Observer | None = None,
-        while_loading: Callable[[], None] = lambda: None,
+        meanwhile: Callable[[], None] | None = None,
         judge: Judge | None = None,
         after_open: Callable[[Sequence[Result]], None] | None = None,
     ) -> None:
         self._sides = list(sides)
         self._in_turns = len(self._sides) > 1
         self._observer = observer or Observer()
-        self._while_loading = while_loading
+        self._meanwhile = meanwhile
         self._judge = judge
         self._after_open = after_open
         self._kept_at, self._keep_took = time.monotonic(), 0.0
@@ -153,7 +153,6 @@ class Bench:
             side.start()
             if machine is None:
                 machine = environment()
-                self._while_loading()
             try:
                 with self._awake(side):
                     side.open(copy.deepcopy(machine), run_id)
@@ -209,6 +208,9 @@ class Bench:
             for mode in side.to_prepare():
                 self._step("prepare", f"preparing {mode} ({side.name})")
                 with self._awake(side):
+                    if self._meanwhile is not None:
+                        side.meanwhile(self._meanwhile)
+                        self._meanwhile = None
                     side.prepare(mode)
             describe_fence(side.result)
         self._keep()

@@ -90,7 +90,8 @@ def _name(pid: int) -> str | None:
 
 
 def _asked(nvml: Any, call: Callable[[], Any]) -> Any:
+    mismatch = getattr(nvml, "NVMLLibraryMismatchError", nvml.NVMLError)  # no kind of the other
     try:
         return call()
-    except (nvml.NVMLError, AttributeError):  # a card without it, or a library older than the call
+    except (nvml.NVMLError, mismatch, AttributeError):  # a card without it, or a library older than the call
         return None

@@ -85,6 +85,7 @@ def _target(plan: Plan, opened: Opened) -> Target:
         **({"eps": opened["eps"]} if opened["eps"] else {}),
         "fence": None,
         **settings(plan.target),
+        "ep_options": opened["ep_options"],
     }
     return cast(Target, found)  # the keys of settings are declared with the options
 

@@ -14,16 +14,19 @@ from ortbench.measure.process import Client
 _ANSWER_S = 120.0  # the longest wait for one
 
 
-def facts() -> Facts:
+def facts(python: str | None = None) -> Facts:
     """All but the noise, which is None.
+
+    Args:
+        python: the interpreter whose ONNX Runtime it is about; None for this one.
 
     Raises:
         BenchmarkFailed: no worker can be started.
     """
     cpu = processor.cpu()  # its load before the worker adds to it
-    packages, installed, problem = _runtime()
+    packages, installed, problem = _runtime(python)
     return {
-        "system": f"{platform.platform()}, Python {platform.python_version()}",
+        "system": f"{platform.platform()}, {_python(python, installed)}",
         "packages": packages,
         "installed": installed,
         "problem": problem,
@@ -35,9 +38,16 @@ def facts() -> Facts:
     }
 
 
-def _runtime() -> tuple[Packages, Installed | None, str | None]:
+def _python(python: str | None, installed: Installed | None) -> str:
+    """The Python that ONNX Runtime runs in, in words."""
+    if python is None:
+        return f"Python {platform.python_version()}"
+    return f"Python {installed['runtime']['python']} of {python}" if installed is not None else python
+
+
+def _runtime(python: str | None) -> tuple[Packages, Installed | None, str | None]:
     """The packages, what ONNX Runtime says, and why it says nothing."""
-    with Client(_ANSWER_S) as client:
+    with Client(_ANSWER_S, python) as client:
         packages: Packages = client.ask("packages")
         try:
             return packages, client.ask("examine"), None

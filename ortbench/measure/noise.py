@@ -19,19 +19,20 @@ SECONDS = 2.0  # of each lane
 _SIDE, _LAYERS = 256, 8  # about a millisecond of matrix products, on as many threads as ONNX Runtime takes
 
 
-def noise(observer: Observer | None = None, seconds: float = SECONDS) -> Noise | None:
+def noise(observer: Observer | None = None, seconds: float = SECONDS, python: str | None = None) -> Noise | None:
     """Measure a small model twice in turns, each in a worker of its own on the CPU EP; None if that was interrupted.
 
     Args:
         observer: told how long it still takes.
         seconds: of each lane.
+        python: the interpreter of the workers; None for this one.
     """
     try:
         with temporary_folder() as folder:
             model = Path(folder) / "noise.onnx"
             _write_model(model)
             loop = Loop(duration_s=seconds, precision=None)
-            plan = Plan(str(model), Target(ep="cpu"), modes=(CPU,), loop=loop)
+            plan = Plan(str(model), Target(ep="cpu", python=python), modes=(CPU,), loop=loop)
             bench = Bench([Side(plan, name=name) for name in ("one", "other")], observer)
             results = bench.run()
     except OrtbenchError as error:

@@ -47,11 +47,13 @@ class Client:
     Attributes:
         started_ns: when the process was started, on the clock of `time.perf_counter_ns`.
         while_waiting: called each second for which an answer is waited for.
+        meanwhile: called once when the next request has been sent, for what can be done in that time; then None.
     """
 
     def __init__(self, timeout_s: float, python: str | None = None) -> None:
         self.timeout_s = timeout_s
         self.while_waiting: Callable[[], None] = lambda: None
+        self.meanwhile: Callable[[], None] | None = None
         self.started_ns = time.perf_counter_ns()
         self._stderr = nameless_file()
         self._called = "the worker" if python is None else f"the worker of {python}"
@@ -129,6 +131,9 @@ class Client:
         Stopped: the program is to end, by Ctrl-C for example.
         """
         self.send(do, **arguments)
+        if self.meanwhile is not None:
+            call, self.meanwhile = self.meanwhile, None
+            call()
         return self.receive()
 
     def receive(self) -> Any:

@@ -193,7 +193,10 @@ class Schedule(Generic[LaneT]):
             if all(record.count >= self._rule.iterations for record in self._records.values()):
                 return f"{BY_ITERATIONS}: {self._rule.iterations} per mode"
             return None
-        if sum(self._spent_ns.values()) >= self._budget_ns():
+        spent = sum(self._spent_ns.values())
+        # A whole round comes next: it is left out where it would be more too long than the run is too short without it.
+        half = 0.0 if self._rule.precision == 0 else spent / max(1, self._round) / 2
+        if spent + half >= self._budget_ns():
             return f"{BY_DURATION}: {self._rule.duration_ns / 1e9:g} s per mode"
         totals = [record for (_, phase), record in self._records.items() if phase == TOTAL]
         most = max((record.count for record in totals), default=0)

@@ -175,6 +175,10 @@ class Side:
                 whole = Span(name, begun, time.perf_counter_ns() - begun)
                 self.timeline.stages += [whole, *(Span(*part) for part in parts)]
 
+    def meanwhile(self, call: Callable[[], None]) -> None:
+        """Have something called while the worker does what it is asked next."""
+        self._worker.meanwhile = call
+
     def ask(self, do: str, **arguments: Any) -> Any:
         """Ask the worker; see `ortbench.measure.process.Client.ask`."""
         return self._worker.ask(do, **arguments)

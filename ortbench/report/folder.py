@@ -1,4 +1,4 @@
-"""The tables in a folder of results: ``table.md``, ``table.csv``, and a sweep's plot."""
+"""The tables in a folder of results: ``table.md``, ``table.csv``, a loop's ``steps.csv``, and a sweep's plot."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ortbench.analysis.sweep import Sweep
 from ortbench.files import write_or_note
 from ortbench.report import run
 from ortbench.report import sweep as report_sweep
+from ortbench.report.loops import steps_csv
 from ortbench.report.markdown import markdown
 from ortbench.result import Result
 
@@ -17,6 +18,8 @@ def write_run(result: Result, path: Path) -> None:
     """Write the tables of a finished result into its folder, or note that they could not be written."""
     write_or_note(path / "table.md", markdown(run.build(result)))
     write_or_note(path / "table.csv", run.csv(result))
+    if result.loop is not None:
+        write_or_note(path / "steps.csv", steps_csv(result))
 
 
 def write_sweep(sweep: Sweep, path: Path) -> None:

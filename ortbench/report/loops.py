@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ortbench import units
 from ortbench.analysis.loops import is_first_apart, law, slope_ns, steps_per_s
-from ortbench.modes import STEP, TOTAL
+from ortbench.modes import LOOP_PHASES, STEP, TOTAL
+from ortbench.report.csv import csv_text, ratio, statistics
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, filled
 from ortbench.report.words import ratio_cells
 from ortbench.result import OK, Case, Result
 
 BY_STEP = "by step"
+WHAT_A_LOOP_IS = "loop: the first state is brought to the device, then all steps run; step: any one of them."
 _LEVELS = "▁▂▃▄▅▆▇█"
 _WIDTH = 16  # characters of a curve
 
@@ -108,3 +111,43 @@ def copied(there: int | list[int] | None, back: int | list[int] | None, first: b
     grown = f"{units.size(abs(each))} × step"
     sign = "+" if each > 0 else "−"
     return f"{units.size(begins)} {sign} {grown}" if begins > 0 else grown
+
+
+# For other programs
+
+
+def loop_records(result: Result) -> list[dict[str, Any]]:
+    """The figures of a loop as flat records, one a mode; None if not known.
+
+    Every statistic of ``step`` and ``loop`` in ns; ``first_ns`` and ``last_ns``, the medians of those steps; ``slope_ns``,
+    by how much a step takes longer than the one before it, where it does; ``steps_per_s``; and of what a step copies
+    because of the state and in all, bytes each way: the fewest and the most of all steps.
+    """
+    assert result.loop is not None
+    found = []
+    for case in result.cases:
+        row: dict[str, Any] = {"mode": case.mode, "status": case.status, "reason": case.reason}
+        row["steps"] = result.loop["steps"]
+        for phase in reversed(LOOP_PHASES):
+            row |= statistics(phase, case.phases.get(phase))
+        steps = case.steps_ns or []
+        row["first_ns"], row["last_ns"] = (steps[0], steps[-1]) if steps else (None, None)
+        row["slope_ns"] = slope_ns(steps, is_first_apart(result))
+        row["steps_per_s"] = steps_per_s(case, result.loop["steps"])
+        for name in ("state_bytes_in", "state_bytes_out", "step_bytes_in", "step_bytes_out"):
+            value = getattr(case, name)
+            sizes = [value] if isinstance(value, int) else value or [None]
+            row[f"{name}_min"], row[f"{name}_max"] = (None, None) if None in sizes else (min(sizes), max(sizes))
+        row |= ratio(case)
+        row["outputs_match"] = case.outputs_match
+        row["zero_copy_proved"] = case.zero_copy and case.zero_copy["proved"]
+        found.append(row)
+    return found
+
+
+def steps_csv(result: Result) -> str:
+    """The medians of the steps of a loop as CSV: a row a step, numbered from 0, and a column a mode that has them, in ns."""
+    timed = {case.mode: case.steps_ns for case in result.cases if case.steps_ns}
+    count = max(map(len, timed.values()), default=0)
+    rows = [{STEP: number, **{mode: ns[number] for mode, ns in timed.items()}} for number in range(count)]
+    return csv_text([STEP, *timed], rows)

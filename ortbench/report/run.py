@@ -12,8 +12,8 @@ from ortbench.analysis.placed import missed
 from ortbench.modes import PHASE_NAMES, TOTAL, is_rate, mode_of
 from ortbench.report import nodes
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE
-from ortbench.report.csv import csv_text
-from ortbench.report.loops import loop_table
+from ortbench.report.csv import csv_text, ratio, statistics
+from ortbench.report.loops import BY_STEP, WHAT_A_LOOP_IS, loop_records, loop_table
 from ortbench.report.model import (
     DERIVED,
     KEY,
@@ -202,13 +202,14 @@ def build(result: Result, folder: str | None = None) -> Report:
     table = mode_table(result)
     said, off = sentences(result), bool(table.rows) and missed(result) is not None
     notes = [*not_measured(result), *map(Note, said[off:]), *warnings(result, superseded(result))]
-    legend = Paragraph(f"Times are medians.{derived_mark(table)}", media=MARKDOWN)
+    of_loop = f" {WHAT_A_LOOP_IS}" if result.loop is not None else ""
+    legend = Paragraph(f"Times are medians.{derived_mark(table)}{of_loop}", media=MARKDOWN)
     last: list[Block] = [Notes(notes), legend, Command(result.command), SavedIn(folder)]
     parts: list[Sequence[Block]] = [[Heading(heading(result))]]
     if off:  # what the figures are of comes before them
         parts.append([Notes([Note(said[0], "!", UNCLEAR)])])
     if table.rows:
-        parts += [[table], _explained(table)]
+        parts += [[table], _explained(table, result)]
     if (places := places_table(result, MARKDOWN)).rows:
         parts.append([places])
     if result.nodes is not None:
@@ -225,12 +226,16 @@ def _is_marked(table: Table) -> bool:
     return any(cell.startswith(DERIVED) for row in table.rows for cell in row)
 
 
-def _explained(table: Table) -> list[Block]:
+def _explained(table: Table, result: Result) -> list[Block]:
     """What a terminal says right below the table."""
     text = f"Times are medians, in {table.unit}" + (f"; {DERIVED} derived, not measured." if _is_marked(table) else ".")
+    if result.loop is not None:
+        shown = {column.name for column in table.columns}
+        unusual = [word for word in ("each adds", BY_STEP, "state/step") if word in shown]
+        return [Paragraph(f"{text} {WHAT_A_LOOP_IS}", media=TERMINAL), hint("fence", "loop", *unusual)]
     bars = [Paragraph(split_legend(table.bars), fills=True, media=TERMINAL)] if table.bars else []
-    unusual = {SPLIT: bool(table.bars), DERIVED: _is_marked(table)}
-    return [*bars, Paragraph(text, media=TERMINAL), hint("fence", *(word for word, there in unusual.items() if there))]
+    marks = {SPLIT: bool(table.bars), DERIVED: _is_marked(table)}
+    return [*bars, Paragraph(text, media=TERMINAL), hint("fence", *(word for word, there in marks.items() if there))]
 
 
 # Its figures for other programs
@@ -239,19 +244,19 @@ def _explained(table: Table) -> list[Block]:
 def records(result: Result, with_items: bool = False) -> list[dict[str, Any]]:
     """The figures as flat records, one a mode: every statistic of every phase in ns, bytes, ratios; None if not known.
 
-    With items also how many a run has, how many are done a second, and the time of each in ns.
+    With items also how many a run has, how many are done a second, and the time of each in ns. Those of a loop are
+    `ortbench.report.loops.loop_records`.
     """
+    if result.loop is not None:
+        return loop_records(result)
     found = []
     for case in result.cases:
         row: dict[str, Any] = {"mode": case.mode, "status": case.status, "reason": case.reason}
         for phase, stats in case.phases.items():
-            for key in ("n", "median_ns", "p95_ns", "p99_ns", "min_ns", "max_ns", "mean_ns", "stdev_ns"):
-                row[f"{phase}_{key}"] = None if stats is None else getattr(stats, key)
-            row[f"{phase}_ci95_low_ns"], row[f"{phase}_ci95_high_ns"] = (None, None) if stats is None else stats.ci95_ns
+            row |= statistics(phase, stats)
         row["derived_copies_ns"] = case.derived and case.derived["copies_ns"]
         row["bytes_in"], row["bytes_out"] = case.bytes_in, case.bytes_out
-        row["vs_cpu"] = case.vs_cpu and case.vs_cpu["ratio"]
-        row["vs_cpu_ci95_low"], row["vs_cpu_ci95_high"] = (case.vs_cpu and case.vs_cpu["ci95"]) or (None, None)
+        row |= ratio(case)
         row["outputs_match"] = case.outputs_match
         row["zero_copy_proved"] = case.zero_copy and case.zero_copy["proved"]
         row["depth"] = case.pipeline and case.pipeline["depth"]

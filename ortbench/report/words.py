@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -111,7 +112,7 @@ _FENCES = {"run": "the run itself waits", "readback": "reading a value back"}
 
 
 def ep_line(result: Result | Sweep) -> str:
-    """EP, device and versions."""
+    """EP, its library, device and versions."""
     ep = " and ".join(eps(result)) or _on(result.target, device_name(result))
     chosen = f" (chosen by {policy})" if (policy := result.target.get("policy")) else ""
     python = result.target.get("python")
@@ -126,7 +127,15 @@ def eps(result: Result | Sweep) -> list[str]:
 
 
 def _on(it: Provider | EpOfSession, device: str) -> str:
-    return f"{it['ep']} {it.get('ep_version') or ''}".strip() + f" on {device}"
+    named = f"{it['ep']} {it.get('ep_version') or ''}".strip()
+    library = it.get("ep_library")  # EPs of two libraries can have one name
+    return f"{named} of {_whose(str(library))} on {device}" if library else f"{named} on {device}"
+
+
+def _whose(library: str) -> str:
+    """What has a library: a package by its module, without where in it the file lies; else the library itself."""
+    module, *inside = re.split(r"[/\\]", library)
+    return module if inside and module.startswith("onnxruntime") else library
 
 
 def memory_name(memory: Memory) -> str:

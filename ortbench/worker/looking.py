@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
+from ortbench.analysis import same_name
 from ortbench.plan import inputs_from, target_from
 from ortbench.worker.looks import close_up as look_close_up
 from ortbench.worker.looks import cupti, ort_profile
 from ortbench.worker.looks import devices as look_devices
 from ortbench.worker.looks import model as look_model
 from ortbench.worker.looks import nodes as look_nodes
-from ortbench.worker.session import abilities, distributions
+from ortbench.worker.session import abilities, distributions, named
 from ortbench.worker.session.runtime import begin, versions
 from ortbench.worker.state import State
 
 if TYPE_CHECKING:
     from ortbench import answers
-    from ortbench.schema import Measured
+    from ortbench.schema import Measured, Warned
 
 _PROFILED_RUNS = 3
 
@@ -53,11 +54,13 @@ def profile(state: State) -> answers.Recorded:
 def devices(state: State, library: str | None = None) -> answers.Listed:
     """Every EP and its devices, those of a library that is not a package included."""
     begin()
+    eps = look_devices.list_devices(library)
+    shared: list[Warned] = [{"code": same_name.CODE, "message": sentence} for sentence in named.all_shared()]
     return {
-        "eps": look_devices.list_devices(library),
+        "eps": eps,
         "runtime": versions(),
         "abilities": abilities.abilities(),
-        "warnings": distributions.warnings(),
+        "warnings": [*distributions.warnings(), *shared],
     }
 
 

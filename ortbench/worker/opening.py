@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ortbench.ep_options import with_own
 from ortbench.errors import OrtbenchError, Unsupported
 from ortbench.plan import inputs_from, target_from
 from ortbench.steps import Steps, steps_from
@@ -36,6 +37,7 @@ def open(
     if wanted.external is not None:
         external_inputs.check(wanted.external)
     provider = providers.find(wanted)
+    wanted = with_own(wanted, provider.name)
     stages.done("loading the EP")
     cache = engine_cache.Watch(model, wanted)
     opened = Opened(model, wanted, request, session.open_model(model, wanted, provider), first_run.no_data())
@@ -67,6 +69,7 @@ def open(
     return {
         **loop,  # type: ignore[typeddict-item]
         **described,
+        "ep_options": wanted.options,
         "device": hardware.describe_device(opened.model),
         "memory": memory.describe(provider),
         "eps": hardware.eps_of_session(opened.model, where["nodes"] or {}),

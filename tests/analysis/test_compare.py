@@ -100,6 +100,25 @@ def test_changes(path: str, value: Any, text: str) -> None:
     assert changes(result_of(), result_of(**{path: value})) == [text]
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "text"),
+    [
+        ("a/ep.so", "b/ep.so", "EP library: a/ep.so → b/ep.so"),
+        (None, "b/ep.so", "EP library: ONNX Runtime's own → b/ep.so"),
+        ("a/ep.so", "a/ep.so", None),
+        (None, None, None),
+    ],
+)
+def test_another_library_is_a_change(one: str | None, other: str | None, text: str | None) -> None:
+    found = changes(result_of(target__ep_library=one), result_of(target__ep_library=other))
+    assert found == ([] if text is None else [text])
+    assert (sameness(result_of(target__ep_library=one), result_of(target__ep_library=other)) is None) == (one != other)
+
+
+def test_results_that_do_not_say_which_library_it_was() -> None:
+    assert changes(result_of(), result_of(target__ep_library="a/ep.so")) == []
+
+
 def test_no_changes() -> None:
     assert changes(result_of(run_id="1"), result_of(run_id="2", environment__git_commit="abc")) == []
 

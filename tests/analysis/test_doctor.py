@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ortbench.analysis import same_name
 from ortbench.analysis.doctor import machine
 from ortbench.analysis.doctor.finding import BAD, GOOD, KNOW
 from ortbench.analysis.doctor.sections import examine, works
@@ -364,6 +365,42 @@ def test_an_onnxruntime_that_does_not_load(module: str | None, names: list[str],
     change(installed=None, problem="No module named 'onnxruntime'", noise=None)(facts)
     assert said(facts, BAD)[0][2:] == ("ONNX Runtime does not work: No module named 'onnxruntime'", command)
     assert not works(facts)
+
+
+def test_eps_of_one_name_are_told_apart_by_their_packages() -> None:
+    name = "CUDAExecutionProvider"
+    own, plugin = ep(name, {"hardware": {"type": "GPU", "vendor": "NVIDIA"}}), ep(name, problem="it has trouble")
+    own["package"], plugin["package"], plugin["version"] = "onnxruntime-gpu", "onnxruntime-ep-cuda13", "0.1.0"
+    facts = quiet_machine()
+    assert facts["installed"] is not None
+    facts["installed"]["eps"] += [own, plugin]
+    sentence = same_name.sentence(name, ["onnxruntime-gpu", "onnxruntime-ep-cuda13"])
+    facts["installed"]["warnings"] = [
+        {"code": same_name.CODE, "message": sentence},
+        {"code": "another", "message": "what another part of the page says"},
+    ]
+    found = [
+        (verdict, text) for section, verdict, text, _ in said(facts, GOOD, KNOW, BAD) if section.startswith("Exec")
+    ]
+    assert found == [
+        (GOOD, "CPUExecutionProvider 1.31.1 loads and runs on CPU Intel"),
+        (GOOD, f"{name} 1.31.1 of onnxruntime-gpu loads and runs on GPU NVIDIA"),
+        (
+            KNOW,
+            f"{name} 0.1.0 of onnxruntime-ep-cuda13 does not load: it has trouble; there is no NVIDIA card that it could use",
+        ),
+        (KNOW, sentence),
+    ]
+
+
+def test_what_is_said_of_an_ep_of_several_packages() -> None:
+    assert (
+        same_name.sentence("X", ["a", "b"])
+        == "X is in a and b: by that name --ep takes the one of a, and --ep b the other"
+    )
+    assert same_name.sentence("X", ["a", "b", "c"]) == (
+        "X is in a, b and c: by that name --ep takes the one of a, and --ep b or --ep c another"
+    )
 
 
 def test_what_nobody_can_tell_is_left_out() -> None:

@@ -45,6 +45,8 @@ def test_the_names_that_were_given() -> None:
         ("target__ep_options", [{}, {"a": "1", "b": "2"}], ["no ep-option", "a=1, b=2"]),
         ("target__ep", ["CPUExecutionProvider", "CUDAExecutionProvider"], ["CPU", "CUDA"]),
         ("target__ep_version", ["1.0", "1.1"], ["Some 1.0", "Some 1.1"]),
+        ("target__ep_library", ["a/one.so", "a/two.so"], ["one", "two"]),
+        ("target__ep_library", ["x/a/ep.so", "x/b/ep.so"], ["a/ep", "b/ep"]),
         ("environment__onnxruntime", ["1.28.0", "1.31.1"], ["onnxruntime 1.28.0", "onnxruntime 1.31.1"]),
         ("environment__python", ["3.11", "3.12"], ["Python 3.11", "Python 3.12"]),
         ("environment__cpu__usable_cores", [2, 4], ["2 cores", "4 cores"]),

@@ -26,6 +26,7 @@ from ortbench.kinds import (
     LENGTHS,
     MODE_NAMES,
     NUMBER,
+    PAIRINGS,
     PAIRS,
     PATH,
     PLACE,
@@ -40,8 +41,9 @@ from ortbench.kinds import (
     Kind,
 )  # fmt: skip
 from ortbench.lists import REPEATED
-from ortbench.options import PANELS, SESSIONS, Option, check_values, declared, make, options_of, settings, twin
+from ortbench.options import LOOP, PANELS, SESSIONS, Option, check_values, declared, make, options_of, settings, twin
 from ortbench.plan import PLAN, WHICH_MODES, Inputs, Loop, Plan, Target
+from ortbench.steps import Steps
 from ortbench.suite.cases import read
 from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.layers import OPTIONS
@@ -62,6 +64,7 @@ WORDS: list[tuple[Kind, str, str]] = [
     (SHARE, "3%", '"3%"'),
     (PRECISION, "0", "0"),
     (MODE_NAMES, "cpu", '"cpu"'),
+    (PAIRINGS, "out*=in*", '"out*=in*"'),
     (PAIRS, "k=v", '{k = "v"}'),
     (DIMS, "n=4", "{n = 4}"),
     (ITEMS, "16", "16"),
@@ -75,6 +78,16 @@ OTHERS = {"ep": "webgpu", "opt-level": "basic", "external": "numpy", "stream": "
 OTHERS |= {"python": "python", "baseline-python": "python"}
 # What a baseline can have its own of, by the option that gives it.
 TWINS = {twin(it).flag: it for it in options_of(Target, Inputs, Loop, Plan) if it.twin}
+
+
+# What makes a loop of it, which the options of a loop want.
+LOOPED = ["--feedback", "y=x"]
+
+
+def looped(command: str, option: Option) -> list[str]:
+    """What must be typed besides, so that a command takes an option."""
+    of_a_loop = option.flag in {it.flag for it in options_of(Steps)}
+    return LOOPED if (of_a_loop or command == "loop") and option.flag != "feedback" else []
 
 
 def words(option: Option) -> list[str]:
@@ -156,9 +169,10 @@ COMMANDS = [
 def test_every_option_reaches_the_plan(
     command: str, option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (plan,), _, _ = asked(folder, monkeypatch, command, words(option))
-    (plain,), _, _ = asked(folder, monkeypatch, command, [])
-    parts = (plan.target, plan.inputs, plan.loop, plan)
+    besides = looped(command, option)
+    (plan,), _, _ = asked(folder, monkeypatch, command, [*besides, *words(option)])
+    (plain,), _, _ = asked(folder, monkeypatch, command, LOOPED if command == "loop" else besides)
+    parts = (plan.target, plan.inputs, plan.loop, plan, *filter(None, [plan.steps]))
     places = [(it, name) for it in parts for name, own in declared(type(it)).items() if own.flag == option.flag]
     assert plan != plain
     if option.lists is REPEATED:  # each of several is for a plan of its own
@@ -183,9 +197,12 @@ def unnamed(job: Job) -> list[Plan]:
 def test_a_suite_makes_the_plan_that_the_command_line_makes(
     option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n{option.flag} = {toml(option)}\n')
+    besides = looped("suite", option)
+    fed = 'feedback = "y=x"\n' if besides else ""
+    (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n{fed}{option.flag} = {toml(option)}\n')
     (job,) = jobs_of(read(Path("s.toml"), {}), ())
-    plans, _, _ = asked(folder, monkeypatch, "run", words(option))
+    command = "loop" if option.panel == LOOP else "run"
+    plans, _, _ = asked(folder, monkeypatch, command, [*besides, *words(option)])
     assert unnamed(job) == plans
     assert [plan.name for plan in job.plans] == [job.case.id]
 
@@ -219,7 +236,7 @@ def test_what_is_written_is_what_was_asked_for(option: Option, folder: Path, mon
     for command in {*SESSIONS} & {*option.commands}:
         typed = [option.name] if option.kind is FLAG else [option.name, "it"]
         (folder / "it").touch()
-        _, _, wanted = asked(folder, monkeypatch, command, typed)
+        _, _, wanted = asked(folder, monkeypatch, command, [*looped(command, option), *typed])
         assert str(getattr(wanted, option.parameter)) == ("True" if option.kind is FLAG else "it")
 
 
@@ -339,7 +356,7 @@ def test_a_suite_can_give_the_baseline_the_default_again(folder: Path) -> None:
 # Help and documentation
 
 
-@pytest.mark.parametrize("command", ["run", "gate", "profile", "bandwidth", "inspect"])
+@pytest.mark.parametrize("command", ["run", "loop", "gate", "profile", "bandwidth", "inspect"])
 def test_help_shows_every_option_in_its_panel(command: str) -> None:
     text = ortbench_here(command, "--help", COLUMNS="100").out
     panels = [line[:-1] for line in text.splitlines() if re.fullmatch(r"\w.*:", line)]

@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from ortbench.ep_names import NAMED_DEVICES
 from ortbench.errors import OrtbenchError, Unsupported
 from ortbench.modes import CPU, DEVICE, RESIDENT, TOTAL
 from ortbench.plan import Inputs, Target
@@ -28,8 +29,7 @@ from ortbench.worker import timing
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.modes.resident import ResidentMode
 from ortbench.worker.proofs import outputs
-from ortbench.worker.session import first_run, libraries, memory, providers, session
-from ortbench.worker.session.ep_names import NAMED_DEVICES
+from ortbench.worker.session import first_run, libraries, memory, named, providers, session
 from ortbench.worker.session.providers import Provider
 from tests.benchmarks.harness_cost import loop_figures
 
@@ -98,7 +98,7 @@ def named_figures(path: str, inputs: str, ep: str, library: str) -> dict[str, An
         supported, with the ``reason``), ``fence``, and ``wrong``: what is wrong with its outputs, or null.
     """
     target = Target(ep=ep)
-    name = None if library != "-" else providers.full_name(ep)
+    name = None if library != "-" else named.named(ep).ep
     if name not in NAMED_DEVICES:
         return {"reason": f"{ep if name is None else name} is known by its EP device only", "memory": None, "modes": {}}
     # As ortbench itself makes it: NVIDIA's libraries are found, and nothing is registered.

@@ -62,3 +62,11 @@ def test_an_onnxruntime_that_does_not_load_is_said_and_is_exit_code_1(tmp_path: 
     )
     assert "Noise" not in ran.out
     assert "Processor and memory\n" in ran.out
+
+
+def test_an_nvml_that_lacks_a_call_leaves_out_what_it_would_tell(software_cuda: tuple[str, ...]) -> None:
+    """The software runtime's knows no processes, as those of old drivers do not by the calls of today."""
+    ran = ortbench("doctor", "--no-noise", "--json", "-", prefix=software_cuda)
+    (card,) = json.loads(ran.out)["facts"]["nvidia"]["cards"]
+    assert card["name"] == "softcuda (no GPU)"
+    assert "processes" not in card

@@ -16,6 +16,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from ortbench.analysis.doctor.finding import BAD, Finding, Section
+from ortbench.jobs.doctor import of_environment
 from tests.conftest import MODELS, ONCE, lacking, ortbench, ortbench_here
 from tests.environments import Environment, plain, with_onnxruntime_alone
 
@@ -182,7 +184,7 @@ def script(path: Path, text: str) -> Path:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["devices"], ["inspect", TINY], ["run", TINY, *CPU], ["bandwidth", "--ep", "cpu"], ["profile", TINY, "--ep", "cpu"],
+    [["devices"], ["doctor", "--no-noise"], ["inspect", TINY], ["run", TINY, *CPU], ["bandwidth", "--ep", "cpu"], ["profile", TINY, "--ep", "cpu"],
      ["gate", "--model", TINY, "--ep", "cpu", "--max-cpu-nodes", "0"]],
     ids=lambda arguments: arguments[0],
 )  # fmt: skip
@@ -218,6 +220,27 @@ def test_a_python_that_is_too_old_says_so(tmp_path: Path) -> None:
     assert ran.code == 1
     words = "Python 3.9 is too old: ortbench measures with 3.10 or newer"
     assert ran.error_line == f"the worker of {python} ended with exit code 1; its last words: {words}"
+
+
+def test_doctor_examines_that_environment(bare: Environment) -> None:
+    """And what it would have mended is mended there."""
+    ran = ortbench_here("doctor", "--no-noise", "--python", bare.python, "--json", "-")
+    assert (ran.code, ran.err) == (0, "")
+    found = json.loads(ran.out)
+    assert found["facts"]["packages"]["module"] == str(bare.site)
+    assert found["facts"]["system"].endswith(f" of {bare.python}")
+    assert [it["package"] for it in found["facts"]["installed"]["eps"]][:1] == [found["facts"]["installed"]["package"]]
+
+
+def test_doctor_mends_that_environment(bare: Environment) -> None:
+    section = Section(
+        "Some", [Finding(BAD, "it is broken", "pip uninstall -y a && pip install b"), Finding(BAD, "x", "nvidia-smi")]
+    )
+    pip = f"{bare.python} -m pip"
+    assert [it.command for it in of_environment(section, str(bare.python)).findings] == [
+        f"{pip} uninstall -y a && {pip} install b", "nvidia-smi"
+    ]  # fmt: skip
+    assert of_environment(section, None) == section
 
 
 def test_json_is_for_one_of_them(bare: Environment) -> None:

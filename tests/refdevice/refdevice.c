@@ -13,7 +13,8 @@
  * handed out: an allocation costs microseconds, and nobody finds the results of an earlier run in a new block.
  *
  * With the knob `default_memory` at 0 the device has HOST_ACCESSIBLE memory alone and has sessions keep their inputs and
- * outputs there; with `cpu` it is a CPU. DEVICE_NAME and OPERATORS, set when it is compiled, make another device of it.
+ * outputs there; with `cpu` it is a CPU. DEVICE_NAME, OPERATORS and the
+ * like (`build` of refdevice.py has them all), set when it is compiled, make another device of it.
  *
  * Time. Work goes through in-order queues: one default queue for the inferences of all sessions and for copies without
  * a stream, and one queue for each stream made by create_sync_stream(). Queues run beside each other, unless the knob

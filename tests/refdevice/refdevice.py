@@ -30,7 +30,14 @@ SOURCES = (
 _LIBRARIES = ("-lpthread", "-lm")
 
 
-def build(directory: Path, name: str = "RefDevice", operators: Sequence[str] = ()) -> Path:
+def build(
+    directory: Path,
+    name: str = "RefDevice",
+    operators: Sequence[str] = (),
+    ep: str | None = None,
+    version: str | None = None,
+    compute_us: int | None = None,
+) -> Path:
     """Compile the library into `directory` and return its path. Nothing is compiled if the sources are unchanged.
 
     Args:
@@ -38,6 +45,9 @@ def build(directory: Path, name: str = "RefDevice", operators: Sequence[str] = (
         name: of the device; another one makes it one that can be in the same session. Its EP is called
             ``<name>ExecutionProvider``, its environment variables begin with ``<NAME>_``.
         operators: those it takes; empty for all that it can compute.
+        ep: what its EP is called instead.
+        version: that its EP says it is of, in place of 1.0.0.
+        compute_us: how long an inference lasts unless a knob says otherwise, in microseconds.
     """
     here = Path(__file__).parent
     flags = []
@@ -45,6 +55,9 @@ def build(directory: Path, name: str = "RefDevice", operators: Sequence[str] = (
         flags += [f'-DDEVICE_NAME="{name}"', f"-DVENDOR_ID={0x0C00 + zlib.crc32(name.encode()) % 256}u"]
     if operators:
         flags.append(f'-DOPERATORS=",{",".join(operators)},"')
+    flags += [f'-D{macro}="{text}"' for macro, text in (("EP_NAME", ep), ("EP_VERSION", version)) if text is not None]
+    if compute_us is not None:
+        flags.append(f"-DCOMPUTE_NS={compute_us * 1000}")
     sources = [here / source for source in SOURCES]
     return compile_library("the reference device", sources, directory, flags, libraries=_LIBRARIES)
 

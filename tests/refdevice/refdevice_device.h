@@ -35,6 +35,9 @@ extern char **environ;
 #ifndef DEVICE_NAME /* another one makes it another device, which can be in the same session */
 #define DEVICE_NAME "RefDevice"
 #endif
+#ifndef COMPUTE_NS /* another one makes it a faster or a slower build of the same device */
+#define COMPUTE_NS 2000000
+#endif
 
 enum { STREAMING_BYTES = 1 << 18 }; /* from this size on, data go past the caches */
 
@@ -171,7 +174,7 @@ static Config default_config(void) {
   return (Config){.upload = {10000, 4},
                   .download = {10000, 4},
                   .device_copy = {5000, 8},
-                  .compute_ns = 2000000,
+                  .compute_ns = COMPUTE_NS,
                   .spin_ns = 200000, .alignment = 4096, .default_memory = 1,
                   .later_honesty = ASYNC_OLD_API};
 }

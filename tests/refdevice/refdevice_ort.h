@@ -97,8 +97,12 @@ enum { TABLE_SLOTS = 48 }; /* longer than any table ORT may read from us; slots 
 #ifndef VENDOR_ID
 #define VENDOR_ID 0x0B0Bu
 #endif
+#ifndef EP_NAME /* another one makes its EP one of somebody else's name */
 #define EP_NAME DEVICE_NAME "ExecutionProvider"
+#endif
+#ifndef EP_VERSION
 #define EP_VERSION "1.0.0"
+#endif
 #define OPTION_PREFIX "ep." EP_NAME "." /* in lower case */
 
 static const Fn *ort, *ort_ep;

@@ -18,7 +18,7 @@ from ortbench.report.run import build, csv, frame, mode_table, split_legend, spl
 from ortbench.report.terminal.grid import stacked
 from ortbench.report.words import heading, not_measured
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
-from tests.results import MS, US, case, nvidia_result, published, with_failures
+from tests.results import MS, US, case, nvidia_result, published, result_of, with_failures
 
 COLUMNS = tuple(column.name for column in RUN_COLUMNS)
 
@@ -400,6 +400,22 @@ def test_one_of_several_gpus_is_not_guessed() -> None:
     made = nvidia_result()
     made.environment["gpus"].append({"name": "Other GPU"})
     assert heading(made)[1] == "SomeExecutionProvider 0.4 on GPU NVIDIA 10de:2335, ONNX Runtime 1.28.0"
+
+
+@pytest.mark.parametrize(
+    ("library", "named"),
+    [
+        ("build/fast/libep.so", " of build/fast/libep.so"),
+        ("/a/onnxruntime/libep.so", " of /a/onnxruntime/libep.so"),
+        ("onnxruntime_ep_some/lib/libep.so", " of onnxruntime_ep_some"),
+        ("onnxruntime\\capi\\ep.dll", " of onnxruntime"),
+        ("onnxruntime_ep.so", " of onnxruntime_ep.so"),
+        (None, ""),
+    ],
+)
+def test_the_heading_names_the_library(library: str | None, named: str) -> None:
+    line, _, _ = heading(result_of(target__ep_library=library))[1].partition(";")
+    assert line == f"SomeExecutionProvider 1.0{named} on GPU Some 0001:0002, ONNX Runtime 1.28.0"
 
 
 # Forms

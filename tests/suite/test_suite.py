@@ -324,7 +324,7 @@ MISTAKES = [
     (BENCH + "mode = ['cpu', 'gpu']", "bench.toml:3: bench[0].mode: 'gpu': there is no such mode; choose from cpu, device"),
     (BENCH + "precision = 'none'", "bench.toml:3: bench[0].precision: 'none': write a share above zero such as 1% or 0.01"),
     (BENCH + "precision = -1", "bench.toml:3: bench[0].precision: '-1.0': write a share above zero"),
-    (BENCH + "dim = {batch = 0}", "bench.toml:3: bench[0].dim.batch: batch=0: a dimension of 0 leaves nothing to measure"),
+    (BENCH + "dim = {batch = 0}", "bench.toml:3: bench[0].dim: batch=0: a dimension of 0 leaves nothing to measure"),
     (BENCH + "shape = {x = '1xtwo'}", "bench.toml:3: bench[0].shape.x: 'x:1xtwo': 'two' is not a whole number"),
     (BENCH + "range = {x = [3, 2]}", "bench.toml:3: bench[0].range.x: 'x:3.0,2.0': low is above high"),
     (BENCH + "opt-level = 'fast'", "bench.toml:3: bench[0].opt-level: 'fast': choose from disable"),

@@ -97,9 +97,11 @@ def test_all_modes_give_the_expected_outputs(everything: tuple[dict[str, Any], l
 def test_each_mode_copies_as_it_says(
     mode: str, expected: set[tuple[str, str]], everything: tuple[dict[str, Any], list[Record]]
 ) -> None:
-    # A fence may be reading back a word of four bytes.
+    # A fence may be reading back a word of four bytes; where a busy machine made its proof doubt that, all outputs.
     seen = [record for record in during(*everything, mode) if record.bytes != 4]
-    assert copies(seen) == expected
+    doubted = cases(everything[0])[mode]["fence"]["how"].startswith("reading the outputs back")
+    fence: set[tuple[str, str]] = {("download", "pageable")} if doubted else set()
+    assert copies(seen) - fence == expected - fence
     assert any(record.engine == "compute" for record in seen)
 
 

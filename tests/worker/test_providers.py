@@ -12,7 +12,7 @@ import pytest
 
 from ortbench.plan import Target
 from ortbench.worker.modes.make import unsupported_reason
-from ortbench.worker.session import memory, providers
+from ortbench.worker.session import memory, named, providers
 from ortbench.worker.session.libraries import load_problem
 from ortbench.worker.session.providers import Provider, library_name
 from tests.compiling import BuildError, compile_library
@@ -54,7 +54,9 @@ def test_a_library_is_named_inside_the_package_it_comes_from(tmp_path: Path, mon
     provider = Provider("AnEP", library=str(site / "an_ep" / "lib.so"))
     monkeypatch.setattr(sys, "path", ["", str(tmp_path), str(site)])
     assert library_name(Target(ep="an-ep"), provider) == str(Path("an_ep", "lib.so"))
-    assert library_name(Target(ep="auto", library="../lib.so"), provider) == "../lib.so"
+    assert library_name(Target(ep="auto", library="../lib.so"), Provider("AnEP", library="../lib.so")) == "../lib.so"
+    # A policy may choose an EP of another library than the one that was named.
+    assert library_name(Target(ep="prefer-gpu", library="../lib.so"), provider) == str(Path("an_ep", "lib.so"))
     monkeypatch.setattr(sys, "path", [""])
     assert library_name(Target(ep="an-ep"), provider) == "lib.so"
 
@@ -95,9 +97,10 @@ def test_openvino_inside_an_onnxruntime_computes_in_host_memory_on_the_cpu(
 ) -> None:
     """The package onnxruntime-openvino, which has no EP device and must be the only onnxruntime of its environment."""
     name = "OpenVINOExecutionProvider"
-    monkeypatch.setattr(providers, "plugins", lambda: ())
-    monkeypatch.setattr(providers, "ep_devices", lambda _: [])
-    monkeypatch.setattr(ort, "get_available_providers", lambda: [name, "CPUExecutionProvider"])
+    monkeypatch.setattr(named, "plugins", lambda: ())
+    monkeypatch.setattr(providers, "devices_of", lambda *_: [])
+    for module in (named, providers):
+        monkeypatch.setattr(module, "built_in_eps", lambda: (name, "CPUExecutionProvider"))
     provider = providers.find(Target(ep="openvino", options=options))
     assert (provider.name, provider.computes_on_host) == (name, on_host)
     reasons = [unsupported_reason(mode, provider) for mode in ("device", "device-resident", "host-accessible")]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ortbench.analysis.doctor.finding import BAD, GOOD, KNOW, Finding, number
 from ortbench.analysis.overwritten import in_folder, overwritten
+from ortbench.analysis.same_name import CODE as SHARED
 from ortbench.answers import ListedEp
 from ortbench.characters import listed
 from ortbench.facts import Cuda, Facts, Nvidia, Profiler
@@ -51,15 +52,22 @@ def packages(facts: Facts) -> Iterator[Finding]:
 
 
 def providers(facts: Facts) -> Iterator[Finding]:
-    """Each EP: its devices, or why it has none."""
+    """Each EP: its devices, or why it has none; of those that share a name also whose they are."""
     installed = facts["installed"]
-    for ep in installed["eps"] if installed is not None else ():
-        yield _provider(ep, facts["nvidia"])
+    if installed is None:
+        return
+    names = [ep["name"] for ep in installed["eps"]]
+    for ep in installed["eps"]:
+        yield _provider(ep, facts["nvidia"], names.count(ep["name"]) > 1)
+    for warning in installed.get("warnings", ()):
+        if warning["code"] == SHARED:
+            yield Finding(KNOW, warning["message"])
 
 
-def _provider(ep: ListedEp, nvidia: Nvidia) -> Finding:
+def _provider(ep: ListedEp, nvidia: Nvidia, shares_name: bool) -> Finding:
     version = f" {ep['version']}" if ep["version"] else ""
-    name = f"{ep['name']}{version}"
+    package = f" of {ep['package']}" if shares_name and ep["package"] else ""
+    name = f"{ep['name']}{version}{package}"
     if ep["problem"] is None:
         kinds = [f"{it['hardware']['type']} {it['hardware']['vendor'] or ''}".rstrip() for it in ep["devices"]]
         if kinds:

@@ -16,7 +16,7 @@ from io import FileIO
 
 from ortbench.analysis.pairs import timed_phase
 from ortbench.errors import BadInput, one_line
-from ortbench.modes import PHASE_NAMES, TOTAL, is_rate
+from ortbench.modes import PHASE_NAMES, STEP, TOTAL, WHOLE_LOOP, is_rate
 from ortbench.report.exports.junit import plain_line, samples_text, told_apart
 from ortbench.report.model import NOTHING
 from ortbench.report.run import SAMPLES_FOR
@@ -25,6 +25,7 @@ from ortbench.result import OK, Case, Result
 from ortbench.stats import Stats
 
 ACTION_UNIT = "ms"
+_PHASES = (TOTAL, *(name for name in PHASE_NAMES if name != TOTAL))
 _NS_PER_ACTION_UNIT = 1e6
 # GitHub's runner drops the whole summary of a step that is larger: actions/runner, `CreateStepSummaryCommand`.
 SUMMARY_LIMIT = 1024 * 1024
@@ -34,7 +35,7 @@ SUMMARY_CUT = "Cut here: GitHub takes at most 1 MiB of summary from a step. The 
 def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
     """Every median that was measured, as github-action-benchmark reads it with ``tool: customSmallerIsBetter``.
 
-    A JSON list with one object for each phase of each mode that is ok, ``total`` first: ``name``; ``unit``, always
+    A JSON list with one object for each phase of each mode that is ok, ``total`` first, of a loop ``loop`` and ``step``: ``name``; ``unit``, always
     "ms"; ``value``, the median in ms; ``range``, "± x" with x in ms, as far as the farther end of its 95 % interval;
     ``extra``, lines for the tooltip. Where inference is all there is to a mode, its total stands for both. The list is
     empty if nothing was measured, which the action takes for an error.
@@ -53,8 +54,8 @@ def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
         for label, result in zip(_labels(results, settings or [""] * len(results)), results, strict=True)
         for case in result.cases
         if case.status == OK
-        for phase in (TOTAL, *(name for name in PHASE_NAMES if name != TOTAL))
-        if (stats := case.phases[phase]) is not None and timed_phase(case.mode, phase) == phase
+        for phase in ((WHOLE_LOOP, STEP) if result.loop is not None else _PHASES)
+        if (stats := case.phases.get(phase)) is not None and timed_phase(case.mode, phase) == phase
     ]
     return json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 

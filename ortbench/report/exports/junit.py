@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from ortbench.characters import visible_lines
 from ortbench.errors import one_line
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
-from ortbench.modes import TOTAL, is_rate
+from ortbench.modes import STEP, TOTAL, is_rate
 from ortbench.result import OK, UNSUPPORTED, Case, Result
 from ortbench.stats import Stats
 from ortbench.units import duration
@@ -94,6 +94,8 @@ def samples_text(case: Case, phase: str, stats: Stats) -> str:
         return f"{stats.n} rounds with {case.pipeline['depth']} items in flight, time per item"
     if is_rate(case.mode, phase):
         return f"{stats.n} bursts of {case.runs_per_sample} runs, time per run"
+    if case.steps_ns:
+        return f"{stats.n} steps" if phase == STEP else f"{stats.n} loops of {len(case.steps_ns)} steps"
     return f"{stats.n} runs"
 
 

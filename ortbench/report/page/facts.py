@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from ortbench import units
 from ortbench.analysis.advice import copy_share, fastest, is_faster, sentences, superseded
+from ortbench.analysis.loop_advice import state_bytes
+from ortbench.analysis.loops import steps_per_s
 from ortbench.analysis.placed import bytes_inside, copies_inside
-from ortbench.modes import CPU, TOTAL, is_rate
+from ortbench.modes import CPU, STEP, TOTAL, is_rate
 from ortbench.report.model import DERIVED
-from ortbench.result import FAILED, OK, Result
+from ortbench.result import FAILED, OK, Case, Result
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Remark:
 
 
 def facts(result: Result) -> Iterator[Fact]:
-    """The figures to see first: copies, the fastest mode, one inference with it, bytes."""
+    """The figures to see first: copies, the fastest mode, one inference (or step and loop) with it, bytes."""
     measured = [case for case in result.cases if case.status == OK and case.median(TOTAL)]
     if not measured:
         return
@@ -52,6 +54,9 @@ def facts(result: Result) -> Iterator[Fact]:
         less = "" if is_faster(best) else ", not measurably faster"
         yield Fact("Fastest mode", f"{units.ratio(best.vs_cpu['ratio'])}×", f"{best.mode} against cpu{sure}{less}")
         shown = best if is_faster(best) else shown
+    if result.loop is not None:
+        yield from _of_loop(result, shown, result.loop["steps"])
+        return
     median = shown.median(TOTAL) or 1
     what = "Time per inference" if is_rate(shown.mode, TOTAL) else "One inference"
     yield Fact(what, units.duration(median), f"{shown.mode}, {units.rate(1e9 / median)} runs a second")
@@ -62,6 +67,25 @@ def facts(result: Result) -> Iterator[Fact]:
         inside = f"; {units.size(moved)} more inside the graph" if moved else ""
         note = f"{units.size(there)} in and {units.size(back)} out, with {copying.mode}{inside}"
         yield Fact("Copied per run", units.size(there + back), note)
+
+
+def _of_loop(result: Result, shown: Case, count: int) -> Iterator[Fact]:
+    """The figures of a loop: a step and the whole of it in a mode, and the state that `cpu` copies."""
+    step, whole = shown.median(STEP), shown.median(TOTAL)
+    if step is not None:
+        yield Fact("One step", units.duration(step), f"{shown.mode}, median of all steps")
+    if whole is not None:
+        per_s = units.rate(steps_per_s(shown, count) or 0)
+        yield Fact(
+            "Whole loop",
+            units.duration(whole),
+            f"{shown.mode}, {count} step{'s' if count > 1 else ''}, {per_s} a second",
+        )
+    cpu = result.case(CPU)
+    moved = None if cpu is None else state_bytes(cpu)
+    if moved:
+        grows = ", on average, as it grows" if result.loop is not None and result.loop["grows"] else ""
+        yield Fact("State copied per step", units.size(moved), f"both ways, with {CPU}{grows}")
 
 
 def remarks(result: Result) -> Iterator[Remark]:

@@ -11,7 +11,7 @@ from ortbench.analysis.comparable import changes, mismatches
 from ortbench.analysis.compare import lacks
 from ortbench.analysis.compare import rows as compared
 from ortbench.analysis.items import best_mode, best_of
-from ortbench.modes import MODES, TOTAL
+from ortbench.modes import ALL_MODES, TOTAL
 from ortbench.report.comparison import legend, side_table
 from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns, filled
 from ortbench.report.page.drawn import Drawn, drawn
@@ -36,7 +36,7 @@ class Overview:
 
 def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
     """What a page says of several results together."""
-    modes = [mode for mode in MODES if any(case.mode == mode for result in results for case in result.cases)]
+    modes = [mode for mode in ALL_MODES if any(case.mode == mode for result in results for case in result.cases)]
     pictures = [drawn(picture, f"0 {at}") for at, picture in enumerate(of_many(results, names))]
     differences = [it.partition(":")[0] for result in results[1:] for it in mismatches(results[0], result)]
     section = None

@@ -86,7 +86,7 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
 
 
 _ALWAYS = {"fence", "95 %"}  # words that stand outside of tables too
-_GROUPS = (Group.MODES, Group.RUN, Group.WORDS)
+_GROUPS = (Group.MODES, Group.RUN, Group.LOOP, Group.WORDS)
 
 
 def _glossary(results: Sequence[Result]) -> Table:
@@ -95,7 +95,9 @@ def _glossary(results: Sequence[Result]) -> Table:
     there = _ALWAYS | {case.mode for result in results for case in result.cases}
     there |= {column.name for table in tables for column in table.columns}
     there |= {DERIVED} if any(map(derived_mark, tables)) else set()
-    found = [entry for group in _GROUPS for entry in entries() if entry.group is group and entry.word in there]
+    groups = [group for group in _GROUPS if group is not Group.LOOP or any(result.loop for result in results)]
+    there |= {"state", "feedback"} if Group.LOOP in groups else set()
+    found = [entry for group in groups for entry in entries() if entry.group is group and entry.word in there]
     return Table((), tuple((entry.word, entry.sentence) for entry in found))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ortbench import units
 from ortbench.analysis.placed import moved_inside
 from ortbench.report import nodes
+from ortbench.report.loops import WHAT_A_LOOP_IS
 from ortbench.report.model import EVERYWHERE, Column, Kind, Table
 from ortbench.report.places import places_table
 from ortbench.report.run import SAMPLES_FOR, derived_mark, mode_table
@@ -46,7 +47,8 @@ def _modes(result: Result) -> Iterator[Section]:
     if table.rows:
         tails = [column.name for column in table.columns if column.name in SAMPLES_FOR]
         of = f"; {' and '.join(tails)} {'is' if len(tails) == 1 else 'are'} of the total" if tails else ""
-        yield Section(table.title, table, (f"Times are medians in {table.unit}{of}.{derived_mark(table)}",))
+        said = (f"Times are medians in {table.unit}{of}.{derived_mark(table)}",)
+        yield Section(table.title, table, said if result.loop is None else (*said, WHAT_A_LOOP_IS))
 
 
 def _placement(result: Result) -> Section:

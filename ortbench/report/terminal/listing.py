@@ -10,7 +10,7 @@ from ortbench.report import nodes as report_nodes
 from ortbench.report.terminal.console import Screen, padded
 from ortbench.report.terminal.grid import print_table
 from ortbench.report.words import sequence
-from ortbench.schema import Device, Tensor
+from ortbench.schema import Device, SuggestedLoop, Tensor
 
 _WIDEST = 24  # of what is flush in a list; longer ones are not waited for
 
@@ -87,10 +87,20 @@ def print_model(found: Inspected) -> None:
         screen.text(f"{sum(operators.values())}: {_counted(operators)}", label="  nodes   ")
         screen.text(", ".join(f"{domain} {version}" for domain, version in opsets.items()), label="  opset   ")
         screen.text(units.size(weights), label="  weights ")
+    _print_loop(screen, found.get("loop"))
     if "placement" in found:
         _print_placement(screen, found)
     for warning in found.get("warnings", ()):
         screen.text(f"warning: {warning['message']}", label="! ", label_style="unclear")
+
+
+def _print_loop(screen: Screen, loop: SuggestedLoop | None) -> None:
+    if loop is None:
+        return
+    fed = ", ".join(f"{shortened(out)} → {shortened(into)}" for out, into in loop["patterns"])
+    why = "by their names" if loop["sure"] else "maybe: the only pair of one type and shape"
+    screen.text(visible(f"{fed} ({why}); to measure it:"), label="  loop    ")
+    screen.text(visible(loop["command"]), label=" " * 10)
 
 
 def _print_placement(screen: Screen, found: Inspected) -> None:

@@ -8,6 +8,8 @@ from ortbench.errors import BadInput
 from ortbench.expressions import STEP, names_in, value_of
 from ortbench.worker.session.tensors import TensorSpec
 
+_LARGEST = 2**63 - 1  # that a dimension's size can be
+
 
 def resolve_shapes(
     inputs: Sequence[TensorSpec],
@@ -44,11 +46,8 @@ def resolve_shapes(
             if isinstance(dim, str) and sizes.setdefault(dim, size) != size:
                 raise BadInput(f"--shape {spec.name}: dimension {dim} is {size} here and {sizes[dim]} elsewhere")
     sums = {name: text for name, text in dims.items() if isinstance(text, str) and name not in sizes}
-    # Exporters name a dimension by the sum that it is: "past_sequence_length + 1".
-    sums |= {
-        name: name for name in symbols if name not in sums and len(names_in(name) or ()) and not name.isidentifier()
-    }
-    resolved, guessed = {}, _sum_up(sizes, sums, symbols)
+    guessed = _sum_up(sizes, sums, symbols, least=1 if known is None else 0)
+    resolved: dict[str, tuple[int, ...]] = {}
     for spec in inputs:
         given = shapes.get(spec.name)
         if given is not None:
@@ -70,8 +69,17 @@ def resolve_shapes(
     return resolved, guessed
 
 
-def _sum_up(sizes: dict[str, int], sums: Mapping[str, str], symbols: set[str]) -> list[str]:
+def _sum_up(sizes: dict[str, int], sums: Mapping[str, str], symbols: set[str], least: int) -> list[str]:
     """Put the size of every dimension that is a sum of others into `sizes`; gives those of them that were set to 1.
+
+    Exporters name a dimension by the sum that it is, such as "past_sequence_length + 1": such a name is a sum too where it
+    comes to a size.
+
+    Args:
+        sizes: that are known.
+        sums: that were given, by the dimension's name.
+        symbols: the names of all dimensions.
+        least: the smallest size that there may be.
 
     Raises:
         BadInput: a name that is no dimension, a circle, or what is no size.
@@ -79,27 +87,40 @@ def _sum_up(sizes: dict[str, int], sums: Mapping[str, str], symbols: set[str]) -
     guessed: list[str] = []
 
     def size_of(name: str, above: tuple[str, ...]) -> int:
-        if name not in sizes and name in above:
+        if name in sizes:
+            return sizes[name]
+        if name in above:
             raise BadInput(f"--dim {name}={sums[name]}: is a sum of itself")
-        if name not in sizes and name in sums:
-            where = f"--dim {name}={sums[name]}"
-            names = names_in(sums[name]) or set()
-            for other in sorted(names - symbols - set(sizes)):
-                what = "only a loop has steps" if other == STEP else f"the model has no dimension {other!r}"
-                raise BadInput(f"{where}: {what}")
-            size = value_of(sums[name], {other: size_of(other, (*above, name)) for other in names}, where)
-            if size != int(size) or size < 0:
-                raise BadInput(f"{where}: {size:g} is no size")
+        text = sums.get(name, "" if name.isidentifier() else name)
+        where, names, size = f"--dim {name}={text}", names_in(text) or set(), -1.0
+        if name in sums:
+            _check_known(where, names - symbols - set(sizes), symbols - {name})
+        if names and names <= symbols | set(sizes):
+            size = value_of(text, {other: size_of(other, (*above, name)) for other in sorted(names)}, where)
+        if least <= size <= _LARGEST and size == int(size):
             sizes[name] = int(size)
-        if name not in sizes:
+        elif name in sums:
+            raise BadInput(f"{where}: {size:g} is no size{'' if size else ', which leaves nothing to measure'}")
+        else:
             guessed.append(name)
             sizes[name] = 1
         return sizes[name]
 
-    for name in sums:
-        if name not in sizes:
-            size_of(name, ())
+    own = (name for name in sorted(symbols - set(sums)) if not name.isidentifier() and names_in(name))
+    for name in (*sums, *own):
+        size_of(name, ())
     return guessed
+
+
+def _check_known(where: str, unknown: set[str], symbols: set[str]) -> None:
+    """Raises:
+    BadInput: there are unknown names in a sum.
+    """
+    for other in sorted(unknown):
+        if other == STEP:
+            raise BadInput(f"{where}: only a loop has steps")
+        or_sum = f", or a sum of {', '.join(sorted(symbols))}" if symbols else ""
+        raise BadInput(f"{where}: the model has no dimension {other!r}; write a whole number{or_sum}")
 
 
 def check_fit(spec: TensorSpec, shape: Sequence[int], source: str) -> None:

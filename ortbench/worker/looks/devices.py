@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import onnxruntime as ort
@@ -10,8 +11,19 @@ from ortbench.errors import one_line
 from ortbench.modes import MODES
 from ortbench.plan import CPU_EP
 from ortbench.worker.modes.make import unsupported_reason
+from ortbench.worker.session.candidates import plugin_with
 from ortbench.worker.session.hardware import device_of, hardware
-from ortbench.worker.session.libraries import NotLoaded, bundled_library, ep_devices, register, register_library
+from ortbench.worker.session.libraries import (
+    NotLoaded,
+    all_ep_devices,
+    built_in_eps,
+    bundled_library,
+    devices_of,
+    library_of,
+    real_path,
+    register,
+    register_library,
+)
 from ortbench.worker.session.memory import describe
 from ortbench.worker.session.plugins import Plugin, plugins
 from ortbench.worker.session.providers import Provider
@@ -25,34 +37,34 @@ _NOT_LOCAL = {"AzureExecutionProvider"}
 
 
 def list_devices(library: str | None = None) -> list[ListedEp]:
-    """One entry an EP, of those installed and of a plugin EP's `library`: ``name``, ``library``, ``version``, ``package``, ``problem`` (why it does not load, or None) and
-    ``devices`` with ``hardware``, ``memory``, ``streams`` and ``modes`` (mode → None, or why it cannot be done)."""
+    """One entry an EP of a library, of those installed and of a plugin EP's `library`: ``name``, ``library``, ``version``,
+    ``package``, ``problem`` (why it does not load, or None) and ``devices`` with ``hardware``, ``memory``, ``streams`` and
+    ``modes`` (mode → None, or why it cannot be done). Several libraries can bring EPs of one name."""
+    built_in = [name for name in built_in_eps() if name not in _NOT_LOCAL]
     entries = [_entry(CPU_EP, None, ort.__version__, own_package(), None)]
-    seen = {CPU_EP}
     if library is not None:
-        for name in register_library(library):
-            seen.add(name)
-            entries.append(_entry(name, library, None, None, None))
+        entries += [_entry(name, library, None, None, None) for name in register_library(library)]
     for plugin in plugins():
         for name in plugin.ep_names or (plugin.module,):
-            if name not in seen:
-                seen.add(name)
+            if not _is_listed(entries, name, plugin.library):
                 entries.append(_plugin_entry(name, plugin))
-    for name in ort.get_available_providers():
-        if name not in seen | _NOT_LOCAL:
-            seen.add(name)
-            brought = _bringing(name)
-            entries.append(_built_in_entry(name) if brought is None else _plugin_entry(name, brought))
-    for name in dict.fromkeys(device.ep_name for device in ort.get_ep_devices()):
-        if name not in seen:
-            entries.append(_entry(name, None, None, None, None))
+    entries += [_built_in_entry(name) for name in built_in if name != CPU_EP]
+    for device in all_ep_devices():
+        place = library_of(device)
+        if not _is_listed(entries, device.ep_name, place):
+            entries.append(_further_entry(device.ep_name, place))
     return entries
 
 
-def _bringing(name: str) -> Plugin | None:
-    """The package whose library an EP came with that it does not name (OpenVINO's brings one called …AUTO, too)."""
-    libraries = {device.ep_metadata.get("library_path") for device in ep_devices(name)}
-    return next((plugin for plugin in plugins() if plugin.library in libraries), None)
+def _is_listed(entries: Sequence[ListedEp], name: str, library: str | None) -> bool:
+    place = library and real_path(library)
+    return any(it["name"] == name and (it["library"] and real_path(it["library"])) == place for it in entries)
+
+
+def _further_entry(name: str, library: str | None) -> ListedEp:
+    """An EP that nobody has named, as OpenVINO's package brings one called …AUTO, too."""
+    plugin = None if library is None else plugin_with(library)
+    return _entry(name, library, None, None, None) if plugin is None else _plugin_entry(name, plugin)
 
 
 def _plugin_entry(name: str, plugin: Plugin) -> ListedEp:
@@ -78,7 +90,7 @@ def _problem(name: str, library: str) -> str | None:
 
 
 def _entry(name: str, library: str | None, version: str | None, package: str | None, problem: str | None) -> ListedEp:
-    found = ep_devices(name)
+    found = devices_of(name, library)
     version = next((device.ep_metadata["version"] for device in found if "version" in device.ep_metadata), version)
     return {
         "name": name,

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ortbench.ep_options import with_own
 from ortbench.errors import BadInput, OrtbenchError, Unsupported, one_line
 from ortbench.plan import Inputs, Target
 from ortbench.worker.inputs.shapes import resolve_shapes
@@ -46,6 +47,7 @@ def inspect_model(path: str, target: Target | None, request: Inputs) -> Inspecte
         plain = Target(ep="cpu", opt_level="disable")
         return _describe(path, session.open_model(path, plain, providers.find(plain)), request, needs_run=False)[0]
     provider = providers.find(target)
+    target = with_own(target, provider.name)
     content = looks_graph.with_names(path)
     with ort_profile.recording(path, target, provider, content) as recorder:
         where = placement.placement(recorder.model)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ortbench.analysis import node_summary
 from ortbench.analysis.islands import Node
 from ortbench.analysis.node_times import Timed, counted
+from ortbench.ep_options import with_own
 from ortbench.errors import OrtbenchError
 from ortbench.plan import CPU_EP, Inputs, Target
 from ortbench.worker.looks import graph as looks_graph
@@ -39,6 +40,7 @@ def profile_nodes(path: str, target: Target, request: Inputs, runs: int) -> tupl
         OrtbenchError: the model cannot be opened or run, or its profile not be read.
     """
     provider = providers.find(target)
+    target = with_own(target, provider.name)
     content = looks_graph.with_names(path)
     with ort_profile.recording(path, target, provider, content) as recorder:
         arrays, _, _ = first_run.make_inputs(path, recorder.model, request)

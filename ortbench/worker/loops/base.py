@@ -48,8 +48,8 @@ class LoopMode(OneAtATime):
 
     def __init__(self, model: Model, loop: LoopData) -> None:
         self._model, self._loop = model, loop
-        held = {pair.out for pair in loop.pairs}
-        self._free = [place for place in range(len(model.outputs)) if place not in held]
+        self._held = {pair.out for pair in loop.pairs}
+        self._free = [place for place in range(len(model.outputs)) if place not in self._held]
         self._times: list[int] = []
         self._starts: list[int] = []
         self._ranges: Ranges | None = None
@@ -65,7 +65,7 @@ class LoopMode(OneAtATime):
 
     @abstractmethod
     def state(self, number: int) -> list[Array]:
-        """The state after a step, in host memory."""
+        """The state after a step, which must be the last one that was made, in host memory."""
 
     @abstractmethod
     def left_by(self, number: int) -> list[Array | None]:
@@ -89,8 +89,6 @@ class LoopMode(OneAtATime):
                 self._run_watched(self._ranges)
             else:
                 self._run_steps()
-        except OrtbenchError:
-            raise
         except Exception as error:
             raise self._broke(self._times[done:], begun, error) from None
 
@@ -114,9 +112,10 @@ class LoopMode(OneAtATime):
 
     def _broke(self, done: list[int], begun: bool, error: Exception) -> BenchmarkFailed:
         """What ended a loop, with what was measured of it until then."""
+        why = str(error) if isinstance(error, OrtbenchError) else ort_text(error)
         if not begun:
-            return BenchmarkFailed(f"bringing the first state there failed: {ort_text(error)}")
-        said = f"step {len(done) + 1} of {self._loop.count} failed: {ort_text(error)}"
+            return BenchmarkFailed(f"bringing the first state there failed: {why}")
+        said = f"step {len(done) + 1} of {self._loop.count} failed: {why}"
         if done:
             ends = f"from {duration(done[0])} (the first) to {duration(done[-1])} (the last)"
             said += (
@@ -184,10 +183,13 @@ class LoopMode(OneAtATime):
         self,
         state: tuple[list[int] | None, list[int] | None],
         step: tuple[list[int] | None, list[int] | None],
+        first: int = 0,
     ) -> None:
-        """What is copied, by step, in and out."""
+        """What is copied, by step, in and out; and in before the first step, because of the state."""
         (self.state_in, self.state_out), (self.step_in, self.step_out) = state, step
         self.bytes_in, self.bytes_out = (None if it is None else sum(it) for it in step)
+        if self.bytes_in is not None:
+            self.bytes_in += first
 
     def bytes_by_step(self) -> LoopBytes:
         """For the result: a number where it is the same in all steps."""

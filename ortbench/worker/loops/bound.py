@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from ortbench.errors import BadInput
 from ortbench.steps import Steps
 from ortbench.worker.loops.base import LoopMode, sums
 from ortbench.worker.loops.data import LoopData, Pair
@@ -84,6 +83,7 @@ class BoundLoop(LoopMode):
         self._bindings: dict[tuple[object, ...], Any] = {}
         self._left_to_ort = True
         self._grown: dict[int, Any] = {}  # by the number of the pair: what the last step gave
+        self._allocated: dict[int, tuple[Any, Any]] = {}  # the same, of what is allocated here: past and present
         self._options = model.run_options(None)
         self._first = self._up(self._first_slots())
         upload([slot for slot in self._ins[0] if slot.spec.name in steps.resident])()
@@ -92,7 +92,7 @@ class BoundLoop(LoopMode):
             self._calls = [self._growing(number) for number in range(loop.count)]
         else:
             self._calls = [self._in_turns(number) for number in range(loop.count)]
-        self._count_bytes(*self._bytes())
+        self._count_bytes(*self._bytes(), first=self._first_bytes())
 
     # What is bound
 
@@ -112,9 +112,6 @@ class BoundLoop(LoopMode):
             if spec.name not in arrays:
                 continue
             array, memory = arrays[spec.name], self._memory(spec, place)
-            if spec.name in self._steps.resident and array is not self._loop.feeds[0][spec.name]:
-                reason = f"its values in step {number} are not those of step 0, so it has to be copied again"
-                raise BadInput(f"--resident {spec.name}: {reason}", "--resident")
             value = host_value(spec, array) if place.stays else self._value(spec, array.shape, memory)
             yield Slot(spec, array, value, memory, place.stays)
 
@@ -250,6 +247,7 @@ class BoundLoop(LoopMode):
         before, behind = self._copies(number, binding.synchronize_outputs)
         run, options, held = self._model.native.run_with_iobinding, self._options, self._grown
         bind, places = native.bind_ortvalue_input, [(place, state.pair.out) for place, state in grown]
+        found_by_ort, allocated = self._left_to_ort, self._allocated
 
         def step() -> None:
             for name, value in ins:
@@ -262,9 +260,13 @@ class BoundLoop(LoopMode):
                 bind_output()
             before()
             run(native, options)
-            found = native.get_outputs()
-            for place, out in places:
-                held[place] = found[out]
+            if found_by_ort:
+                found = native.get_outputs()
+                for place, out in places:
+                    held[place] = found[out]
+            else:
+                for place, _ in places:
+                    held[place] = allocated[place][1]._get_c_value()
             behind()
 
         return step
@@ -275,6 +277,8 @@ class BoundLoop(LoopMode):
             self._binding._iobinding.bind_output(state.name_out, state.memory.ort_device())
         else:
             value = state.memory.allocate(state.spec, self._loop.shapes[number + 1][place])
+            # Neither the binding nor ORT's own value keeps the memory: the past is read until this step is over.
+            self._allocated[place] = (self._allocated.get(place, (None, None))[1], value)
             self._bind_grown_value(state, value)
 
     def _bind_grown_value(self, state: State, value: Any) -> None:
@@ -329,8 +333,33 @@ class BoundLoop(LoopMode):
             stays = [slot.stays or slot.spec.name in left for slot in slots[0]]
             return sums([[slot.array for slot in step] for step in slots], lambda place: not stays[place])
 
-        none = [0] * self._loop.count
-        return (none, none), (moved(self._ins, self._steps.resident), moved(self._outs, self._steps.keep))
+        state_in, state_out = self._crossing()
+        others = moved(self._ins, self._steps.resident), moved(self._outs, self._steps.keep)
+        step_in, step_out = (
+            [a + b for a, b in zip(*it, strict=True)] for it in zip((state_in, state_out), others, strict=True)
+        )
+        return (state_in, state_out), (step_in, step_out)
+
+    def _crossing(self) -> tuple[list[int], list[int]]:
+        """By step, the bytes of states that the session gives on the host and takes on the device, and the other way round:
+        ONNX Runtime copies these in every run."""
+        found: tuple[list[int], list[int]] = ([0] * self._loop.count, [0] * self._loop.count)
+        ins, outs = self._model.places.inputs, self._model.places.outputs
+        for place, state in enumerate(self._states):
+            on_host = outs[state.pair.out].stays, ins[state.pair.into].stays
+            if on_host[0] != on_host[1]:
+                for number, shapes in enumerate(self._loop.shapes[1:]):
+                    found[on_host.index(True)][number] += state.spec.nbytes(shapes[place])
+        return found
+
+    def _first_bytes(self) -> int:
+        """Of the first state, which is copied to the device in every loop."""
+        ins = self._model.places.inputs
+        return sum(
+            array.nbytes
+            for state, array in zip(self._states, self._loop.first, strict=True)
+            if not ins[state.pair.into].stays
+        )
 
 
 def _in_order(*calls: Copy) -> Copy:

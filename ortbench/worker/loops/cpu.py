@@ -54,17 +54,20 @@ class CpuLoop(LoopMode):
         self._got = [None] * self._loop.count  # what the last loop gave is freed before the first step
 
     def _step(self, number: int, feeds: dict[str, Any], names: list[str]) -> None:
-        feeds.update(zip(names, self._state, strict=True))
-        model = self._model
+        # Nothing but `_state` holds the state: all states of a long loop at once would not fit.
+        given, model = {**feeds, **dict(zip(names, self._state, strict=True))}, self._model
         if self._native:
-            found = model.native.run(model.output_names, feeds, model.plain_options)
+            found = model.native.run(model.output_names, given, model.plain_options)
         else:
-            found = model.native.run_with_ort_values(feeds, model.output_names, model.plain_options)
-        self._got[number] = found
+            found = model.native.run_with_ort_values(given, model.output_names, model.plain_options)
         self._state = [found[pair.out] for pair in self._loop.pairs]
+        self._got[number] = [None if place in self._held else array for place, array in enumerate(found)]
 
     def state(self, number: int) -> list[Array]:
-        found = cpu_arrays(self._model, self._got[number])
+        left: list[Any] = [None] * len(self._model.outputs)
+        for pair, value in zip(self._loop.pairs, self._state, strict=True):
+            left[pair.out] = value
+        found = cpu_arrays(self._model, left)
         return [found[pair.out] for pair in self._loop.pairs]
 
     def left_by(self, number: int) -> list[Array | None]:

@@ -114,6 +114,7 @@ def make(path: str, model: Model, request: Inputs, steps: Steps) -> LoopData:
         state = [found[pair.out] for pair in pairs]
     assert single is not None
     shapes.append([array.shape for array in state])
+    _check_resident(feeds, steps)
     return LoopData(pairs, feeds, made.first, shapes, outputs, state, single, made.ranges)
 
 
@@ -165,6 +166,22 @@ def _check_names(model: Model, pairs: Sequence[Pair], steps: Steps) -> None:
                 raise BadInput(f"{option} {name}: the model has no such {what}{nearest(name, known)}", option)
             if name in state:
                 raise BadInput(f"{option} {name}: is a state, and {what}s that are none are meant", option)
+    symbols = sorted({dim for spec in model.inputs for dim in spec.shape if isinstance(dim, str)})
+    for name in steps.first_dims:
+        if name not in symbols:
+            has = f"it has {', '.join(symbols)}" if symbols else "it has none"
+            raise BadInput(f"--first-dim {name}: the model has no such symbolic dimension; {has}", "--first-dim")
+
+
+def _check_resident(feeds: Sequence[Mapping[str, Array]], steps: Steps) -> None:
+    """Raises:
+    BadInput: an input that is to be copied once changes.
+    """
+    for name in steps.resident:
+        for number, step in enumerate(feeds):
+            if step[name] is not feeds[0][name]:
+                reason = f"its values in step {number} are not those of step 0, so it has to be copied again"
+                raise BadInput(f"--resident {name}: {reason}", "--resident")
 
 
 def _check_state(model: Model, pairs: Sequence[Pair], state: Sequence[Array], number: int) -> None:
@@ -280,10 +297,14 @@ class _Inputs:
         if spec.is_string or not spec.is_tensor:
             raise BadInput(f"{where}: the input holds no numbers", "--fill")
         index = np.arange(shape[-1]) if shape else np.zeros((), np.int64)
-        value = np.asarray(value_of(text, {**known, INDEX: index}, where))
-        if spec.dtype.kind in "iu" and not np.array_equal(value, np.floor(value)):
-            raise BadInput(f"{where}: the input holds whole numbers, and that is {value.flat[0]:g}", "--fill")
-        filled: Array = np.ascontiguousarray(np.broadcast_to(value.astype(spec.dtype), shape))
+        with np.errstate(divide="raise", invalid="raise"):
+            value = np.asarray(value_of(text, {**known, INDEX: index}, where))
+        with np.errstate(all="ignore"):
+            held = value.astype(spec.dtype)
+        if spec.dtype.kind in "iub" and not np.array_equal(held, value):
+            wrong = value.flat[int(np.flatnonzero(np.not_equal(held, value))[0])]
+            raise BadInput(f"{where}: the input holds {spec.dtype}, and that is {wrong:g}", "--fill")
+        filled: Array = np.ascontiguousarray(np.broadcast_to(held, shape))
         return filled
 
 

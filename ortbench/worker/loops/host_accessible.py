@@ -66,6 +66,9 @@ class HostAccessibleLoop(BoundLoop):
         none = [0] * self._loop.count
         return (none, none), (none, none)
 
+    def _first_bytes(self) -> int:
+        return 0
+
 
 def _in_place(pairs: Sequence[tuple[Array, Array]]) -> Copy:
     """Writes arrays to where others lie."""

@@ -10,8 +10,8 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
+from ortbench.ep_names import NVIDIA_EPS
 from ortbench.errors import BadInput, BenchmarkFailed, Unsupported, ort_text
-from ortbench.worker.session.ep_names import NVIDIA_EPS
 from ortbench.worker.session.memory import device_memory, is_only_host_accessible
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ortbench.ep_names import NVIDIA_EPS
 from ortbench.errors import WrongOutputs, ort_text
 from ortbench.modes import HOST_ACCESSIBLE
 from ortbench.plan import Loop
@@ -20,7 +21,6 @@ from ortbench.worker.proofs import in_place
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.zero_copy import ZeroCopy as Verdict
 from ortbench.worker.proofs.zero_copy import all_of, prove_alone, prove_zero_copy
-from ortbench.worker.session.ep_names import NVIDIA_EPS
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Memory, device_memory, lacks_shared_memory
 from ortbench.worker.session.places import Place

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ortbench.ep_names import NVIDIA_EPS
 from ortbench.errors import BadInput, BenchmarkFailed, ort_text
-from ortbench.worker.session.ep_names import NVIDIA_EPS
 from ortbench.worker.session.providers import Provider
 
 

@@ -66,6 +66,8 @@ def _folder(model: str, target: Target) -> Path:
     """
     path = Path(model)
     found = digest(path)
-    follows_from = [ort.__version__, target.ep, target.options, target.session_config, target.opt_level]
+    follows_from: list[object] = [ort.__version__, target.ep, target.options, target.session_config, target.opt_level]
+    if target.library is not None:  # another build of an EP may build other engines
+        follows_from.append(target.library)
     found.update(json.dumps(follows_from, sort_keys=True).encode())
     return Path(target.engine_cache or "") / f"{path.stem}-{found.hexdigest()[:12]}"

@@ -12,13 +12,13 @@ import numpy as np
 import onnxruntime as ort
 
 from ortbench.analysis.precision import likely_cause
+from ortbench.ep_names import CUDA_EP, PACKAGES
 from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupported, ort_text
 from ortbench.plan import Inputs, Target
 from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs.index_sizes import index_sizes
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs import random_nodes
-from ortbench.worker.session.ep_names import CUDA_EP, PACKAGES
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import TensorSpec, Value, host_array, host_value

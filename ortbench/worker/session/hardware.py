@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ortbench.ep_names import NAMED_DEVICES
 from ortbench.plan import CPU_EP
-from ortbench.worker.session.ep_names import NAMED_DEVICES
 from ortbench.worker.session.memory import describe
 from ortbench.worker.session.providers import Provider, of_session
 from ortbench.worker.session.session import Model

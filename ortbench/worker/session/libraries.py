@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import platform
 import re
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import onnxruntime as ort
 
+from ortbench.ep_names import CUDA_EP, NVIDIA_EPS
 from ortbench.errors import BenchmarkFailed, one_line, ort_text
 from ortbench.origins import origin
-from ortbench.worker.session.ep_names import CUDA_EP, NVIDIA_EPS
+from ortbench.plan import is_nvidia
 
 # EPs inside an onnxruntime wheel whose library can be registered like a plugin's, which gives them an EP device.
 _BUNDLED_LIBRARIES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "tensorrt", "MIGraphXExecutionProvider": "migraphx"}
@@ -46,14 +49,42 @@ class NotLoaded(BenchmarkFailed):
         self.why, self.lacks_library = problem.text, problem.lacks_library
 
 
-def ep_devices(ep_name: str) -> list[Any]:
-    """The OrtEpDevices of an EP that is registered; empty where there are none or this ORT has no such call."""
-    return [device for device in all_ep_devices() if device.ep_name == ep_name]
+@cache
+def built_in_eps() -> tuple[str, ...]:
+    """The EPs inside the installed onnxruntime: those that it names before any library is registered."""
+    return tuple(ort.get_available_providers())
 
 
 def all_ep_devices() -> list[Any]:
-    """Every OrtEpDevice of every registered EP."""
+    """Every OrtEpDevice of every registered EP; none where this ORT has no such call."""
     return list(ort.get_ep_devices()) if hasattr(ort, "get_ep_devices") else []
+
+
+def ep_devices(ep_name: str) -> list[Any]:
+    """The OrtEpDevices of all registered EPs of a name, which can be those of several libraries."""
+    return [device for device in all_ep_devices() if device.ep_name == ep_name]
+
+
+def devices_of(ep_name: str, library: str | None) -> list[Any]:
+    """The OrtEpDevices of one EP.
+
+    Args:
+        ep_name: its name, which EPs of other libraries can have too.
+        library: the path of its library; None for an EP that ORT has in itself.
+    """
+    place = None if library is None else real_path(library)
+    return [device for device in ep_devices(ep_name) if library_of(device) == place]
+
+
+def library_of(ep_device: Any) -> str | None:
+    """The path of the library that an OrtEpDevice came with, as `real_path` gives it; None where it came with ORT."""
+    path = ep_device.ep_metadata.get("library_path")
+    return real_path(path) if path else None
+
+
+def real_path(library: str) -> str:
+    """The path of a library by which it can be told from others."""
+    return os.path.normcase(os.path.realpath(library))
 
 
 def is_accelerator(ep_device: Any) -> bool:
@@ -61,8 +92,13 @@ def is_accelerator(ep_device: Any) -> bool:
     return ep_device.device.type.name in ("GPU", "NPU")
 
 
+_registered: dict[str, str] = {}  # by the real path of a library the name that it was registered by
+
+
 def register(name: str, library: str) -> None:
-    """Register a plugin EP's library; registering one that ORT has registered itself is fine.
+    """Register a plugin EP's library; registering one that is registered already is fine.
+
+    Another library whose EP has the same name may be registered too: `devices_of` tells their devices apart.
 
     Args:
         name: of the EP, or whatever the library is to be registered as where the EP's name is not known yet.
@@ -71,15 +107,19 @@ def register(name: str, library: str) -> None:
     Raises:
         NotLoaded: it cannot be loaded; the message names the missing shared library where that is the cause.
     """
-    if ep_devices(name):
+    place = real_path(library)
+    if place in _registered or any(library_of(device) == place for device in all_ep_devices()):
         return
-    if name in NVIDIA_EPS:
+    built_in_eps()  # while they are alone
+    if name in NVIDIA_EPS or is_nvidia(Path(library).name):
         preload_nvidia()
+    called = f"{name} of {place}" if name in _registered.values() else name  # ORT takes a name once
     try:
-        ort.register_execution_provider_library(name, library)
+        ort.register_execution_provider_library(called, library)
     except Exception as error:
         if "already registered" not in str(error).lower():
             raise NotLoaded(name, load_problem(error)) from None
+    _registered[place] = called
 
 
 def preload_nvidia() -> None:
@@ -134,15 +174,15 @@ def bundled_library(ep_name: str) -> str | None:
 
 
 def register_library(library: str) -> list[str]:
-    """Register a plugin EP's library; returns the EPs it brings, which are those that appear with it.
+    """Register a plugin EP's library; returns the names of the EPs that it brings.
 
     Raises:
         BenchmarkFailed: it does not load, or finds no device.
     """
-    before = {device.ep_name for device in all_ep_devices()}
     # Made absolute: a bare file name would be looked for where the system keeps its libraries.
     register(library, str(Path(library).resolve()))
-    names = sorted({device.ep_name for device in all_ep_devices()} - before)
+    place = real_path(library)
+    names = sorted({device.ep_name for device in all_ep_devices() if library_of(device) == place})
     if not names:
         raise BenchmarkFailed(f"{library} is loaded and finds no device it can use on this machine")
     return names

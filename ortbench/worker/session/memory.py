@@ -11,9 +11,9 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as ort_native
 
+from ortbench.ep_names import NAMED_DEVICES
 from ortbench.errors import BenchmarkFailed
 from ortbench.worker.session import abilities
-from ortbench.worker.session.ep_names import NAMED_DEVICES
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
 

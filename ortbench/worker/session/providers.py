@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import platform
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import onnxruntime as ort
 
+from ortbench.analysis import same_name
+from ortbench.ep_names import NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
+from ortbench.ep_options import own
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.plan import CPU_EP, POLICIES, Target
 from ortbench.worker.session import distributions
-from ortbench.worker.session.ep_names import CUDA_EP, NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
+from ortbench.worker.session.candidates import candidates, has_nvidia_gpu, load, origin, package_of
 from ortbench.worker.session.libraries import (
     NotLoaded,
-    all_ep_devices,
+    built_in_eps,
     bundled_library,
+    devices_of,
     ep_devices,
     is_accelerator,
+    real_path,
     register,
     register_library,
 )
-from ortbench.worker.session.plugins import Plugin, plugins
+from ortbench.worker.session.named import named, shared
 
 if TYPE_CHECKING:
     from ortbench.answers import LoadedEp
@@ -77,7 +81,9 @@ def library_name(target: Target, provider: Provider) -> str | None:
 
     A result is shared; where the user's Python lives is nobody's business.
     """
-    if provider.library is None or target.library is not None:
+    if provider.library is None:
+        return None
+    if target.library is not None and real_path(target.library) == real_path(provider.library):
         return target.library
     path = Path(provider.library)
     around = [folder for folder in map(Path, filter(None, sys.path)) if path.is_relative_to(folder)]
@@ -97,70 +103,63 @@ def describe(target: Target, provider: Provider) -> LoadedEp:
     }
 
 
-def full_name(name: str) -> str:
-    """The full EP name of what the user wrote: a short name, a full name, or a plugin package's or module's name.
-
-    Raises:
-        BadInput: no EP is called that.
-    """
-    if name.lower() in SHORT_NAMES:
-        return SHORT_NAMES[name.lower()]
-    known = set(ort.get_all_providers()) | {device.ep_name for device in all_ep_devices()}
-    for plugin in plugins():
-        known.update(plugin.ep_names)
-        if name.lower().replace("-", "_") in (plugin.module.lower(), plugin.distribution.lower().replace("-", "_")):
-            if not plugin.ep_names:
-                raise BenchmarkFailed(f"the package {plugin.distribution} does not load: {plugin.problem}")
-            return plugin.ep_names[0]
-    for ep_name in known:
-        if name.lower() == ep_name.lower():
-            return str(ep_name)
-    if _plugin_of(name) is not None:  # whether it has such an EP shows when it is loaded
-        return name
-    raise BadInput(
-        f"--ep {name!r}: no such execution provider; the library of one that is no package is named with --ep-library; "
-        f"known are {', '.join(sorted(SHORT_NAMES))}, full names such as "
-        f"{CPU_EP}, and installed plugin packages ('ortbench devices' lists them)"
-    )
-
-
 def find(target: Target) -> Provider:
     """The EP and device that a run asks for, loaded.
 
     Raises:
-        BadInput: no such EP, or no such device of it.
+        BadInput: no such EP, no such device of it, or options that are not its own.
         BenchmarkFailed: the EP is not installed, does not load, or finds no device.
     """
+    provider = _find(target)
+    options = own(target.options, provider.name, target.several_eps)
+    if provider.name == CPU_EP and options:
+        raise BadInput(f"--ep-option: {CPU_EP} has no options (ONNX Runtime would ignore them)")
+    provider.on_cpu_by_option = provider.ep_device is None and _on_cpu_by_option(provider.name, options)
+    return provider
+
+
+def _find(target: Target) -> Provider:
     if target.ep in POLICIES:
         return _by_policy(target)
     if target.library is not None:
         return _from_library(target, target.library)
     if target.ep == "auto":
         return _auto(target)
-    name = full_name(target.ep)
+    return _by_name(target)
+
+
+def _by_name(target: Target) -> Provider:
+    name, plugin, note = named(target.ep)
     if name == CPU_EP:
         return _cpu(target)
-    plugin = _plugin_of(name)
     if plugin is not None:
         register(name, plugin.library)
-        return _with_device(name, target.device, plugin.library, plugin.version)
-    if ep_devices(name):
-        return _with_device(name, target.device, None, None)
-    if name in ort.get_available_providers():
-        provider = _built_in(name, target.device)
-        provider.on_cpu_by_option = provider.ep_device is None and _on_cpu_by_option(name, target.options)
-        return provider
-    package = PACKAGES.get(name)
-    quoted = " ".join(f"'{it}'" for it in (package or "").split())
-    how = f"install it with: pip install {quoted}" if package else "install the package that brings it"
-    raise BenchmarkFailed(f"{name} is not installed; {how}, or name its library with --ep-library")
+        provider = _with_device(name, target.device, plugin.library, plugin.version)
+    elif devices_of(name, None):
+        provider = _with_device(name, target.device, None, None)
+    elif name in built_in_eps():
+        try:
+            provider = _built_in(name, target.device)
+        except NotLoaded as error:
+            raise BenchmarkFailed(str(error) if note is None else f"{error}; {note}") from None
+    else:
+        package = PACKAGES.get(name)
+        quoted = " ".join(f"'{it}'" for it in (package or "").split())
+        how = f"install it with: pip install {quoted}" if package else "install the package that brings it"
+        raise BenchmarkFailed(f"{name} is not installed; {how}, or name its library with --ep-library")
+    return _noted(provider, note)
+
+
+def _noted(provider: Provider, note: str | None) -> Provider:
+    """A provider with a note that others have its name, if so."""
+    if note is not None:
+        provider.notes.append((same_name.CODE, note))
+    return provider
 
 
 def _cpu(target: Target) -> Provider:
     if target.device:
         raise BadInput(f"--device {target.device}: {CPU_EP} has 1 device(s), numbered from 0")
-    if target.options:
-        raise BadInput(f"--ep-option: {CPU_EP} has no options (ONNX Runtime would ignore them)")
     return Provider(CPU_EP, version=ort.__version__)
 
 
@@ -181,15 +180,15 @@ def _built_in(name: str, device: int | None) -> Provider:
             raise
         note = ("named-device", f"{name} has no EP device here ({error}); it is used by name")
         return Provider(name, device_index=index, library=library, version=ort.__version__, notes=[note])
-    if not ep_devices(name):
+    if not devices_of(name, library):
         note = ("named-device", f"{name} offers no EP device here; it is used by name")
         return Provider(name, device_index=index, library=library, version=ort.__version__, notes=[note])
     return _with_device(name, device, library, ort.__version__)
 
 
 def _with_device(name: str, index: int | None, library: str | None, version: str | None) -> Provider:
-    """The EP on its device number `index`; without a number on its first GPU or NPU, else its first device."""
-    devices = ep_devices(name)
+    """The EP of a library on its device number `index`; without a number on its first GPU or NPU, else its first device."""
+    devices = devices_of(name, library)
     if not devices:
         raise BenchmarkFailed(f"{name} is loaded and finds no device it can use on this machine")
     if index is None:
@@ -217,16 +216,16 @@ def _from_library(target: Target, library: str) -> Provider:
 def _auto(target: Target) -> Provider:
     """The first EP with a GPU or NPU, else the CPU EP with the reasons of those that could not be loaded."""
     problems = []
-    for name, load in _candidates():
+    for it in candidates():
         try:
-            load()
+            devices = load(it)
         except BenchmarkFailed as error:
             problems.append(str(error))
             continue
-        if any(is_accelerator(device) for device in ep_devices(name)):
-            return _with_device(name, target.device, *_origin(name))
+        if any(map(is_accelerator, devices)):
+            return _noted(_with_device(it.ep, target.device, it.library, it.version), shared(it.ep))
     provider = _cpu(target)
-    if problems and _has_nvidia_gpu():
+    if problems and has_nvidia_gpu():
         provider.notes.append(("auto-cpu", f"no EP with a GPU or NPU could be loaded: {'; '.join(problems)}"))
     return provider
 
@@ -234,30 +233,34 @@ def _auto(target: Target) -> Provider:
 def _by_policy(target: Target) -> Provider:
     """A provider that ORT is to choose from all that can be registered; `settle` says which it is.
 
+    Of several EPs of one name only the first is there: the user's, that of onnxruntime, those of packages.
+
     Raises:
         BenchmarkFailed: the library that was named does not load.
     """
     problems = []
-    for name, load in _candidates():
-        try:
-            load()
-        except BenchmarkFailed as error:
-            if name not in NVIDIA_EPS or _has_nvidia_gpu():
-                problems.append(str(error))
     if target.library is not None:
         register_library(target.library)
+    for it in candidates():
+        if len(ep_devices(it.ep)) > len(devices_of(it.ep, it.library)):
+            problems.append(f"the {it.ep} of {package_of(it.library)} has the name of one that is loaded already")
+            continue
+        try:
+            load(it)
+        except BenchmarkFailed as error:
+            if it.ep not in NVIDIA_EPS or has_nvidia_gpu():
+                problems.append(str(error))
     policy = getattr(ort.OrtExecutionProviderDevicePolicy, POLICIES[target.ep])
     notes = [("policy-candidates", f"ONNX Runtime could not choose: {problem}") for problem in problems]
     return Provider("the EP that ONNX Runtime chooses", policy=policy, notes=notes)
 
 
-def settle(provider: Provider, session: Any, library: str | None) -> None:
+def settle(provider: Provider, session: Any) -> None:
     """Fill in what ORT chose by a policy: the EP that was given most nodes, the CPU's only if there is no other.
 
     Args:
         provider: with a policy.
         session: that was created with it.
-        library: that the user named, or None.
     """
     counts: Counter[str] = Counter()
     for subgraph in session.get_provider_graph_assignment_info():
@@ -266,7 +269,7 @@ def settle(provider: Provider, session: Any, library: str | None) -> None:
     others = [name for name in ran if name != CPU_EP]
     chosen = of_session(others[0] if others else CPU_EP, session)
     provider.name, provider.version, provider.ep_device = chosen.name, chosen.version, chosen.ep_device
-    provider.library = None if provider.name == CPU_EP else chosen.library or library
+    provider.library = chosen.library
 
 
 def of_session(name: str, session: Any) -> Provider:
@@ -274,39 +277,10 @@ def of_session(name: str, session: Any) -> Provider:
     first device."""
     if name == CPU_EP:
         return Provider(name, version=ort.__version__)
-    library, version = _origin(name)
     read = [device for device in session.get_input_epdevices() if device is not None and device.ep_name == name]
     of_ep = read or ep_devices(name)
     if not of_ep:
-        return Provider(name, library=library, version=version)
+        return Provider(name, library=bundled_library(name), version=ort.__version__)
     device = next(filter(is_accelerator, of_ep), of_ep[0])
+    library, version = origin(device)
     return Provider(name, device, library=library, version=device.ep_metadata.get("version") or version)
-
-
-def _candidates() -> Iterator[tuple[str, Any]]:
-    for device in all_ep_devices():
-        if device.ep_name != CPU_EP:
-            yield device.ep_name, lambda: None
-    library = bundled_library(CUDA_EP)
-    if library is not None:
-        yield CUDA_EP, lambda: register(CUDA_EP, library)
-    for plugin in plugins():
-        for name in plugin.ep_names:
-            yield name, lambda name=name, plugin=plugin: register(name, plugin.library)
-
-
-def _origin(name: str) -> tuple[str | None, str | None]:
-    plugin = _plugin_of(name)
-    if plugin is not None:
-        return plugin.library, plugin.version
-    return bundled_library(name), ort.__version__
-
-
-def _plugin_of(name: str) -> Plugin | None:
-    """The package that brings an EP: it says the EP's name, or what stands before a dot in it (OpenVINO's brings
-    OpenVINOExecutionProvider.AUTO, too)."""
-    return next((plugin for plugin in plugins() if {name, name.partition(".")[0]} & set(plugin.ep_names)), None)
-
-
-def _has_nvidia_gpu() -> bool:
-    return Path("/proc/driver/nvidia/version").exists() or platform.system() == "Windows"

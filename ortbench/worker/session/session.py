@@ -13,11 +13,11 @@ from typing import Any
 
 import onnxruntime as ort
 
+from ortbench.ep_names import CUDA_EP
 from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.plan import CPU_EP, Target
 from ortbench.worker.proofs.fence import Fences
 from ortbench.worker.session import compute_stream, engine_cache
-from ortbench.worker.session.ep_names import CUDA_EP
 from ortbench.worker.session.libraries import bundled_library, load_problem
 from ortbench.worker.session.places import Places, places
 from ortbench.worker.session.providers import Provider, settle
@@ -135,7 +135,7 @@ def open_model(
         raise _session_error(error, path, provider) from None
     took = time.perf_counter_ns() - start
     if provider.policy is not None:
-        settle(provider, session, target.library)
+        settle(provider, session)
     if provider.name not in session.get_providers():
         # ORT only warns when a built-in EP does not load, and runs on the CPU.
         raise BenchmarkFailed(

@@ -9,12 +9,13 @@ import warnings
 
 import matplotlib as mpl
 
-from ortbench.report.page.charts import bandwidth, samples, split, totals
+from ortbench.report.page.charts import bandwidth, samples, split, steps, totals
 from ortbench.report.page.charts.sheet import STYLE
 from ortbench.report.page.pictures.bandwidth import Bandwidth
 from ortbench.report.page.pictures.gallery import Picture
 from ortbench.report.page.pictures.samples import Drift, Spread
 from ortbench.report.page.pictures.split import Split
+from ortbench.report.page.pictures.steps import StepTimes
 from ortbench.report.page.pictures.totals import Totals
 
 
@@ -33,6 +34,8 @@ def draw(picture: Picture, width: int, salt: str) -> str:
         match picture:
             case Split():
                 sheet = split.split(picture, width)
+            case StepTimes():
+                sheet = steps.step_times(picture, width)
             case Spread():
                 sheet = samples.spread(picture, width)
             case Drift():

@@ -170,7 +170,7 @@ def drift(picture: Drift, width: int) -> Sheet:
 
 
 def _drift_legend(picture: Drift, width: int) -> Legend:
-    entries = [("one inference", point_mark(marker="o", color=ACCENT, markersize=5, markeredgewidth=0))]
+    entries = [(f"one {picture.one}", point_mark(marker="o", color=ACCENT, markersize=5, markeredgewidth=0))]
     if any(it.ns.size > _MANY for it in picture.modes):
         entries = [
             (f"the {_SLOWEST} slowest", entries[0][1]),

@@ -21,6 +21,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from ortbench import units
 from ortbench.characters import visible
+from ortbench.modes import mode_of
 from ortbench.report.model import DERIVED
 from ortbench.report.page.charts.svg import inline
 from ortbench.report.page.pictures.parts import COPIES, DOWNLOAD, INFERENCE, PER_RUN, UPLOAD, WHOLE
@@ -191,6 +192,21 @@ class Legend:
             sheet.text(x + 28, y + 4, name, color=MUTED, fontsize=SMALL)
 
 
+_MODE_COLOURS = {**COLOURS, "ink": INK, "accent": ACCENT, "muted": MUTED}
+
+
+def mode_shape(mode: str) -> dict[str, Any]:
+    """How a mode's points look."""
+    marker, colour = mode_of(mode).mark
+    return {
+        "marker": marker,
+        "color": _MODE_COLOURS[colour],
+        "markeredgecolor": PAPER,
+        "markersize": 10,
+        "clip_on": False,
+    }
+
+
 def kind_name(kind: str, derived: bool) -> str:
     """What a part of an inference is called in a legend."""
     name = "copies, both directions" if kind == COPIES else kind
@@ -200,7 +216,7 @@ def kind_name(kind: str, derived: bool) -> str:
 # Axes
 
 
-_LOG_FROM = 20  # from which ratio of the longest to the shortest time on a logarithmic scale is used
+FAR = 20  # from which ratio of the longest to the shortest time on a logarithmic scale is used
 
 
 def time_axis(axes: Axes, longest: float, narrow: bool) -> None:
@@ -219,7 +235,7 @@ def times_to(longest: float, ns_each: float = 1.0) -> FuncFormatter:
 
 def duration_axis(axes: Axes, low: float, high: float, narrow: bool) -> None:
     """From the shortest to the longest, logarithmic where that is far."""
-    if high > _LOG_FROM * low > 0:
+    if high > FAR * low > 0:
         axes.set_xscale("log")
         axes.set_xlim(low / 1.1, high * 1.1)
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if narrow or high > 500 * low else (1.0, 2.0, 5.0)))

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ortbench import units
-from ortbench.modes import mode_of
 from ortbench.report.page.charts.sheet import (
-    ACCENT,
-    COLOURS,
-    INK,
-    MUTED,
-    PAPER,
     RULE,
     Legend,
     Sheet,
     duration_axis,
     is_narrow,
+    mode_shape,
     point_mark,
     shortened,
     text_width,
 )
 from ortbench.report.page.pictures.totals import Totals
 
-_COLOURS = {**COLOURS, "ink": INK, "accent": ACCENT, "muted": MUTED}
 _LANE = 11  # px, so that modes which take equally long do not hide each other
 
 
@@ -31,7 +23,7 @@ def totals(picture: Totals, width: int) -> Sheet:
     """A row for each result with a mark for each mode."""
     narrow = is_narrow(width)
     modes = list(dict.fromkeys(mode for _, found in picture.rows for mode, _ in found))
-    legend = Legend([(mode, point_mark(**_shape(mode))) for mode in modes], width)
+    legend = Legend([(mode, point_mark(**mode_shape(mode))) for mode in modes], width)
     top, row = legend.height, _LANE * len(modes) + (38 if narrow else 18)
     room = width - 10 if narrow else width * 0.32
     names = [shortened(" ".join(name.split()), room) for name, _ in picture.rows]
@@ -54,11 +46,6 @@ def totals(picture: Totals, width: int) -> Sheet:
         axes.axhline(row * (number + 1), color=RULE, linewidth=1)
         for mode, stats in found:
             y = first + _LANE * modes.index(mode)
-            (point,) = axes.plot(max(stats.median_ns, 1), y, linestyle="none", **_shape(mode))
+            (point,) = axes.plot(max(stats.median_ns, 1), y, linestyle="none", **mode_shape(mode))
             sheet.tip(point, f"{mode}: {units.duration(stats.median_ns)}")
     return sheet
-
-
-def _shape(mode: str) -> dict[str, Any]:
-    marker, colour = mode_of(mode).mark
-    return {"marker": marker, "color": _COLOURS[colour], "markeredgecolor": PAPER, "markersize": 10, "clip_on": False}

@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from ortbench.report.page.pictures.bandwidth import Bandwidth, bandwidth
 from ortbench.report.page.pictures.samples import Drift, Spread, drift, spread
 from ortbench.report.page.pictures.split import Split, split
+from ortbench.report.page.pictures.steps import StepTimes, step_times
 from ortbench.report.page.pictures.totals import Totals, totals
 from ortbench.result import Result
 
-Picture = Split | Spread | Drift | Bandwidth | Totals
+Picture = Split | StepTimes | Spread | Drift | Bandwidth | Totals
 
 
 def of_one(result: Result) -> list[Picture]:
     """The pictures of one result, as many as it has samples for."""
-    found: list[Picture | None] = [split(result), spread(result), drift(result), bandwidth([result], [""])]
+    first = split(result) if result.loop is None else step_times(result)  # a loop's parts are its steps
+    found: list[Picture | None] = [first, spread(result), drift(result), bandwidth([result], [""])]
     return [picture for picture in found if picture is not None]
 
 

@@ -3,7 +3,7 @@ page's table has the others too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ortbench.modes import TOTAL, is_rate
 from ortbench.result import Case, Result
@@ -14,6 +14,12 @@ COPIES = "copies"  # of mode cpu: both directions together, derived
 WHOLE = "not split"  # a run whose parts nobody timed
 PER_RUN = "time per run"  # of many runs with one wait, which have no parts
 FEW = 4  # so many are told one by one
+
+
+def what_is_timed(results: Sequence[Result]) -> str:
+    """What one sample of a total is: an inference, or a loop; of results of both kinds either."""
+    kinds = dict.fromkeys("inference" if result.loop is None else "loop" for result in results)
+    return " or ".join(sorted(kinds))
 
 
 def measured_cases(result: Result) -> Iterator[tuple[Case, Stats]]:

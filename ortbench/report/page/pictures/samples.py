@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ortbench import units
 from ortbench.modes import TOTAL
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
-from ortbench.report.page.pictures.parts import measured_cases, timed_cases
+from ortbench.report.page.pictures.parts import measured_cases, timed_cases, what_is_timed
 from ortbench.report.run import SAMPLES_FOR
 from ortbench.result import Case, Result
 from ortbench.stats import Stats
@@ -39,18 +39,27 @@ class Samples:
 
 @dataclass(frozen=True)
 class Spread:
-    """How the samples of each mode are distributed."""
+    """How the samples of each mode are distributed; `one` is what a sample is of."""
 
     modes: tuple[Samples, ...]
-    title = "How long inferences take"
-    label = "Histograms of the time of one inference, one for each mode, with lines at the median and at the p95."
+    one: str
+
+    @property
+    def title(self) -> str:
+        """Of the picture."""
+        return f"How long {self.one}s take"
+
+    @property
+    def label(self) -> str:
+        """What it is, for who does not see it."""
+        return f"Histograms of the time of one {self.one}, one for each mode, with lines at the median and at the p95."
 
     @property
     def caption(self) -> str:
         """What is to be seen, in words."""
         halves = [f"{it.mode} {units.duration(it.stats.median_ns)}{_p95_in_words(it.stats)}" for it in self.modes]
         widest = max(self.modes, key=lambda it: it.stats.max_ns / max(it.stats.median_ns, 1))
-        text = f"Half of all inferences took at most, and 95 % at most: {'; '.join(halves)}."
+        text = f"Half of all {self.one}s took at most, and 95 % at most: {'; '.join(halves)}."
         if widest.stats.n > 1:
             times = widest.stats.max_ns / max(widest.stats.median_ns, 1)
             text += (
@@ -87,7 +96,7 @@ def _stats_cells(samples: Samples, scale: float) -> tuple[str, ...]:
 def spread(result: Result) -> Spread | None:
     """The samples of each mode that times inferences; None where there are none."""
     modes = tuple(_samples(result))
-    return Spread(modes) if modes else None
+    return Spread(modes, what_is_timed([result])) if modes else None
 
 
 def _samples(result: Result) -> Iterator[Samples]:
@@ -118,11 +127,16 @@ def _since(case: Case, ns: NDArray[np.int64], start: int) -> NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Drift:
-    """The samples of each mode over the run: drift and outliers."""
+    """The samples of each mode over the run: drift and outliers; `one` is what a sample is of."""
 
     modes: tuple[Samples, ...]
+    one: str
     title = "Over the run"
-    label = "The time of every inference by when it was measured, one panel for each mode, all on one time axis."
+
+    @property
+    def label(self) -> str:
+        """What it is, for who does not see it."""
+        return f"The time of every {self.one} by when it was measured, one panel for each mode, all on one time axis."
 
     @property
     def caption(self) -> str:
@@ -133,7 +147,7 @@ class Drift:
             said = ["Too few samples to tell drift."]
         slow = sum(int(np.count_nonzero(it.ns > _SLOW * it.stats.median_ns)) for it in self.modes)
         count = sum(it.ns.size for it in self.modes)
-        said.append(f"{slow or 'None'} of {count} inferences took more than {_SLOW:g} times their mode's median.")
+        said.append(f"{slow or 'None'} of {count} {self.one}s took more than {_SLOW:g} times their mode's median.")
         return " ".join(said)
 
     def table(self) -> Table:
@@ -176,4 +190,4 @@ def _drift_cells(samples: Samples, scale: float) -> tuple[str, ...]:
 def drift(result: Result) -> Drift | None:
     """The samples of each mode by time; None where it is not known when they were taken, or there is but one."""
     modes = tuple(samples for samples in _samples(result) if samples.seconds.size)
-    return Drift(modes) if any(samples.seconds.any() for samples in modes) else None
+    return Drift(modes, what_is_timed([result])) if any(samples.seconds.any() for samples in modes) else None

@@ -7,18 +7,27 @@ from dataclasses import dataclass
 
 from ortbench import units
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
-from ortbench.report.page.pictures.parts import FEW, timed_cases
+from ortbench.report.page.pictures.parts import FEW, timed_cases, what_is_timed
 from ortbench.result import Result
 from ortbench.stats import Stats
 
 
 @dataclass(frozen=True)
 class Totals:
-    """The medians of several results, mode by mode: `rows` are names and the modes' stats."""
+    """The medians of several results, mode by mode: `rows` are names and the modes' stats, `one` is what they are of."""
 
     rows: tuple[tuple[str, tuple[tuple[str, Stats], ...]], ...]
-    title = "One inference, result by result"
-    label = "Dots for the median of one inference, a row for each result, a shape for each mode."
+    one: str
+
+    @property
+    def title(self) -> str:
+        """Of the picture."""
+        return f"One {self.one}, result by result"
+
+    @property
+    def label(self) -> str:
+        """What it is, for who does not see it."""
+        return f"Dots for the median of one {self.one}, a row for each result, a shape for each mode."
 
     @property
     def caption(self) -> str:
@@ -48,4 +57,4 @@ def totals(results: Sequence[Result], names: Sequence[str]) -> Totals | None:
         for name, result in zip(names, results, strict=True)
         if (found := tuple((case.mode, stats) for case, stats in timed_cases(result)))
     )
-    return Totals(rows) if rows else None
+    return Totals(rows, what_is_timed(results)) if rows else None

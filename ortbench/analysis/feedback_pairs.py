@@ -1,0 +1,247 @@
+"""Which outputs of a model look as if they were fed back as its inputs, by their names and shapes, and how to measure that. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, takewhile
+
+from ortbench.errors import BadInput
+from ortbench.schema import SuggestedLoop, Tensor
+from ortbench.steps import matched
+
+Pair = tuple[Tensor, Tensor]  # an output and the input that takes it
+_Key = tuple[str, ...]
+
+# What exporters put into the names of one and the same state, before a step and behind it.
+_BEFORE = {"past", "in", "i", "input", "prev", "previous", "old", "init", "initial", "last"}
+_BEHIND = {"present", "out", "o", "output", "new", "next", "updated"}
+_CACHE = ("key", "values")  # past_key_values.0.key is present.0.key
+_COUPLES = ({"past", "present"}, {"old", "new"}, {"prev", "next"}, {"previous", "next"})  # names that are nothing else
+_MEANT_OTHERWISE = set("*=,")  # in an option's value
+_FLOATS = {f"tensor({name})" for name in ("float16", "bfloat16", "float", "double")}
+
+
+def suggested(path: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> SuggestedLoop | None:
+    """The loop that a model looks made for; None where nothing looks like a state.
+
+    Args:
+        path: of the model, for the command.
+        inputs, outputs: as `ortbench inspect` has them; only names, types and the shapes that the model states count.
+    """
+    inputs, outputs = ([it for it in side if not _MEANT_OTHERWISE & set(it["name"])] for side in (inputs, outputs))
+    pairs = by_name(inputs, outputs)
+    sure = bool(pairs)
+    pairs = pairs or _only_one_alike(inputs, outputs)
+    if not pairs:
+        return None
+    names = [(out["name"], into["name"]) for out, into in pairs]
+    shown = patterns(names, [it["name"] for it in outputs], [it["name"] for it in inputs])
+    words = ["ortbench", "loop", path]
+    for out, into in shown:
+        words += ["--feedback", f"{out}={into}"]
+    words += _settings(inputs, pairs)
+    return {
+        "feedback": [list(pair) for pair in names],
+        "patterns": [list(pair) for pair in shown],
+        "sure": sure,
+        "command": shlex.join(words),
+    }
+
+
+# Pairs
+
+
+def by_name(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> list[Pair]:
+    """Outputs and inputs of one type and of shapes that fit each other, whose names are alike, in the order of the outputs."""
+    found: dict[str, Tensor] = {}
+    for behind, before in ((_stem_behind, _stem_before), (_numbered_behind, _numbered_before)):
+        for out in outputs:
+            key = behind(out["name"])
+            free = [it for it in inputs if it["name"] not in {taken["name"] for taken in found.values()}]
+            into = next((it for it in free if key and key == before(it["name"]) and _fits(out, it)), None)
+            if out["name"] not in found and into is not None:
+                found[out["name"]] = into
+    return [(out, found[out["name"]]) for out in outputs if out["name"] in found]
+
+
+def _only_one_alike(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> list[Pair]:
+    """The one output and the one input that are alike in type and shape, as those of a denoiser are; none if there are more."""
+    alike = [
+        (out, into)
+        for out in outputs
+        for into in inputs
+        if out["type"] in _FLOATS and out["type"] == into["type"] and out["model_shape"] == into["model_shape"]
+        if len(out["model_shape"]) > 1
+    ]
+    return alike if len(alike) == 1 else []
+
+
+def _fits(out: Tensor, into: Tensor) -> bool:
+    """Whether an output could be that input in the next step."""
+    if out["type"] != into["type"] or not out["type"].startswith("tensor("):
+        return False
+    one, other = out["model_shape"], into["model_shape"]
+    # No shape is that of a scalar, and of what has no rank that is known.
+    if one and other and len(one) != len(other):
+        return False
+    return all(a == b or not isinstance(a, int) or not isinstance(b, int) for a, b in zip(one, other, strict=False))
+
+
+def _parts(name: str) -> _Key:
+    """A name's words and numbers, in small letters; stateN is the state N."""
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
+    return tuple(part.lower() for part in re.findall(r"[A-Za-z]+|[0-9]+", apart))
+
+
+def _stem(name: str, marks: set[str]) -> _Key:
+    parts = _parts(name)
+    kept: list[str] = []
+    for at, part in enumerate(parts):
+        after_mark = parts[at - 1] in marks if at else False
+        two = parts[at : at + 2] == _CACHE and after_mark
+        one = parts[at - 1 : at + 1] == _CACHE and at >= 2 and parts[at - 2] in marks
+        if part not in marks and not two and not one:
+            kept.append(part)
+    if kept:
+        return tuple(kept)
+    whole = next((couple for couple in _COUPLES if couple & set(parts)), None)
+    return () if whole is None else ("", *sorted(whole))  # no word is empty, so that this is no other name's stem
+
+
+def _stem_behind(name: str) -> _Key:
+    return _stem(name, _BEHIND)
+
+
+def _stem_before(name: str) -> _Key:
+    return _stem(name, _BEFORE)
+
+
+def _numbered_behind(name: str) -> _Key:
+    """h1, hn and stateN are h and state."""
+    *first, last = _stem_behind(name) or ("",)
+    if first and last in ("1", "n", "t"):
+        return tuple(first)
+    return (*first, last[:-1]) if len(last) > 1 and last.endswith("n") else ()
+
+
+def _numbered_before(name: str) -> _Key:
+    """h0 is h."""
+    *first, last = _stem_before(name) or ("",)
+    return tuple(first) if first and last == "0" else (*first, last)
+
+
+# Patterns
+
+
+def patterns(pairs: Sequence[tuple[str, str]], outputs: Sequence[str], inputs: Sequence[str]) -> list[tuple[str, str]]:
+    """The same pairs in few words: where several differ by the same text, with a * for it.
+
+    Args:
+        pairs: names of outputs and inputs.
+        outputs, inputs: all that the model has; a pattern that stands for others of them too is none.
+    """
+    found: list[tuple[str, str]] = []
+    for _, members in groupby(sorted(pairs, key=_frame), key=_frame):
+        group = list(members)
+        found += _pattern(group, outputs, inputs) if len(group) > 1 else group
+    order = [pair[0] for pair in pairs]
+    return sorted(found, key=lambda it: order.index(matched([it], outputs, inputs)[0][0]))
+
+
+def _pattern(
+    group: Sequence[tuple[str, str]], outputs: Sequence[str], inputs: Sequence[str]
+) -> Sequence[tuple[str, str]]:
+    """A group of pairs as one; itself where that would say something else."""
+    before, behind, into_before, into_behind = _frame(group[0])
+    texts = [out[len(before) : len(out) - len(behind)] for out, _ in group]
+    starts = _start(texts)
+    ends = _start([text[len(starts) :][::-1] for text in texts])[::-1]
+    wide = (f"{before}*{behind}", f"{into_before}*{into_behind}")
+    narrow = (f"{before}{starts}*{ends}{behind}", f"{into_before}{starts}*{ends}{into_behind}")
+    for pattern in (wide, narrow) if before and into_before else (narrow, wide):
+        if pattern[0].startswith("*") and len(group) == 2:
+            continue  # two names say more
+        try:
+            if sorted(matched([pattern], outputs, inputs)) == sorted(group):
+                return [pattern]
+        except BadInput:  # it also matches what is fed back to nothing
+            continue
+    return group
+
+
+def _start(texts: Sequence[str]) -> str:
+    """What all of them begin with."""
+    alike = takewhile(lambda characters: len(set(characters)) == 1, zip(*texts, strict=False))
+    return "".join(characters[0] for characters in alike)
+
+
+def _frame(pair: tuple[str, str]) -> tuple[str, str, str, str]:
+    """What stands before and behind the longest text that both names have: of the output, of the input; all where none is."""
+    out, into = pair
+    shared = max(_shared(out, into), key=len, default="")
+    if not shared:
+        return out, "", into, ""
+    before, _, behind = out.partition(shared)
+    into_before, _, into_behind = into.partition(shared)
+    return before, behind, into_before, into_behind
+
+
+def _shared(one: str, other: str) -> Iterator[str]:
+    """The texts that both names have, which begin where a word begins and end with a letter or a digit."""
+    for start in (place for place in range(len(one)) if _begins_word(one, place)):
+        for end in range(start + 1, len(one) + 1):
+            text = one[start:end]
+            if text not in other:
+                break
+            if text[-1].isalnum() and _begins_word(other, other.index(text)):
+                yield text
+
+
+def _begins_word(name: str, place: int) -> bool:
+    return name[place].isalnum() and (place == 0 or not name[place - 1].isalnum())
+
+
+# The other settings
+
+
+def _settings(inputs: Sequence[Tensor], pairs: Sequence[Pair]) -> list[str]:
+    """The options that make the inputs that are no state fit it, step by step."""
+    state = {into["name"] for _, into in pairs}
+    others = [it for it in inputs if it["name"] not in state]
+    grown = _grown(pairs)
+    found: list[str] = []
+    for behind, before in grown.items():
+        # A name that is a sum, as exporters give it, says its size by itself.
+        if behind.isidentifier() and any(behind in it["model_shape"] for it in others):
+            found += ["--dim", f"{behind}={before}+{_step_length(others, pairs)}"]
+    past = next((before for before in grown.values() if before.isidentifier()), None)
+    place = "step" if past is None else f"{past}+index"
+    for name in _whole_numbers(others, lambda name: "mask" in name):
+        found += ["--fill", f"{name}=1"]
+    for name in _whole_numbers(others, lambda name: "position" in name):
+        found += ["--fill", f"{name}={place}"]
+    return found
+
+
+def _grown(pairs: Sequence[Pair]) -> dict[str, str]:
+    """Dimensions that a state has behind a step, and what they are before it, where both have names that differ."""
+    return {
+        behind: before
+        for out, into in pairs
+        for behind, before in zip(out["model_shape"], into["model_shape"], strict=False)
+        if isinstance(behind, str) and isinstance(before, str) and behind != before
+    }
+
+
+def _step_length(others: Sequence[Tensor], pairs: Sequence[Pair]) -> str:
+    """How many entries a step adds: the one dimension of the inputs that no state has; 1 where there is none, or are several."""
+    of_state = {dim for pair in pairs for it in pair for dim in it["model_shape"]}
+    names = {dim for it in others for dim in it["model_shape"] if isinstance(dim, str) and dim not in of_state}
+    return names.pop() if len(names) == 1 else "1"
+
+
+def _whole_numbers(tensors: Sequence[Tensor], called: Callable[[str], bool]) -> list[str]:
+    """The names of the inputs of whole numbers that are called so."""
+    return [it["name"] for it in tensors if it["type"].startswith("tensor(int") and called(it["name"].lower())]
