@@ -133,9 +133,7 @@ def test_options_of_a_loop_without_one(flag: str) -> None:
 
 
 def test_a_loop_without_feedback() -> None:
-    with refused(
-        "--feedback OUT=IN says which output is an input of the next step; 'ortbench inspect MODEL' suggests some"
-    ):
+    with refused("--feedback OUT=IN says which output is an input of the next step; 'ortbench inspect MODEL' suggests some"):
         steps_of({}, needed=True)
 
 
