@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from ortbench.analysis.loops import summarise_steps
 from ortbench.modes import STEP
@@ -43,7 +43,7 @@ def loop_of(steps: int = 4, **changed: Any) -> Loop:
         "steps": steps, "feedback": [["hidden_out", "hidden"]], "first": None, "grows": [],
         "state_shapes": [[[1, 128], [1, 128]]], "fill": {}, "keep": [], "resident": [],
     }  # fmt: skip
-    return {**made, **changed}  # type: ignore[return-value]
+    return cast(Loop, made | changed)
 
 
 def loop_result(*cases: Case, loop: Loop | None = None, **changed: Any) -> Result:

@@ -166,9 +166,10 @@ def _remarks(session: Result, attach_only: bool) -> list[str]:
     from ortbench.profiler import is_profiled
 
     if not attach_only:
+        command = "run" if session.loop is None else "loop"
         return [
             "nsys is not on the PATH, so nothing was recorded: Nsight Systems is at "
-            f"{WHERE_TO_GET_IT}; without it, ortbench run --trace makes a timeline"
+            f"{WHERE_TO_GET_IT}; without it, ortbench {command} --trace makes a timeline"
         ]
     if session.setup.get("profiler_listens"):
         return []

@@ -106,7 +106,7 @@ def _step_rows(
 ) -> list[tuple[str, ...]]:
     lines = []
     for number, (name, median) in enumerate(zip(names, row.medians_ns, strict=True)):
-        cells = [row.mode if _is_whole(row) else f"{row.mode} {row.phase}"] if number == 0 else [""]
+        cells = [row.mode if row.phase == TOTAL else f"{row.mode} {row.phase}"] if number == 0 else [""]
         cells += [name, NOTHING if median is None else units.time(median, scale)]
         cells += _spread_cells(row.since_first[number], same)
         if in_order:

@@ -64,6 +64,7 @@ class Ranges:
 
     Attributes:
         listening: whether a tool is attached that takes the ranges of this domain.
+        shows_steps: whether it does and a block is open: what runs before a block's first sample has no ranges.
         push: begins a range with attributes.
         pop: ends the one begun last.
         sample: attributes of the range around a sample, by phase; its payload is set before each.
@@ -72,9 +73,9 @@ class Ranges:
     def __init__(self, mode: Timed) -> None:
         domain = _domain()
         self.listening = domain is not None
+        self.shows_steps = False
         self.push: Callable[[Any], object] = _nothing
         self.pop: Callable[[], object] = _nothing
-        self._step: Any = None
         self.sample: dict[str, Any] = dict.fromkeys(PHASE_NAMES)
         self._block: dict[str, Any] = dict.fromkeys(PHASE_NAMES)
         if domain is None:
@@ -94,16 +95,20 @@ class Ranges:
     def block(self, phase: str) -> Iterator[None]:
         """The range around a block of one phase."""
         self.push(self._block[phase])
+        self.shows_steps = self.listening
         try:
             yield
         finally:
+            self.shows_steps = False
             self.pop()
 
     @contextmanager
     def step(self, number: int) -> Iterator[None]:
-        """The range around a step of a loop, from 0."""
-        if self.listening:
-            self._step.payload = number
+        """The range around a step of a loop, from 0; none outside of blocks."""
+        if not self.shows_steps:
+            yield
+            return
+        self._step.payload = number
         self.push(self._step)
         try:
             yield

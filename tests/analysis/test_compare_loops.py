@@ -61,7 +61,7 @@ def test_the_table_of_two_loops_and_of_three() -> None:
     ]  # fmt: skip
     three = comparison.side_table(results, ["a", "b", "c"], 0.05, in_order=True)
     assert [row[:4] for row in three.rows] == [
-        ("cpu", "a", "4.00", "–"), ("", "b", "4.00", "×1.000"), ("", "c", "8.00", "×2.000"),
+        ("cpu loop", "a", "4.00", "–"), ("", "b", "4.00", "×1.000"), ("", "c", "8.00", "×2.000"),
         ("cpu step", "a", "1.00", "–"), ("", "b", "1.00", "×1.000"), ("", "c", "2.00", "×2.000"),
     ]  # fmt: skip
     assert [row[-2:] for row in three.rows[:3]] == [("–", "–"), ("×1.000", "same"), ("×2.000", "slower")]

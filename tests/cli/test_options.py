@@ -77,11 +77,12 @@ WORDS: list[tuple[Kind, str, str]] = [
 OTHERS = {"ep": "webgpu", "opt-level": "basic", "external": "numpy", "stream": "ort", "baseline-ep": "webgpu"}
 OTHERS |= {"python": "python", "baseline-python": "python"}
 # What a baseline can have its own of, by the option that gives it.
-TWINS = {twin(it).flag: it for it in options_of(Target, Inputs, Loop, Plan) if it.twin}
+TWINS = {twin(it).flag: it for it in options_of(Target, Steps, Inputs, Loop, Plan) if it.twin}
 
 
 # What makes a loop of it, which the options of a loop want.
 LOOPED = ["--feedback", "y=x"]
+OF_LOOPS = {twin(it).flag for it in options_of(Steps) if it.twin}
 
 
 def looped(command: str, option: Option) -> list[str]:
@@ -215,9 +216,10 @@ def test_every_option_of_a_gate_is_the_same_on_the_command_line_and_in_a_suite(
     keys = {"max-cpu-nodes": "0", **contest, option.flag: toml(option)}
     lines = "\n".join(f"{key} = {value}" for key, value in keys.items())
     depth = "depth = 4\n" if option.flag == "baseline-depth" else ""  # without its mode that would say nothing
-    (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n{depth}[bench.gate]\n{lines}\n')
+    fed = 'feedback = "y=x"\n' if option.flag in OF_LOOPS else ""
+    (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\n{depth}{fed}[bench.gate]\n{lines}\n')
     (job,) = jobs_of(read(Path("s.toml"), {}), ())
-    needed = ["--baseline-session-config", "a=b"] if contest else ["--depth", "4"] if depth else []
+    needed = ["--baseline-session-config", "a=b"] if contest else ["--depth", "4"] if depth else LOOPED if fed else []
     plans, limits, _ = asked(folder, monkeypatch, "gate", [*needed, *words(option)])
     assert (unnamed(job), job.limits) == (plans, limits)
     (plain, *_), without, _ = asked(folder, monkeypatch, "gate", needed)
@@ -284,7 +286,7 @@ def test_errors_say_which_option_they_are_about() -> None:
 
 
 def test_whatever_says_what_runs_can_be_another_for_the_baseline() -> None:
-    said = {it.flag for it in options_of(Target, Inputs)} - {"seed", "rtol", "atol"} | {"depth", "items"}
+    said = {it.flag for it in options_of(Target, Inputs)} - {"seed", "rtol", "atol"} | {"depth", "items", "keep", "resident"}
     assert {it.flag for it in LIVE_BASELINE} == {f"baseline-{flag}" for flag in said} | {
         "baseline-model",
         "baseline-python",

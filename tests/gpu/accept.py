@@ -1,6 +1,6 @@
 """Everything that only a GPU can show, in one run: measures, checks, and writes a folder to keep.
 
-    python -m tests.gpu.accept [--ep cuda] [--ep-library PATH] [--out DIR] [--minutes 8] [--only STEP] [--steps] [--quick]
+    python -m tests.gpu.accept [--ep cuda] [--ep-library PATH] [--out DIR] [--minutes 9] [--only STEP] [--steps] [--quick]
 
 It types the commands that users type, what matters most first (`tests.gpu.steps`), goes on after one that fails, and
 keeps what it has when time runs out. Exit code: 0 if no check failed, 1 if one did, 2 for a folder that it cannot use.
@@ -318,7 +318,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--ep", default="cuda", help="execution provider, as for ortbench run")
     parser.add_argument("--ep-library", metavar="PATH", help="a plugin EP's library, in place of --ep")
     parser.add_argument("--out", type=Path, metavar="DIR", help="a new folder (default: reports/gpu-EP-TIME)")
-    parser.add_argument("--minutes", type=float, default=8.0, help="for everything; what is done by then is kept")
+    parser.add_argument("--minutes", type=float, default=9.0, help="for everything; what is done by then is kept")
     parser.add_argument("--only", action="append", metavar="STEP", help="only steps whose names match; repeatable")
     parser.add_argument("--steps", action="store_true", help="print the steps and what they may take, and run none")
     parser.add_argument("--quick", action="store_true", help="small models and few runs, to try the script itself")

@@ -486,7 +486,7 @@ def ortbench_commands() -> dict[str, Any]:
 
 def test_the_whole_run_fits_into_its_time() -> None:
     steps = Steps("cuda", None, FULL).all()
-    assert planned_s(steps) <= 8 * 60 - 20  # what is left is for a command that is stopped to save what it has
+    assert planned_s(steps) <= 9 * 60 - 20  # what is left is for a command that is stopped to save what it has
     for step in steps:
         assert step.planned_s < step.limit_s <= 120
     first = [step.name for step in steps[:5]]

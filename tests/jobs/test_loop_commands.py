@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ortbench.result import Result, save
-from tests.conftest import MODELS, Ran, ortbench, ortbench_here
+from tests.conftest import MODELS, ROOT, Ran, ortbench, ortbench_here
 from tests.jobs.test_profile_command import Nsys
 from tests.made_loops import level, loop_of, loop_result
 from tests.refdevice import Config
@@ -115,7 +115,7 @@ def test_two_loops_side_by_side(files: Any) -> None:
 def live(library: Path, out: Path, *options: object, **config: Any) -> Ran:
     device = Config(**{"compute_us": 500, "upload_gbps": 1, "download_gbps": 1, **config})
     line = ("gate", "--model", LARGE, "--ep-library", library, *FED, "--steps", 4, "--duration", 40, "--out", out)
-    return ortbench(*line, *options, **device.environ())
+    return ortbench(*line, *options, prefix=(), cwd=ROOT, **device.environ())
 
 
 def checks_in(out: Path) -> list[dict[str, Any]]:
@@ -196,7 +196,7 @@ def test_a_profiled_loop_has_ranges_of_loops_and_of_steps(recorder: Path, librar
     nsys = Nsys(tmp_path, recorder)
     knobs = Config(trace=tmp_path / "trace", compute_us=200, upload_gbps=1, download_gbps=1).environ()
     line = ("profile", LARGE, "--ep-library", library, *FED, "--steps", 3, "--warmup", 1, "--iterations", 2)
-    ran = ortbench(*line, "--out", tmp_path / "out", **knobs, **nsys.environ)
+    ran = ortbench(*line, "--out", tmp_path / "out", prefix=(), cwd=ROOT, **knobs, **nsys.environ)
     assert ran.code == 0, ran.err
     assert "loop of 3 steps: state_out → state" in ran.out
     (file,) = (tmp_path / "out").glob("*/profile.json")

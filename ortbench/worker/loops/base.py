@@ -85,7 +85,7 @@ class LoopMode(OneAtATime):
         try:
             self.begin()
             begun = True
-            if self._ranges is not None and (self._ranges.listening or self.notes_starts):
+            if self._ranges is not None and (self._ranges.shows_steps or self.notes_starts):
                 self._run_watched(self._ranges)
             else:
                 self._run_steps()
