@@ -45,15 +45,21 @@ def relu_model(path: Path, size: int) -> Path:
 
 
 def run_on_device(
-    library: Path, model: Path, config: Config, folder: Path, *arguments: object, build: str | None = None
+    library: Path,
+    model: Path,
+    config: Config,
+    folder: Path,
+    *arguments: object,
+    build: str | None = None,
+    command: str = "run",
 ) -> tuple[int, Result, str, str]:
-    """`ortbench run` on the reference device: exit code, result, stdout, stderr.
+    """`ortbench run`, or another command, on the reference device: exit code, result, stdout, stderr.
 
     With a `build` of `tests.bare` bare calls go beside it, and what they took is in the folder's ``bare``.
     """
     out = folder / "out"
     program = ["ortbench"] if build is None else ["tests.bare", build, folder / "bare"]
-    line = [sys.executable, "-m", *program, "run", model, "--ep-library", library, "--out", out, *arguments]
+    line = [sys.executable, "-m", *program, command, model, "--ep-library", library, "--out", out, *arguments]
     done = subprocess.run(
         list(map(str, line)),
         cwd=ROOT,

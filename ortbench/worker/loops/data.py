@@ -236,12 +236,14 @@ class _Inputs:
     def _first_state(self) -> list[Array]:
         known = {STEP: 0}
         dims = {**self._request.dims, **self._steps.first_dims}
+        given = self._shapes()
+        said = {dim for spec in self._model.inputs if spec.name in given for dim in spec.shape}
         for out, spec in zip(self._outs, self._state, strict=True):
             for before, after in zip(spec.shape, out.shape, strict=False):
                 # What is a dimension of another name, or of none, behind a step grows: it begins with nothing.
-                if isinstance(before, str) and before != after and before not in dims:
+                if isinstance(before, str) and before != after and before not in {*dims, *said}:
                     known.setdefault(before, 0)
-        shapes, self.guessed = resolve_shapes(self._model.inputs, self._shapes(), dims, known)
+        shapes, self.guessed = resolve_shapes(self._model.inputs, given, dims, known)
         return [
             self._given[spec.name] if spec.name in self._given else np.zeros(shapes[spec.name], spec.dtype)
             for spec in self._state
