@@ -49,12 +49,13 @@ def test_medians_by_step() -> None:
     case = case_of(CPU, [[10, 20, 30, 40], [12, 22, 32, 42], [11, 21, 31, 500]])
     derive(result(case))
     assert case.steps_ns == [11, 21, 31, 42]
-    assert case.phases[STEP] == summarise(case.samples_ns[STEP], [4, 4, 4])
-    assert case.phases[STEP] is not None
-    assert (case.phases[STEP].n, case.phases[STEP].min_ns, case.phases[STEP].max_ns) == (12, 10, 500)
-    assert case.phases[WHOLE_LOOP] is case.phases[TOTAL]
-    assert case.phases[WHOLE_LOOP] is not None
-    assert case.phases[WHOLE_LOOP].median_ns == 115
+    step, whole = case.phases[STEP], case.phases[WHOLE_LOOP]
+    assert step == summarise(case.samples_ns[STEP], [4, 4, 4])
+    assert step is not None
+    assert (step.n, step.min_ns, step.max_ns) == (12, 10, 500)
+    assert whole is case.phases[TOTAL]
+    assert whole is not None
+    assert whole.median_ns == 115
     assert case.phases["inference"] is None
     assert case.derived is None
 

@@ -37,9 +37,7 @@ def loop(library: Path, name: str, config: Config, folder: Path, *arguments: obj
 
 
 def case_of(result: Result, mode: str) -> Case:
-    found = result.case(mode)
-    assert found is not None
-    return found
+    return next(case for case in result.cases if case.mode == mode)
 
 
 def copies(result: Result, mode: str, trace: Trace, steps: int = STEPS) -> list[tuple[int, Counter[int], Counter[int]]]:
@@ -163,7 +161,7 @@ def test_several_eps_and_lists_in_one_loop(library: Path, tmp_path: Path) -> Non
     ran = ortbench_here("loop", MODELS / "loop_on_device.onnx", *FIXED, "--ep", "cpu", "--ep", library, "--opt-level",
                         "basic,all", "--mode", "cpu", "--out", tmp_path / "out", *ONCE)  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
-    found = [json.loads(path.read_text()) for path in sorted((tmp_path / "out").glob("*/result.json"))]
+    found = [json.loads(path.read_text()) for path in sorted((tmp_path / "out").rglob("result.json"))]
     assert sorted((it["target"]["ep"], it["target"]["opt_level"]) for it in found) == [
         (ep, level) for ep in ("CPUExecutionProvider", "RefDeviceExecutionProvider") for level in ("all", "basic")
     ]

@@ -127,7 +127,8 @@ def test_the_state_begins_with_zeros_or_with_what_is_given(tmp_path: Path) -> No
     path, steps = MODELS / "growing_on_device.onnx", Steps((("present", "past"),), 2)
     assert made_of(path, Inputs(), steps).first[0].shape == (1, 2, 0, 16)
     long = made_of(path, Inputs(dims={"past_length": 3}), steps)
-    assert (long.first[0].shape, long.first[0].any()) == ((1, 2, 3, 16), False)
+    assert long.first[0].shape == (1, 2, 3, 16)
+    assert not long.first[0].any()
     assert [shapes[0][2] for shapes in long.shapes] == [3, 4, 5]
     np.savez(tmp_path / "first.npz", past=np.full((1, 2, 4, 16), 0.5, np.float32))
     given = made_of(path, Inputs(path=str(tmp_path / "first.npz")), steps)
@@ -416,10 +417,10 @@ def test_a_mode_of_a_loop_that_changes_its_outputs_where_expected_ones_are(tmp_p
             "{} holds no outputs; its keys are step0/NAME and so on, as many steps as there are",
         ),
     ):
-        np.savez(tmp_path / "e.npz", **found)
+        np.savez(tmp_path / "e.npz", **found)  # type: ignore[arg-type]
         with refused(message.format(tmp_path / "e.npz")):
             made_of(path, Inputs(expect=str(tmp_path / "e.npz")), steps)
-    np.savez(tmp_path / "e.npz", **{"step2/y": np.zeros((1, 32), np.float32)})
+    np.savez(tmp_path / "e.npz", **{"step2/y": np.zeros((1, 32), np.float32)})  # type: ignore[arg-type]
     with pytest.raises(
         BenchmarkFailed, match=r"^the outputs are not the expected ones: output y of step 2: 32 of 32 values differ"
     ):

@@ -73,7 +73,7 @@ class BoundLoop(LoopMode):
         super().__init__(model, loop)
         refuse_strings((*model.inputs, *model.outputs))
         self._steps = steps
-        self._single = self.single.make(model, loop.single)
+        self._single = self.single.make(model, loop.early)
         self.fence: Fence = self._single.fence
         self._values: dict[tuple[str, Shape], Any] = {}
         self._ins = [list(self._in_slots(number)) for number in range(loop.count)]
