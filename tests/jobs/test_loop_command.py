@@ -7,18 +7,21 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from ortbench.measure.schedule import dropped
 from ortbench.result import Case, Result
-from tests.conftest import MODELS, ONCE, ROOT, command, ortbench_here
+from tests.conftest import MODELS, ONCE, ROOT, command, ortbench, ortbench_here
 from tests.refdevice import HONESTY, Config, Honesty, Trace
 from tests.truth import is_kind, run_on_device
+from tests.versions import VERSIONS, environment
 
 STEPS = 6
 STATE, X, Y = 4 * 65536, 4 * 65536, 4 * 16384  # bytes, of loop_on_device
@@ -253,3 +256,143 @@ def test_bad_input_is_one_line(words: str, arguments: list[str], tmp_path: Path)
     assert (ran.code, ran.out) == (2, "")
     assert words in ran.error_line
     assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
+
+
+# EPs of ONNX Runtime's own, without a GPU
+
+
+def doubling(folder: Path) -> tuple[Path, Path]:
+    """A model whose state doubles in each step, of operators that have no data to gather, and a state to begin with."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, past] s, float[1, 1] x) => (float[1, present] out, float[1, past] y) {
+            signs = Constant <value = float[2, 1] {1.0, -0.5}> ()
+            both = Mul (s, signs)
+            shape = Constant <value = int64[2] {1, -1}> ()
+            out = Reshape (both, shape)
+            y = Add (s, x)
+        }"""
+    onnx.save(onnx.parser.parse_model(text), folder / "doubling.onnx")
+    np.savez(folder / "first.npz", s=np.arange(1, 5, dtype=np.float32)[None])
+    return folder / "doubling.onnx", folder / "first.npz"
+
+
+def found(out: Path) -> dict[str, Any]:
+    (path,) = out.glob("*/result.json")
+    cases = json.loads(path.read_text())["cases"]
+    return {case["mode"]: (case["status"], case["outputs_match"], case["reason"]) for case in cases}
+
+
+@pytest.mark.process
+def test_on_cuda_in_every_mode(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
+    ok = ("ok", True, None)
+    line = ("loop", MODELS / "loop_on_device.onnx", *FIXED, "--ep", "cuda", "--share-buffers", *ONCE)
+    ran = ortbench(*line, "--out", tmp_path / "fixed", prefix=software_cuda)
+    assert (ran.code, ran.err) == (0, "")
+    assert found(tmp_path / "fixed") == dict.fromkeys(("cpu", "device-resident", "host-accessible", "shared"), ok)
+
+    # Outputs in HOST_ACCESSIBLE memory are bound by their addresses there, which nobody but the loop keeps alive.
+    model, first = doubling(tmp_path)
+    line = ("loop", model, "--feedback", "out=s", "--input", first, "--steps", 8, "--ep", "cuda", *ONCE)
+    ran = ortbench(*line, "--out", tmp_path / "growing", prefix=software_cuda)
+    assert (ran.code, ran.err) == (0, "")
+    assert found(tmp_path / "growing") == dict.fromkeys(("cpu", "device-resident", "host-accessible"), ok)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("name", "arguments", "shared"),
+    [
+        ("recurrent_cell", ["--feedback", "hidden_out=hidden"], True),
+        ("decoder", CACHE, False),
+        ("decoder_shared", ["--feedback", "present.*=past_key_values.*", "--fill", "position_ids=step"], True),
+        ("denoiser", ["--feedback", "denoised=latent", "--fill", "timestep=step"], None),
+        ("loop_on_device", ["--feedback", "state_out=state"], None),
+        ("growing_on_device", ["--feedback", "present=past"], False),
+    ],
+)  # fmt: skip
+def test_every_model_on_webgpu(
+    name: str, arguments: list[object], shared: bool | None, software_gpu: tuple[str, ...], tmp_path: Path
+) -> None:
+    """It begins with an empty state where one grows, which has no buffer there. It has no HOST_ACCESSIBLE memory."""
+    recorded = (
+        "--input",
+        MODELS / f"{name}.loop.inputs.npz",
+        "--expect",
+        MODELS / f"{name}.loop.npz",
+        "--steps",
+        STEPS,
+    )
+    line = ("loop", MODELS / f"{name}.onnx", "--ep", "webgpu", *arguments, *recorded, "--share-buffers", *ONCE)
+    ran = ortbench(*line, "--out", tmp_path, prefix=software_gpu)
+    assert (ran.code, ran.err) == (0, "")
+    cases = found(tmp_path)
+    ok = ("ok", True, None)
+    assert (cases["cpu"], cases["device-resident"]) == (ok, ok)
+    assert cases["host-accessible"][0] == "unsupported"
+    if shared is not None:
+        assert cases["shared"][0] == ("ok" if shared else "unsupported")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("version", VERSIONS)
+def test_with_another_onnx_runtime(version: str, software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    """Of a state that grows: ONNX Runtime's side of it is older than that of anything else that a loop needs."""
+    for ep, name, arguments in (
+        ("cpu", "decoder", CACHE),
+        ("webgpu", "growing_on_device", ("--feedback", "present=past")),
+    ):
+        line = (
+            "loop",
+            MODELS / f"{name}.onnx",
+            "--ep",
+            ep,
+            *arguments,
+            "--python",
+            environment(version),
+            "--steps",
+            STEPS,
+        )
+        recorded = ("--input", MODELS / f"{name}.loop.inputs.npz", "--expect", MODELS / f"{name}.loop.npz")
+        ran = ortbench(*line, *recorded, *ONCE, "--out", tmp_path / ep, prefix=software_gpu)
+        assert (ran.code, ran.err) == (0, "")
+        cases = found(tmp_path / ep)
+        assert {cases[mode][:2] for mode in ("cpu", "device-resident")} == {("ok", True)}
+
+
+# A long loop
+
+_LONG = """
+import resource, sys
+from ortbench.modes import TOTAL
+from ortbench.plan import Inputs, Target
+from ortbench.steps import Steps
+from ortbench.worker.loops import data
+from ortbench.worker.loops.make import make_loop
+from ortbench.worker.session import providers, session
+
+path, ep, mode = sys.argv[1:]
+target, steps, request = Target(ep=ep) if ep == "cpu" else Target(library=ep), Steps((("out", "s"),), 300), Inputs()
+model = session.open_model(path, target, providers.find(target))
+loop = data.make(path, model, request, steps)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+made = make_loop(mode, model, loop, steps, request)
+call, a, b = made.phases()[TOTAL]
+for _ in range(2):
+    call(a, b)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("mode", ["cpu", "device-resident", "host-accessible"])
+@pytest.mark.parametrize("ep", ["cpu", "device"])
+def test_a_long_loop_whose_state_grows_keeps_no_past(ep: str, mode: str, library: Path, tmp_path: Path) -> None:
+    """All states of 300 steps have 740 MB together, and the last one has 4.9 MB."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[past, 4096] s, float[1, 4096] x) => (float[present, 4096] out) { out = Concat<axis=0>(s, x) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "long.onnx")
+    line = [sys.executable, "-c", _LONG, tmp_path / "long.onnx", ep if ep == "cpu" else library, mode]
+    done = subprocess.run(list(map(str, line)), cwd=ROOT, env={**os.environ, **Config(compute_us=1).environ()},
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 200_000  # KiB
