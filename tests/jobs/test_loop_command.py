@@ -156,6 +156,28 @@ def test_what_is_kept_on_the_device_is_not_copied(honesty: Honesty, library: Pat
     assert case_of(result, "cpu").step_bytes_in == STATE + X
 
 
+@pytest.mark.process
+def test_a_state_that_is_made_on_the_host_crosses_in_every_step(library: Path, tmp_path: Path) -> None:
+    """Whatever is bound: the session gives it on the host, and takes it on the device."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[256] state, float[4] x) => (float[256] state_out, float[4] y)
+        { half = Relu(state)  state_out = Round(half)  y = Relu(x) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "host.onnx")
+    config = Config(compute_us=300, trace=tmp_path / "trace")
+    line = ("--feedback", "state_out=state", "--steps", STEPS, "--mode", "cpu", "--mode", "device-resident")
+    code, result, _, errors = run_on_device(
+        library, tmp_path / "host.onnx", config, tmp_path, *line, "--iterations", 3, "--warmup", 1, command="loop"
+    )
+    assert (code, errors) == (0, "")
+    cpu, resident = case_of(result, "cpu"), case_of(result, "device-resident")
+    assert (resident.state_bytes_in, resident.state_bytes_out) == (1024, 0)
+    assert (resident.step_bytes_in, resident.step_bytes_out, resident.bytes_in) == (1040, 16, STEPS * 1040 + 1024)
+    assert (cpu.state_bytes_in, cpu.state_bytes_out) == (1024, 0)
+    for loops, up, _ in copies(result, "device-resident", Trace.read(tmp_path / "trace")):
+        # The first state, and that of each step but the last, which comes behind its inference.
+        assert up == Counter({1024: STEPS * loops - 1 + loops, 16: STEPS * loops})
+
+
 # Of several EPs, and lists of settings
 
 
@@ -292,8 +314,8 @@ def test_on_cuda_in_every_mode(software_cuda: tuple[str, ...], tmp_path: Path) -
 
     # Outputs in HOST_ACCESSIBLE memory are bound by their addresses there, which nobody but the loop keeps alive.
     model, first = doubling(tmp_path)
-    line = ("loop", model, "--feedback", "out=s", "--input", first, "--steps", 8, "--ep", "cuda", *ONCE)
-    ran = ortbench(*line, "--out", tmp_path / "growing", prefix=software_cuda)
+    grown = ("loop", model, "--feedback", "out=s", "--input", first, "--steps", 8, "--ep", "cuda", *ONCE)
+    ran = ortbench(*grown, "--out", tmp_path / "growing", prefix=software_cuda)
     assert (ran.code, ran.err) == (0, "")
     assert found(tmp_path / "growing") == dict.fromkeys(("cpu", "device-resident", "host-accessible"), ok)
 
