@@ -34,7 +34,7 @@ def test_the_names_in_an_expression(text: str, names: set[str]) -> None:
     [
         "", " ", "a b", "a+", "1_x", "a**2", "a@b", "a<<1", "a&b", "a and b", "not a", "a if b else c", "f(a)", "a.b", "a[0]",
         "'a'", "True", "None", "1j", "...", "a,b", "[a]", "lambda: a", "x:=1", "~a", "+a", "a<b", "{a}", "b''", "f'{a}'",
-        "a\nb", "(" * 90 + "a" + ")" * 90, "a+" * 100 + "a", "\0",
+        "a\nb", "(" * 250 + "a" + ")" * 250, "a+" * 100 + "a", "\0",
     ],
 )  # fmt: skip
 def test_what_is_no_expression(text: str) -> None:
@@ -75,5 +75,5 @@ def test_what_has_no_value(text: str, known: dict[str, Any], message: str) -> No
 
 
 def test_an_array_that_is_divided_by_zero() -> None:
-    with np.errstate(divide="raise"), pytest.raises(BadInput, match="^--x: divides by zero$"):
+    with np.errstate(divide="raise"), pytest.raises(BadInput, match=r"^--x: divides by zero$"):
         value_of("1/index", {"index": np.arange(3)}, "--x")

@@ -308,7 +308,9 @@ def test_round_trip_of_a_loop(tmp_path: Path) -> None:
     save(result, path)
     assert load(path) == result
     written = json.loads(path.read_text(encoding="utf-8"))
-    assert written == json.loads(json.dumps({"schema_version": 1, **vars(result), "cases": [*map(asdict, result.cases)]}))
+    assert written == json.loads(
+        json.dumps({"schema_version": 1, **vars(result), "cases": [*map(asdict, result.cases)]})
+    )
     assert (written["kind"], written["loop"]["feedback"]) == ("loop", [["out", "in"]])
     assert {key: written["cases"][0][key] for key in LOOP_CASE_KEYS} == {
         "steps_ns": [3, 4], "state_bytes_in": 0, "state_bytes_out": [4, 8], "step_bytes_in": 12, "step_bytes_out": None,

@@ -15,7 +15,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -45,15 +45,23 @@ def relu_model(path: Path, size: int) -> Path:
 
 
 def run_on_device(
-    library: Path, model: Path, config: Config, folder: Path, *arguments: object, build: str | None = None
+    library: Path,
+    model: Path,
+    config: Config,
+    folder: Path,
+    *arguments: object,
+    build: str | None = None,
+    command: str = "run",
+    program: Sequence[object] | None = None,
 ) -> tuple[int, Result, str, str]:
-    """`ortbench run` on the reference device: exit code, result, stdout, stderr.
+    """`ortbench run`, or another command, on the reference device: exit code, result, stdout, stderr.
 
-    With a `build` of `tests.bare` bare calls go beside it, and what they took is in the folder's ``bare``.
+    With a `build` of `tests.bare` bare calls go beside it, and what they took is in the folder's ``bare``. `program` is another
+    module, with its arguments, that is run in ortbench's place.
     """
     out = folder / "out"
-    program = ["ortbench"] if build is None else ["tests.bare", build, folder / "bare"]
-    line = [sys.executable, "-m", *program, "run", model, "--ep-library", library, "--out", out, *arguments]
+    program = program or (["ortbench"] if build is None else ["tests.bare", build, folder / "bare"])
+    line = [sys.executable, "-m", *program, command, model, "--ep-library", library, "--out", out, *arguments]
     done = subprocess.run(
         list(map(str, line)),
         cwd=ROOT,

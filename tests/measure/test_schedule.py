@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 import pytest
@@ -317,6 +318,12 @@ def test_stops_at_the_most_samples() -> None:
     assert sum(block.n for block in blocks if block.lane == "fast") == MAX_SAMPLES
     assert sum(block.n for block in blocks if block.lane == "slow") == MAX_SAMPLES // MAX_BLOCK * MIN_BLOCK
     assert schedule.stopped == "samples: 200000 of one mode"
+
+
+def test_stops_at_fewer_samples_where_each_of_them_is_many() -> None:
+    schedule = make({"loop": (TOTAL,)}, {"loop": 1.0}, replace(ENDLESS, most=1000), 0)
+    assert sum(block.n for block in drive(schedule, noisy)) == 1000
+    assert schedule.stopped == "samples: 1000 of one mode"
 
 
 def test_a_soak_run_goes_on_for_as_long_as_it_is_told() -> None:

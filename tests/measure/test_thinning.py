@@ -8,7 +8,7 @@ import pytest
 
 from ortbench.analysis.pairs import block_medians, shared
 from ortbench.measure.thinning import Thinning
-from ortbench.modes import TOTAL
+from ortbench.modes import STEP, TOTAL
 from ortbench.result import Case
 
 MODES = ("cpu", "device")
@@ -54,3 +54,22 @@ def test_pairs_of_modes_stay_pairs() -> None:
     cases = soak(rounds=999, most=100)
     ours, theirs = shared(block_medians(cases["cpu"], TOTAL), block_medians(cases["device"], TOTAL))
     assert list(ours) == list(theirs) == list(range(0, 999, 128))
+
+
+STEPS = 4
+
+
+def test_the_steps_of_loops_are_thinned_with_their_loops() -> None:
+    """The steps are what there is most of, so they say when; a loop and its steps are kept or left out together."""
+    case, thinning, rounds = Case("cpu"), Thinning(100), 60
+    for round_ in range(rounds):
+        for phase, n in ((TOTAL, 3), (STEP, 3 * STEPS)):
+            case.samples_ns.setdefault(phase, []).extend([round_] * n)
+            case.blocks.setdefault(phase, []).append([round_, n, 1000 * round_])
+        thinning.add(case, TOTAL, [case])
+        assert len(case.samples_ns[STEP]) == STEPS * len(case.samples_ns[TOTAL]) <= 100
+        assert [number for number, _, _ in case.blocks[STEP]] == [number for number, _, _ in case.blocks[TOTAL]]
+    kept = range(0, rounds, 8)
+    assert case.thinned == {"every": 8, "taken": {TOTAL: 3 * rounds, STEP: 3 * STEPS * rounds}}
+    assert case.samples_ns[TOTAL] == [number for number in kept for _ in range(3)]
+    assert case.samples_ns[STEP] == [number for number in kept for _ in range(3 * STEPS)]

@@ -83,6 +83,69 @@ def test_a_dim_and_a_shape_that_agree() -> None:
     assert resolve_shapes(IDS, {"ids": (2, 4)}, {"batch": 2})[0] == {"ids": (2, 4), "mask": (2, 4)}
 
 
+# Dimensions that are sums
+
+CACHE = [spec("ids", "batch", "sequence"), spec("past", "batch", "past"), spec("mask", "batch", "total")]
+
+
+def test_a_dimension_that_is_a_sum_of_others() -> None:
+    given: dict[str, int | str] = {"batch": 2, "past": 6, "sequence": 3, "total": "past+sequence"}
+    assert resolve_shapes(CACHE, {}, given) == ({"ids": (2, 3), "past": (2, 6), "mask": (2, 9)}, [])
+    assert resolve_shapes(CACHE, {"past": (2, 6)}, {"total": "past+1"})[0]["mask"] == (2, 7)
+    chained: dict[str, int | str] = {"total": "2*sequence", "sequence": "past//2", "past": 8}
+    assert resolve_shapes(CACHE, {}, chained) == ({"ids": (1, 4), "past": (1, 8), "mask": (1, 8)}, ["batch"])
+
+
+def test_what_a_sum_is_of_is_one_where_nobody_says() -> None:
+    shapes, guessed = resolve_shapes(CACHE, {}, {"total": "past+sequence"})
+    assert (shapes["mask"], sorted(guessed)) == ((1, 2), ["batch", "past", "sequence"])
+
+
+def test_in_a_loop_there_are_steps_and_states_of_no_length() -> None:
+    known = {"step": 4, "past": 0}
+    assert resolve_shapes(CACHE, {}, {"total": "past+step"}, known)[0] == {
+        "ids": (1, 1),
+        "past": (1, 0),
+        "mask": (1, 4),
+    }
+    assert resolve_shapes(CACHE, {}, {"total": "past"}, known)[0]["mask"] == (1, 0)
+
+
+def test_a_name_that_is_a_sum_itself() -> None:
+    """As exporters write them."""
+    specs = [spec("past", "past_length"), spec("mask", "past_length + 1"), spec("half", "past_length / 2")]
+    assert resolve_shapes(specs, {}, {"past_length": 6}) == ({"past": (6,), "mask": (7,), "half": (3,)}, [])
+    assert resolve_shapes(specs, {}, {"past_length": 6, "past_length + 1": 9})[0]["mask"] == (9,)
+    assert resolve_shapes(specs, {}, {}, {"step": 0, "past_length": 0})[0] == {"past": (0,), "mask": (1,), "half": (0,)}
+
+
+def test_a_name_that_comes_to_no_size_is_a_name_like_others() -> None:
+    specs = [spec("x", "n", "n / 2", "n - 1", "other + 1")]
+    shapes, guessed = resolve_shapes(specs, {}, {})
+    assert (shapes["x"], sorted(guessed)) == ((1, 1, 1, 1), ["n", "n - 1", "n / 2", "other + 1"])
+    assert resolve_shapes(specs, {}, {"n": 5}) == ({"x": (5, 1, 4, 1)}, ["n / 2", "other + 1"])
+
+
+@pytest.mark.parametrize(
+    ("dims", "message"),
+    [
+        ({"total": "many"}, "--dim total=many: the model has no dimension 'many'; write a whole number, or a sum of batch, past, sequence"),
+        ({"total": "past+step"}, "--dim total=past+step: only a loop has steps"),
+        ({"total": "total+1"}, "--dim total=total+1: is a sum of itself"),
+        ({"total": "past", "past": "total"}, "--dim total=past: is a sum of itself"),
+        ({"total": "past-2"}, "--dim total=past-2: -1 is no size"),
+        ({"total": "past-1"}, "--dim total=past-1: 0 is no size, which leaves nothing to measure"),
+        ({"total": "past/2"}, "--dim total=past/2: 0.5 is no size"),
+        ({"total": "past*1e999"}, "--dim total=past*1e999: inf is no size"),
+        ({"total": "past//(past-1)"}, "--dim total=past//(past-1): divides by zero"),
+        ({"width": "past"}, "--dim width: the model has no such symbolic dimension; it has batch, past, sequence, total"),
+    ],
+)  # fmt: skip
+def test_sums_that_are_no_sizes(dims: dict[str, int | str], message: str) -> None:
+    with pytest.raises(BadInput, match=f"^{re.escape(message)}$"):
+        resolve_shapes(CACHE, {}, dims)
+
+
 @pytest.mark.parametrize(
     ("shapes", "dims", "message"),
     [

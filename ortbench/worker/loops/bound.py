@@ -73,7 +73,7 @@ class BoundLoop(LoopMode):
         super().__init__(model, loop)
         refuse_strings((*model.inputs, *model.outputs))
         self._steps = steps
-        self._single = self.single.make(model, loop.single)
+        self._single = self.single.make(model, loop.early)
         self.fence: Fence = self._single.fence
         self._values: dict[tuple[str, Shape], Any] = {}
         self._ins = [list(self._in_slots(number)) for number in range(loop.count)]
@@ -231,7 +231,7 @@ class BoundLoop(LoopMode):
         binding, native = self._binding, self._binding._iobinding
         turn = number % 2
         ins = [(slot.spec.name, slot.value._get_c_value()) for slot in self._ins[number]]
-        outs = {slot.spec.name: slot.value._get_c_value() for slot in self._outs[number]}
+        outs = {slot.spec.name: slot for slot in self._outs[number]}
         grown = [(place, state) for place, state in enumerate(self._states) if not state.buffers]
         by_out = {state.name_out: (place, state) for place, state in enumerate(self._states)}
         fixed = [(state.name_in, state.buffers[turn]._get_c_value()) for state in self._states if state.buffers]
@@ -239,9 +239,9 @@ class BoundLoop(LoopMode):
         for name in self._model.output_names:
             place, state = by_out.get(name, (-1, None))
             if state is None:
-                bind_outputs.append(partial(native.bind_ortvalue_output, name, outs[name]))
+                bind_outputs.append(partial(self._bind_output, binding, outs[name]))
             elif state.buffers:
-                bind_outputs.append(partial(native.bind_ortvalue_output, name, state.buffers[1 - turn]._get_c_value()))
+                bind_outputs.append(partial(self._bind_next, binding, state, number))
             else:
                 bind_outputs.append(partial(self._bind_grown, state, place, number))
         before, behind = self._copies(number, binding.synchronize_outputs)

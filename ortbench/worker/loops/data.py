@@ -50,6 +50,8 @@ class LoopData:
         outputs: by step, what came of the outputs that are no state, in the model's order.
         last: the state after the last step.
         single: the last step as an inference of its own.
+        early: the second one the same way (the only one, where there is no other): a mode finds out with it what waits for
+            the device. It takes less room than the last one, and its state is not empty.
         ranges: of random values, by input.
     """
 
@@ -60,6 +62,7 @@ class LoopData:
     outputs: list[list[Array]]
     last: list[Array]
     single: Data
+    early: Data
     ranges: dict[str, tuple[float, float]]
 
     @property
@@ -91,7 +94,8 @@ def make(path: str, model: Model, request: Inputs, steps: Steps) -> LoopData:
     held = {pair.out for pair in pairs}
     feeds, outputs, shapes = [], [], []
     state, kept, took = made.first, 0, 0
-    single, expected = None, _Expected(model, request, steps.count)
+    singles: list[Data] = []  # of the first two steps and the last one
+    expected = _Expected(model, request, steps.count)
     for number in range(steps.count):
         _check_state(model, pairs, state, number)
         shapes.append([array.shape for array in state])
@@ -110,12 +114,11 @@ def make(path: str, model: Model, request: Inputs, steps: Steps) -> LoopData:
             raise BadInput(
                 f"--steps {steps.count}: the outputs of {number + 1} steps take {kept / 1e9:.1f} GB; fewer steps, please"
             )
-        single = Data(arrays, found, made.guessed, made.ranges, took, expected.any)
+        singles[2:] = [Data(arrays, found, made.guessed, made.ranges, took, expected.any)]
         state = [found[pair.out] for pair in pairs]
-    assert single is not None
     shapes.append([array.shape for array in state])
     _check_resident(feeds, steps)
-    return LoopData(pairs, feeds, made.first, shapes, outputs, state, single, made.ranges)
+    return LoopData(pairs, feeds, made.first, shapes, outputs, state, singles[-1], singles[:2][-1], made.ranges)
 
 
 def _step_error(error: Exception, number: int, count: int) -> Exception:
@@ -236,12 +239,14 @@ class _Inputs:
     def _first_state(self) -> list[Array]:
         known = {STEP: 0}
         dims = {**self._request.dims, **self._steps.first_dims}
+        given = self._shapes()
+        said = {dim for spec in self._model.inputs if spec.name in given for dim in spec.shape}
         for out, spec in zip(self._outs, self._state, strict=True):
             for before, after in zip(spec.shape, out.shape, strict=False):
                 # What is a dimension of another name, or of none, behind a step grows: it begins with nothing.
-                if isinstance(before, str) and before != after and before not in dims:
+                if isinstance(before, str) and before != after and before not in {*dims, *said}:
                     known.setdefault(before, 0)
-        shapes, self.guessed = resolve_shapes(self._model.inputs, self._shapes(), dims, known)
+        shapes, self.guessed = resolve_shapes(self._model.inputs, given, dims, known)
         return [
             self._given[spec.name] if spec.name in self._given else np.zeros(shapes[spec.name], spec.dtype)
             for spec in self._state

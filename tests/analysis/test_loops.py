@@ -1,0 +1,146 @@
+"""The figures of a loop, from scripted times of its steps."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from ortbench.analysis.derive import derive
+from ortbench.analysis.loops import is_first_apart, law, slope_ns, steps_per_s, summarise_steps
+from ortbench.modes import CPU, RESIDENT, STEP, TOTAL, WHOLE_LOOP
+from ortbench.result import Case, Result
+from ortbench.schema import Loop
+from ortbench.stats import summarise
+from tests.results import measured, result_of
+
+US = 1_000
+STEPS = 4
+
+
+def case_of(mode: str, loops: list[list[int]], begins: int = 7) -> Case:
+    """A mode of so many rounds of one loop each, whose steps took these times; `begins` is what the first state took."""
+    case = measured(mode, total={number: [sum(times) + begins] for number, times in enumerate(loops)})
+    case.samples_ns[STEP] = [time for times in loops for time in times]
+    case.blocks[STEP] = [[number, len(times), 0] for number, times in enumerate(loops)]
+    return case
+
+
+def result(*cases: Case, first: dict[str, int | str] | None = None) -> Result:
+    made = result_of(*cases)
+    made.kind = "loop"
+    made.loop = Loop(
+        steps=STEPS,
+        feedback=[["y", "x"]],
+        first=first,
+        grows=[],
+        state_shapes=[[[1], [1]]],
+        fill={},
+        keep=[],
+        resident=[],
+    )
+    return made
+
+
+# Each step's median, over all loops
+
+
+def test_medians_by_step() -> None:
+    case = case_of(CPU, [[10, 20, 30, 40], [12, 22, 32, 42], [11, 21, 31, 500]])
+    derive(result(case))
+    assert case.steps_ns == [11, 21, 31, 42]
+    step, whole = case.phases[STEP], case.phases[WHOLE_LOOP]
+    assert step == summarise(case.samples_ns[STEP], [4, 4, 4])
+    assert step is not None
+    assert (step.n, step.min_ns, step.max_ns) == (12, 10, 500)
+    assert whole is case.phases[TOTAL]
+    assert whole is not None
+    assert whole.median_ns == 115
+    assert case.phases["inference"] is None
+    assert case.derived is None
+
+
+def test_resident_loops_are_no_inferences() -> None:
+    case = case_of(RESIDENT, [[1, 2, 3, 4]])
+    case.phases["inference"] = None
+    derive(result(case))
+    assert case.phases["inference"] is None
+
+
+def test_a_mode_without_samples() -> None:
+    case = Case("shared", "unsupported", "no")
+    summarise_steps(case, STEPS)
+    assert (case.phases[STEP], case.phases[WHOLE_LOOP], case.steps_ns) == (None, None, None)
+    assert steps_per_s(case, STEPS) is None
+
+
+def test_steps_a_second_are_those_of_whole_loops() -> None:
+    case = case_of(CPU, [[100 * US] * STEPS], begins=100 * US)
+    derive(result(case))
+    assert steps_per_s(case, STEPS) == 4 / 500e-6 == 8000
+
+
+def test_modes_are_compared_by_whole_loops() -> None:
+    cpu, resident = case_of(CPU, [[30, 30, 30, 30]] * 9, begins=0), case_of(RESIDENT, [[10, 10, 10, 10]] * 9, begins=0)
+    derive(result(cpu, resident))
+    assert resident.vs_cpu is not None
+    assert resident.vs_cpu["ratio"] == 3.0
+
+
+# Growth
+
+
+@pytest.mark.parametrize("each", [3, -2, 1000])
+def test_a_straight_line_has_its_slope(each: int) -> None:
+    assert slope_ns([5000 + each * number for number in range(10)], first=False) == each
+
+
+def test_the_first_step_is_left_out_where_it_is_another() -> None:
+    assert slope_ns([90_000, 100, 110, 120, 130], first=True) == 10
+    assert slope_ns([90_000, 100, 110, 120, 130], first=False) != 10
+
+
+@pytest.mark.parametrize(
+    ("steps", "first"), [([], False), ([1], False), ([1, 2], False), ([9, 1, 2], True), ([7] * 20, False)]
+)
+def test_no_slope(steps: list[int], first: bool) -> None:
+    assert slope_ns(steps, first) is None
+
+
+def test_noise_is_no_slope_in_nineteen_of_twenty() -> None:
+    told = 0
+    for seed in range(400):
+        draw = Random(seed)
+        told += slope_ns([round(draw.gauss(100_000, 1_000)) for _ in range(16)], first=False) is not None
+    assert 0.02 < told / 400 < 0.08
+
+
+def test_a_slope_above_the_noise() -> None:
+    draw = Random(0)
+    found = slope_ns([100_000 + 1_000 * step + round(draw.gauss(0, 1_000)) for step in range(16)], first=False)
+    assert found == pytest.approx(1_000, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("values", "first", "found"),
+    [
+        ([8], False, (8, 0)),
+        ([8, 8, 8], False, (8, 0)),
+        ([8, 16, 24], False, (8, 8)),
+        ([0, 128, 256], False, (0, 128)),
+        ([24, 16, 8], False, (24, -8)),
+        ([8, 16, 25], False, None),
+        ([500, 8, 16, 24], False, None),
+        ([500, 8, 16, 24], True, (0, 8)),  # as if the line went on to step 0
+        ([500, 8], True, (8, 0)),
+        ([500], True, (500, 0)),
+    ],
+)
+def test_a_law(values: list[int], first: bool, found: tuple[int, int] | None) -> None:
+    assert law(values, first) == found
+
+
+def test_whether_the_first_step_is_another() -> None:
+    assert is_first_apart(result(first={"sequence": 5}))
+    assert not is_first_apart(result())
+    assert not is_first_apart(result_of())

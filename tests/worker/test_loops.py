@@ -1,0 +1,452 @@
+"""Loops on the CPU EP, in this process: what goes in, what comes out, and that wrong loops are found out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from ortbench.errors import BadInput, BenchmarkFailed, Unsupported, WrongOutputs
+from ortbench.modes import LOOP_MODES, TOTAL
+from ortbench.plan import Inputs, Target
+from ortbench.steps import Steps
+from ortbench.worker.loops import data
+from ortbench.worker.loops.base import LoopMode
+from ortbench.worker.loops.bound import BoundLoop, State
+from ortbench.worker.loops.cpu import CpuLoop
+from ortbench.worker.loops.data import LoopData, Pair, by_step
+from ortbench.worker.loops.make import make_loop
+from ortbench.worker.loops.resident import ResidentLoop
+from ortbench.worker.proofs.outputs import check_outputs
+from ortbench.worker.session import providers, session
+from ortbench.worker.session.session import Model
+from tests.conftest import MODELS
+
+CACHE = (("present.*", "past_key_values.*"),)
+GROWN: dict[str, int | str] = {"total_length": "past_length+sequence"}
+FILL = {"attention_mask": "1", "position_ids": "past_length+index"}
+LOOPS: dict[str, tuple[Steps, Inputs]] = {
+    "recurrent_cell": (Steps((("hidden_out", "hidden"),), 6), Inputs()),
+    "decoder": (Steps(CACHE, 6, fill=FILL), Inputs(dims=GROWN)),
+    "decoder_shared": (Steps(CACHE, 6, fill={"position_ids": "step"}, share_buffers=True), Inputs()),
+    "denoiser": (Steps((("denoised", "latent"),), 6, fill={"timestep": "step"}), Inputs()),
+    "loop_on_device": (Steps((("state_out", "state"),), 6), Inputs()),
+    "growing_on_device": (Steps((("present", "past"),), 6), Inputs()),
+}
+MODES = [name for name, mode in LOOP_MODES.items() if not mode.option]
+
+
+@cache
+def opened(path: Path) -> Model:
+    target = Target(ep="cpu")
+    return session.open_model(str(path), target, providers.find(target))
+
+
+def made_of(path: Path, request: Inputs, steps: Steps) -> LoopData:
+    return data.make(str(path), opened(path), request, steps)
+
+
+def loop_of(name: str) -> tuple[Model, LoopData, Steps, Inputs]:
+    """A loop of a model of ours, held against the recorded outputs of every step."""
+    steps, request = LOOPS[name]
+    path = MODELS / f"{name}.onnx"
+    given = replace(request, path=str(MODELS / f"{name}.loop.inputs.npz"), expect=str(MODELS / f"{name}.loop.npz"))
+    return opened(path), made_of(path, given, steps), steps, given
+
+
+def refused(message: str) -> Any:
+    """Expects a `BadInput` whose whole text is `message`."""
+    return pytest.raises(BadInput, match=f"^{re.escape(message)}$")
+
+
+def graph(path: Path, text: str) -> Path:
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'), path)
+    return path
+
+
+# What goes in, and what comes out
+
+
+@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("mode", MODES)
+def test_every_step_of_every_model_gives_what_is_expected(name: str, mode: str) -> None:
+    model, loop, steps, request = loop_of(name)
+    assert loop.single.expected
+    made = make_loop(mode, model, loop, steps, request)
+    check_outputs(made, None, None)
+    made.compare_steps(None, None)
+    call, a, b = made.phases()[TOTAL]
+    made.take_times(0)
+    for _ in range(3):
+        call(a, b)
+    times = made.take_times(2)
+    assert len(times) == 2 * 6
+    assert all(time > 0 for time in times)
+    assert made.take_times(0) == []
+    # 6 steps of each output that is no state, and the state after the last one.
+    assert len(made.outputs()) == len(made.expected()) == 6 * (len(model.outputs) - len(loop.pairs)) + len(loop.pairs)
+
+
+def test_a_prompt_comes_first() -> None:
+    path, (steps, request) = MODELS / "decoder.onnx", LOOPS["decoder"]
+    with np.load(MODELS / "decoder.prefill.npz") as recorded:
+        ids = recorded["step0/in/input_ids"]
+    plan = replace(steps, first_dims={"sequence": 5})
+    loop = made_of(path, request, plan)
+    assert ids.shape == loop.feeds[0]["input_ids"].shape == (1, 5)
+    assert [step["input_ids"].shape for step in loop.feeds[1:]] == [(1, 1)] * 5
+    assert [step["position_ids"].tolist() for step in loop.feeds] == [
+        [[0, 1, 2, 3, 4]],
+        [[5]],
+        [[6]],
+        [[7]],
+        [[8]],
+        [[9]],
+    ]
+    assert [step["attention_mask"].shape for step in loop.feeds] == [(1, n) for n in range(5, 11)]
+    assert [shapes[0] for shapes in loop.shapes] == [(1, 2, n, 16) for n in (0, *range(5, 11))]
+    for mode in MODES:
+        made = make_loop(mode, opened(path), loop, plan, request)
+        check_outputs(made, None, None)
+        made.compare_steps(None, None)
+
+
+def test_inputs_that_stay_the_same_are_made_once() -> None:
+    _, loop, _, _ = loop_of("denoiser")
+    assert [float(step["timestep"][0]) for step in loop.feeds] == [0, 1, 2, 3, 4, 5]
+    assert all(step["condition"] is loop.feeds[0]["condition"] for step in loop.feeds)
+
+
+def test_the_state_begins_with_zeros_or_with_what_is_given(tmp_path: Path) -> None:
+    path, steps = MODELS / "growing_on_device.onnx", Steps((("present", "past"),), 2)
+    assert made_of(path, Inputs(), steps).first[0].shape == (1, 2, 0, 16)
+    long = made_of(path, Inputs(dims={"past_length": 3}), steps)
+    assert long.first[0].shape == (1, 2, 3, 16)
+    assert not long.first[0].any()
+    assert [shapes[0][2] for shapes in long.shapes] == [3, 4, 5]
+    np.savez(tmp_path / "first.npz", past=np.full((1, 2, 4, 16), 0.5, np.float32))
+    given = made_of(path, Inputs(path=str(tmp_path / "first.npz")), steps)
+    np.testing.assert_array_equal(given.last[0][:, :, :4], np.full((1, 2, 4, 16), 0.5, np.float32))
+    assert [shapes[0][2] for shapes in given.shapes] == [4, 5, 6]
+
+
+def test_the_same_seed_gives_the_same_loop() -> None:
+    path, steps = MODELS / "recurrent_cell.onnx", LOOPS["recurrent_cell"][0]
+    one, two, other = (made_of(path, Inputs(seed=seed), steps).last[0] for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(one, other)
+
+
+def test_a_number_where_all_steps_have_the_same() -> None:
+    assert by_step([4, 4, 4]) == 4
+    assert by_step([4, 8]) == [4, 8]
+
+
+# One buffer for past and present
+
+READS_LATE = """g (float[8] state, float[8] x) => (float[8] state_out, float[8] y)
+    { state_out = Neg(state)  plus = Abs(state_out)  twice = Add(plus, x)  y = Add(twice, state) }"""
+
+
+def test_a_model_that_lets_past_and_present_be_one_buffer() -> None:
+    model, loop, steps, request = loop_of("decoder_shared")
+    made = make_loop("shared", model, loop, steps, request)
+    assert isinstance(made, BoundLoop)
+    assert all(state.buffers[0] is state.buffers[1] for state in made._states)
+    check_outputs(made, None, None)
+    made.compare_steps(None, None)
+
+
+def test_a_model_that_does_not(tmp_path: Path) -> None:
+    path = graph(tmp_path / "late.onnx", READS_LATE)
+    first = tmp_path / "first.npz"
+    np.savez(first, state=np.ones(8, np.float32))
+    request, steps = Inputs(path=str(first)), Steps((("state_out", "state"),), 4)
+    loop = made_of(path, request, steps)
+    why = r"^the model does not let past and present be one buffer: output y of step 0: 8 of 8 values differ"
+    with pytest.raises(Unsupported, match=why):
+        make_loop("shared", opened(path), loop, steps, request)
+    make_loop("device-resident", opened(path), loop, steps, request).compare_steps(None, None)
+
+
+def test_a_state_that_grows_has_no_one_buffer() -> None:
+    model, loop, steps, request = loop_of("growing_on_device")
+    with pytest.raises(
+        Unsupported, match=r"^the state 'present' changes its shape, so past and present cannot be one buffer$"
+    ):
+        make_loop("shared", model, loop, steps, request)
+
+
+# Loops that are wrong
+
+
+class TooEarly(ResidentLoop):
+    """Both turns are bound to one buffer."""
+
+    one_buffer = True
+
+
+class NotFedBack(ResidentLoop):
+    """The state's output goes to a buffer that no step reads."""
+
+    def _bind_state(self, binding: Any, state: State, number: int) -> None:
+        binding.bind_ortvalue_input(state.name_in, state.buffers[0])
+
+    def _bind_next(self, binding: Any, state: State, number: int) -> None:
+        binding.bind_ortvalue_output(state.name_out, state.buffers[1])
+
+
+class OneStepTooFew(ResidentLoop):
+    """The last step is left out."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._calls.pop()
+
+
+class NeverBegun(ResidentLoop):
+    """A loop goes on where the one before it ended."""
+
+    begun = False
+
+    def begin(self) -> None:
+        if not self.begun:
+            super().begin()
+        self.begun = True
+
+
+class LastForAll(ResidentLoop):
+    """What a step left is read when the loop is over."""
+
+    def _copies(self, number: int, synchronize: Any) -> Any:
+        before, _ = super()._copies(number, synchronize)
+        if number < self._loop.count - 1:
+            return before, lambda: None
+        backs = [self._down([replace(slot, array=slot.array) for slot in slots]) for slots in self._outs]
+        return before, lambda: [back() for back in backs]
+
+
+class ArraysNotFedBack(CpuLoop):
+    """Every step has the first state."""
+
+    def _step(self, *given: Any) -> None:
+        super()._step(*given)
+        self._state = self._first
+
+
+class OldArrays(CpuLoop):
+    """A step has the state before that which the last one left."""
+
+    def _step(self, *given: Any) -> None:
+        before = self._state
+        super()._step(*given)
+        self._older, self._state = before, getattr(self, "_older", self._state)
+
+
+class GrownOnce(ResidentLoop):
+    """What was handed on once is handed on for ever."""
+
+    def _growing(self, number: int) -> Any:
+        step, held = super()._growing(number), self._grown
+
+        def stale() -> None:
+            before = dict(held)
+            step()
+            if number:
+                held.update(before)
+
+        return stale
+
+
+def wrong(kind: type[LoopMode], name: str) -> str | None:
+    """What is found out of a mode of a model's loop."""
+    model, loop, steps, _ = loop_of(name)
+    made = kind(model, loop, steps) if issubclass(kind, BoundLoop) else kind(model, loop)
+    try:
+        check_outputs(made, None, None)
+        made.compare_steps(None, None)
+    except (BenchmarkFailed, ValueError) as error:  # the latter of an array that has another shape
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (NotFedBack, "recurrent_cell"),
+        (OneStepTooFew, "recurrent_cell"),
+        (NeverBegun, "recurrent_cell"),
+        (LastForAll, "recurrent_cell"),
+        (ArraysNotFedBack, "recurrent_cell"),
+        (NotFedBack, "loop_on_device"),
+        (NeverBegun, "decoder_shared"),
+        (LastForAll, "loop_on_device"),
+        (OldArrays, "denoiser"),
+    ],
+)
+def test_a_loop_that_is_wrong_is_found_out_by_its_outputs(kind: type[LoopMode], name: str) -> None:
+    assert re.search(r"values differ|shape", wrong(kind, name) or "")
+
+
+def test_a_growing_loop_that_hands_on_what_is_old_is_found_out() -> None:
+    assert wrong(GrownOnce, "growing_on_device") is not None
+
+
+def test_a_buffer_that_is_handed_on_too_early_is_found_out(tmp_path: Path) -> None:
+    path = graph(tmp_path / "late.onnx", READS_LATE)
+    np.savez(tmp_path / "first.npz", state=np.ones(8, np.float32))
+    steps = Steps((("state_out", "state"),), 4)
+    loop = made_of(path, Inputs(path=str(tmp_path / "first.npz")), steps)
+    made = TooEarly(opened(path), loop, steps)
+    with pytest.raises(WrongOutputs, match="values differ"):
+        check_outputs(made, None, None)
+
+
+def test_the_right_ones_beside_them_are_right() -> None:
+    """Else the tests above would find nothing out."""
+    for kind in (ResidentLoop, CpuLoop):
+        for name in ("recurrent_cell", "loop_on_device", "decoder_shared", "denoiser", "growing_on_device"):
+            assert wrong(kind, name) is None
+
+
+# A step that fails
+
+
+def test_a_step_that_fails_is_named_with_what_the_others_took() -> None:
+    model, loop, steps, request = loop_of("recurrent_cell")
+    made = make_loop("cpu", model, loop, steps, request)
+
+    def fails() -> None:
+        raise BenchmarkFailed("there is no room")
+
+    call, a, b = made.phases()[TOTAL]
+    for broken, said in (
+        (3, r"^step 4 of 6 failed: there is no room; the 3 before it took from .+ \(the first\) to .+ \(the last\)$"),
+        (1, r"^step 2 of 6 failed: there is no room; the one before it took [\d.]+ \S+$"),
+        (0, "^step 1 of 6 failed: there is no room$"),
+    ):
+        made._calls[broken] = fails
+        with pytest.raises(BenchmarkFailed, match=said):
+            call(a, b)
+
+
+# What a long loop keeps
+
+
+def test_no_more_than_the_last_state_is_kept() -> None:
+    """With numpy's arrays, which a loop of `run` could keep by mistake: they are all the memory there is."""
+    path, steps = MODELS / "growing_on_device.onnx", Steps((("present", "past"),), 40)
+    loop = made_of(path, Inputs(), steps)
+    made = CpuLoop(opened(path), loop)
+    call, a, b = made.phases()[TOTAL]
+    call(a, b)
+    kept = [array for step in made._got for array in step if array is not None]
+    assert {array.shape for array in kept} == {(1, 2, 1, 16)}
+    assert made.state(39)[0].shape == (1, 2, 40, 16)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "request_", "message"),
+    [
+        ("recurrent_cell", Steps((("hidden_out", "x"),)), Inputs(),
+         "--feedback hidden_out=x: step 1 gives [1, 128], and the model takes tensor(float) [1, 64]"),
+        ("decoder", Steps((("logits", "input_ids"),)), Inputs(),
+         "--feedback logits=input_ids: the output is tensor(float) [batch, sequence, 128], and the input tensor(int64) [batch, "
+         "sequence]"),
+        ("recurrent_cell", Steps((("hidden_out", "hidden"),), fill={"nothing": "1"}), Inputs(),
+         "--fill nothing: the model has no such input; it has hidden …"),
+        ("recurrent_cell", Steps((("hidden_out", "hidden"),), fill={"hidden": "1"}), Inputs(),
+         "--fill hidden: is a state, and inputs that are none are meant"),
+        ("decoder_shared", Steps(CACHE, fill={"position_ids": "step/2"}), Inputs(),
+         "--fill position_ids=step/2: the input holds int64, and that is 0.5"),
+        ("decoder_shared", Steps(CACHE, fill={"position_ids": "1/step"}), Inputs(), "--fill position_ids=1/step: divides by zero"),
+        ("decoder_shared", Steps(CACHE, fill={"position_ids": "other"}), Inputs(),
+         "--fill position_ids=other: 'other' is not known here; known are index, step"),
+        ("recurrent_cell", Steps((("hidden_out", "hidden"),), keep=("z",)), Inputs(),
+         "--keep z: the model has no such output; it has y, hidden_out"),
+        ("recurrent_cell", Steps((("hidden_out", "hidden"),), keep=("hidden_out",)), Inputs(),
+         "--keep hidden_out: is a state, and outputs that are none are meant"),
+        ("recurrent_cell", Steps((("hidden_out", "hidden"),), resident=("z",)), Inputs(),
+         "--resident z: the model has no such input; it has x, hidden"),
+        ("denoiser", Steps((("denoised", "latent"),), fill={"timestep": "step"}, resident=("timestep",)), Inputs(),
+         "--resident timestep: its values in step 1 are not those of step 0, so it has to be copied again"),
+        ("decoder", Steps(CACHE, first_dims={"width": 3}), Inputs(),
+         "--first-dim width: the model has no such symbolic dimension; it has batch, past_length, sequence, total_length"),
+        ("decoder", Steps(CACHE, fill=FILL), Inputs(dims={"total_length": "total_length+1"}),
+         "--dim total_length=total_length+1: is a sum of itself"),
+        ("decoder", Steps(CACHE, fill=FILL), Inputs(dims={"total_length": "past+1"}),
+         "--dim total_length=past+1: the model has no dimension 'past'; write a whole number, or a sum of batch, past_length, "
+         "sequence"),
+        ("decoder", Steps(CACHE, fill=FILL), Inputs(dims={"total_length": "past_length-3"}),
+         "--dim total_length=past_length-3: -3 is no size"),
+    ],
+)  # fmt: skip
+def test_what_a_loop_cannot_be(name: str, steps: Steps, request_: Inputs, message: str) -> None:
+    with refused(message):
+        made_of(MODELS / f"{name}.onnx", request_, steps)
+
+
+def test_a_state_that_grows_where_the_model_has_it_fixed(tmp_path: Path) -> None:
+    path = graph(tmp_path / "grows.onnx", "g (float[2] s, float[1] x) => (float[N] out) { out = Concat<axis=0>(s, x) }")
+    with refused("--feedback out=s: step 1 gives [3], and the model takes tensor(float) [2]"):
+        made_of(path, Inputs(), Steps((("out", "s"),), 3))
+
+
+def test_a_mode_of_a_loop_that_changes_its_outputs_where_expected_ones_are(tmp_path: Path) -> None:
+    path, steps = MODELS / "recurrent_cell.onnx", LOOPS["recurrent_cell"][0]
+    for found, message in (
+        (
+            {"step0/z": np.zeros(1)},
+            "{} has 'step0/z', which is not known: its keys are step0/NAME and so on, as many steps as there are",
+        ),
+        (
+            {"step6/y": np.zeros(1)},
+            "{} has 'step6/y', which is not known: its keys are step0/NAME and so on, as many steps as there are",
+        ),
+        (
+            {"step0/in/x": np.zeros(1)},
+            "{} holds no outputs; its keys are step0/NAME and so on, as many steps as there are",
+        ),
+    ):
+        np.savez(tmp_path / "e.npz", **found)  # type: ignore[arg-type]
+        with refused(message.format(tmp_path / "e.npz")):
+            made_of(path, Inputs(expect=str(tmp_path / "e.npz")), steps)
+    np.savez(tmp_path / "e.npz", **{"step2/y": np.zeros((1, 32), np.float32)})  # type: ignore[arg-type]
+    with pytest.raises(
+        BenchmarkFailed, match=r"^the outputs are not the expected ones: output y of step 2: 32 of 32 values differ"
+    ):
+        made_of(path, Inputs(expect=str(tmp_path / "e.npz")), steps)
+
+
+def test_outputs_that_are_too_many_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data, "_MOST_BYTES", 5 * 65536)  # an output y of loop_on_device has 64 KiB
+    with refused("--steps 16: the outputs of 6 steps take 0.0 GB; fewer steps, please"):
+        made_of(MODELS / "loop_on_device.onnx", Inputs(), Steps((("state_out", "state"),)))
+
+
+def test_values_that_do_not_fit_the_input(tmp_path: Path) -> None:
+    path = graph(tmp_path / "b.onnx", "g (float[4] s, uint8[4] u, bool[4] b) => (float[4] o) { f = Cast<to=1>(u) h = Cast<to=1>(b) t = Add(s, f) o = Add(t, h) }")  # fmt: skip
+    fed = (("o", "s"),)
+    loop = made_of(path, Inputs(), Steps(fed, 2, fill={"u": "250+index", "b": "index%2"}))
+    assert loop.feeds[0]["u"].tolist() == [250, 251, 252, 253]
+    assert loop.feeds[0]["b"].tolist() == [False, True, False, True]
+    for fill, said in ({"u": "254+index"}, "u=254+index: the input holds uint8, and that is 256"), ({"u": "0-1"}, "u=0-1: the input holds uint8, and that is -1"), ({"b": "2"}, "b=2: the input holds bool, and that is 2"):  # fmt: skip
+        with refused(f"--fill {said}"):
+            made_of(path, Inputs(), Steps(fed, 2, fill=fill))
+
+
+def test_pairs_and_slots_are_what_they_say() -> None:
+    _, loop, _, _ = loop_of("decoder_shared")
+    assert loop.pairs == [Pair(1, 2), Pair(2, 3)]
+    assert [loop.grows(number) for number in (0, 1)] == [False, False]
+    _, grown, _, _ = loop_of("decoder")
+    assert [grown.grows(number) for number in (0, 1)] == [True, True]
