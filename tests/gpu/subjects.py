@@ -11,7 +11,8 @@ import onnx
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from models.make import Array, Arrays, Seeded, copy_bound, image_classifier, picture, transformer_ids
+from models.parts import Array, Arrays, Seeded, picture
+from models.single import copy_bound, image_classifier, transformer_ids
 from tests.gpu.steps import COPY, IMAGE, SMALL, TRANSFORMER
 
 _LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"

@@ -378,7 +378,7 @@ static Status *bind_value(Inference *job, int value, const void *tensor) {
   if (!data && value_bytes(job, value)) return no_memory();
   drop_block(job->blocks[value]);
   job->data[value] = resolve(data, &job->blocks[value]);
-  if (!job->blocks[value]) job->touches_host = true;
+  if (!job->blocks[value] && value_bytes(job, value)) job->touches_host = true; /* what is empty lies nowhere */
   return NULL;
 }
 

@@ -35,6 +35,7 @@ typedef enum {
   OP_SOFTMAX,
   OP_FLATTEN,
   OP_RESHAPE,
+  OP_CONCAT,
   OP_CONV,
   OP_GLOBAL_AVERAGE_POOL,
 } OpKind;
@@ -51,7 +52,7 @@ typedef struct {
   int output;
   float alpha, beta;         /* Gemm */
   bool trans_a, trans_b;     /* Gemm */
-  int64_t axis;              /* Softmax, Flatten */
+  int64_t axis;              /* Softmax, Flatten, Concat */
   int64_t group;             /* Conv */
   int64_t pads[4];           /* Conv: top, left, bottom, right */
   int64_t strides[2];        /* Conv */
@@ -72,6 +73,7 @@ static const OpName op_names[] = {
     {"Clip", OP_CLIP, 11},      {"Add", OP_ADD, 7},         {"Sub", OP_SUB, 7},     {"Mul", OP_MUL, 7},
     {"MatMul", OP_MATMUL, 1},   {"Gemm", OP_GEMM, 7},       {"Flatten", OP_FLATTEN, 1}, {"Conv", OP_CONV, 1},
     {"Reshape", OP_RESHAPE, 5}, {"Softmax", OP_SOFTMAX, 13}, {"GlobalAveragePool", OP_GLOBAL_AVERAGE_POOL, 1},
+    {"Concat", OP_CONCAT, 4},
 };
 
 #ifndef OPERATORS /* those that this build takes, each between commas; empty for all */
@@ -144,8 +146,12 @@ static const char *gemm_shape(const OpNode *op, const Shape *a, const Shape *b, 
   return NULL;
 }
 
+static int axis_of(const OpNode *op, const Shape *shape) {
+  return (int)(op->axis < 0 ? op->axis + shape->rank : op->axis);
+}
+
 static const char *flatten_shape(const OpNode *op, const Shape *in, Shape *out) {
-  int axis = (int)(op->axis < 0 ? op->axis + in->rank : op->axis);
+  int axis = axis_of(op, in);
   if (axis < 0 || axis > in->rank) return "Flatten: axis out of range";
   out->rank = 2;
   out->dim[0] = count_between(in, 0, axis);
@@ -165,6 +171,20 @@ static const char *reshape_shape(const OpNode *op, const Shape *in, Shape *out) 
   }
   if (unknown >= 0) out->dim[unknown] = known ? shape_count(in) / known : 0;
   return shape_count(out) == shape_count(in) ? NULL : "Reshape: element counts differ";
+}
+
+static const char *concat_shape(const OpNode *op, const Shape *const in[MAX_INPUTS], Shape *out) {
+  int axis = axis_of(op, in[0]);
+  if (axis < 0 || axis >= in[0]->rank) return "Concat: axis out of range";
+  *out = *in[0];
+  for (int i = 1; i < MAX_INPUTS && in[i]; i++) {
+    if (in[i]->rank != out->rank) return "Concat: ranks differ";
+    for (int d = 0; d < out->rank; d++) {
+      if (d != axis && in[i]->dim[d] != out->dim[d]) return "Concat: shapes differ off the axis";
+    }
+    out->dim[axis] += in[i]->dim[axis];
+  }
+  return NULL;
 }
 
 static const char *conv_shape(const OpNode *op, const Shape *x, const Shape *w, Shape *out) {
@@ -197,6 +217,7 @@ static const char *op_shape(const OpNode *op, const Shape *const in[MAX_INPUTS],
     case OP_GEMM: return gemm_shape(op, in[0], in[1], out);
     case OP_FLATTEN: return flatten_shape(op, in[0], out);
     case OP_RESHAPE: return reshape_shape(op, in[0], out);
+    case OP_CONCAT: return concat_shape(op, in, out);
     case OP_CONV: return conv_shape(op, in[0], in[1], out);
     case OP_GLOBAL_AVERAGE_POOL: return pool_shape(in[0], out);
     default: *out = *in[0]; return NULL;
@@ -335,12 +356,25 @@ static void softmax_line(const float *in, float *out, int64_t n, int64_t step) {
 }
 
 static void run_softmax(const OpNode *op, const float *in, float *out, const Shape *shape) {
-  int axis = (int)(op->axis < 0 ? op->axis + shape->rank : op->axis);
+  int axis = axis_of(op, shape);
   int64_t n = shape->dim[axis], step = count_between(shape, axis + 1, shape->rank);
   for (int64_t outer = 0; outer < count_between(shape, 0, axis); outer++) {
     for (int64_t inner = 0; inner < step; inner++) {
       int64_t start = outer * n * step + inner;
       softmax_line(in + start, out + start, n, step);
+    }
+  }
+}
+
+/* Any input may be empty, and then has no memory. */
+static void run_concat(const OpNode *op, const float *const in[], const Shape *const shape[], float *out,
+                       const Shape *so) {
+  int axis = axis_of(op, so);
+  for (int64_t outer = 0; outer < count_between(so, 0, axis); outer++) {
+    for (int i = 0; i < MAX_INPUTS && shape[i]; i++) {
+      int64_t part = count_between(shape[i], axis, so->rank);
+      if (part) memcpy(out, in[i] + outer * part, (size_t)part * sizeof *out);
+      out += part;
     }
   }
 }
@@ -400,6 +434,7 @@ static void op_run(const OpNode *op, const float *const in[MAX_INPUTS], const Sh
     case OP_MATMUL: run_matmul(in[0], shape[0], in[1], shape[1], out, out_shape); break;
     case OP_GEMM: run_gemm(op, in, shape, out, out_shape); break;
     case OP_SOFTMAX: run_softmax(op, in[0], out, out_shape); break;
+    case OP_CONCAT: run_concat(op, in, shape, out, out_shape); break;
     case OP_CONV: run_conv(op, in, shape, out, out_shape); break;
     case OP_GLOBAL_AVERAGE_POOL: run_pool(in[0], shape[0], out); break;
     default: run_unary(op->kind, in[0], out, shape_count(out_shape)); break;

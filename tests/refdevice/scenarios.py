@@ -47,11 +47,12 @@ class Bench:
         settings.add_provider_for_devices([self.device], {name: str(value) for name, value in options.items()})
         return ort.InferenceSession((model or self.relu).SerializeToString(), settings, enable_fallback=0)
 
-    def empty(self, size: int, memory: str) -> Any:
-        return ort.OrtValue.ortvalue_from_shape_and_type((size,), np.float32, memory_info=self.memory[memory])
+    def empty(self, size: int | tuple[int, ...], memory: str) -> Any:
+        shape = (size,) if isinstance(size, int) else size
+        return ort.OrtValue.ortvalue_from_shape_and_type(shape, np.float32, memory_info=self.memory[memory])
 
     def filled(self, array: FLOATS, memory: str) -> Any:
-        value = self.empty(array.size, memory)
+        value = self.empty(array.shape, memory)
         copy(host(array), value)
         return value
 
@@ -167,6 +168,9 @@ def operator_models() -> dict[str, onnx.ModelProto]:
         "GlobalAveragePool": one_node("GlobalAveragePool", image, [2, 4, 1, 1]),
         "Flatten": followed_by_relu("Flatten", {"x": [2, 3, 4]}, [6, 4], {}, axis=2),
         "Reshape": followed_by_relu("Reshape", {"x": [2, 3, 4]}, [2, 12], {"shape": np.array([0, -1], np.int64)}),
+        "Concat": one_node("Concat", {"a": [2, 3, 4], "b": [2, 1, 4], "c": [2, 2, 4]}, [2, 6, 4], axis=1),
+        "Concat, last axis": one_node("Concat", {"a": [3, 4], "b": [3, 2]}, [3, 6], axis=-1),
+        "Concat, nothing": one_node("Concat", {"a": [2, 0, 4], "b": [2, 1, 4]}, [2, 1, 4], axis=1),
         "network": small_network(),
         "Erf in the middle": partly_supported(),
         "Erf alone": one_node("Erf", {"x": [3]}, [3]),
@@ -215,7 +219,7 @@ def partly_supported() -> onnx.ModelProto:
 def feeds_of(model: onnx.ModelProto) -> dict[str, FLOATS]:
     feeds = {}
     for seed, value in enumerate(model.graph.input):
-        shape = [dim.dim_value or 2 for dim in value.type.tensor_type.shape.dim]
+        shape = [2 if dim.dim_param else dim.dim_value for dim in value.type.tensor_type.shape.dim]
         feeds[value.name] = numbers(int(np.prod(shape)), seed).reshape(shape)
     return feeds
 
@@ -278,6 +282,34 @@ def operators(bench: Bench) -> Findings:
         wrong = [float(np.abs(got - want).max()) for got, want in zip(session.run(None, feeds), expected, strict=True)]
         found[name] = {"error": max(wrong), "on_cpu": nodes_on_cpu(session)}
     return found
+
+
+def growth(bench: Bench, kind: str, when: str) -> Findings:
+    """A loop in which what one run gives is what the next is given, with an entry more each time; nothing at first."""
+    folder = Path(__file__).resolve().parents[2] / "models"
+    wanted = np.load(folder / "growing_on_device.loop.npz")
+    session = bench.session(onnx.load(folder / "growing_on_device.onnx"), honesty=when)
+    array, right = np.zeros((1, 2, 0, 16), np.float32), []
+    past, kept = bench.empty(array.shape, kind), []
+    for step in range(6):
+        feed, names = wanted[f"step{step}/in/x"], ("present", "y")
+        expected = [wanted[f"step{step}/{name}"] for name in names]
+        outputs = [bench.empty(value.shape, kind) for value in expected]
+        binding = session.io_binding()
+        binding.bind_ortvalue_input("past", past)
+        binding.bind_ortvalue_input("x", bench.filled(feed, kind))
+        for name, value in zip(names, outputs, strict=True):
+            binding.bind_ortvalue_output(name, value)
+        session.run_with_iobinding(binding)
+        kept.append((outputs, expected))
+        past = outputs[0]
+        array, y = session.run(None, {"past": array, "x": feed})
+        right.append(bool(np.allclose(array, expected[0], 1e-5) and np.allclose(y, expected[1], 1e-5)))
+    binding.synchronize_outputs()
+    for outputs, expected in kept:
+        pairs = zip(outputs, expected, strict=True)
+        right += [bool(np.allclose(value.numpy(), want, 1e-5)) for value, want in pairs]
+    return {"right": right, "on_cpu": nodes_on_cpu(session)}
 
 
 def nodes_on_cpu(session: Any) -> list[str]:

@@ -214,6 +214,19 @@ def test_operators_agree_with_the_onnx_reference(run: Run) -> None:
     assert on_cpu == {"Erf in the middle": ["Erf"], "Erf alone": ["Erf"]}
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("memory", ["default", "host_accessible"])
+@pytest.mark.parametrize("honesty", ["sync", "async"])
+def test_shapes_may_change_from_run_to_run(run: Run, memory: str, honesty: Honesty) -> None:
+    outcome = run("growth", memory, honesty, compute_us=100)
+    assert outcome.found == {"right": [True] * 18, "on_cpu": []}
+    inferences = outcome.trace.of("inference")
+    bound = inferences[inferences["memory"] == MEMORIES.index(memory)]
+    assert list(bound["bytes"]) == [4 * 2 * 16 * (length + 1) for length in range(1, 7)]
+    moved = [KINDS[int(e["kind"])] for e in outcome.trace.events if e["run"] in set(bound["run"])]
+    assert set(moved) <= {"run", "inference", "alloc", "free", "same-copy", "run-end-wait"}
+
+
 # ---- honesty ----
 
 # By kind: which of a call's three steps waits for the inference, first with ORT's wait at the end of a run, then with
