@@ -9,7 +9,8 @@ one a block            ``<mode>``            phase     bytes copied by each call
 in it one a sample     ``<mode>/<phase>``    phase     its number in the block, from 0, int64
 =====================  ====================  ========  =============================================
 
-A whole loop is ``<mode>/loop``, and in it each step ``<mode>/step`` with its number. In the modes `pipelined` and `device-resident-async` a sample of ``total`` is a round or burst: its range spans all its runs.
+A whole loop is ``<mode>/loop``, and in it each step ``<mode>/step`` with its number; in a chain each stage is
+``<mode>/<stage>`` with its number. In the modes `pipelined` and `device-resident-async` a sample of ``total`` is a round or burst: its range spans all its runs.
 Each phase has its colour. Payloads are plain integers because every tool shows and exports these (Nsight Systems: the
 column ``int64Value`` of its SQLite files); payloads with a schema did not reach the SQLite files of Nsight Systems 2024.2.
 """
@@ -41,11 +42,13 @@ class Timed(Protocol):
         bytes_in, bytes_out: copied to and from the device per run; None where that is not known.
         per_call: how many runs one call of ``total`` makes.
         whole: what ranges call a call of ``total``.
+        parts: what they call the parts of one.
     """
 
     name: str
     per_call: int
     whole: str
+    parts: tuple[str, ...]
 
     @property
     def bytes_in(self) -> int | None: ...
@@ -85,7 +88,9 @@ class Ranges:
             said = mode.whole if phase == TOTAL else phase
             self.sample[phase] = domain.get_event_attributes(message=f"{mode.name}/{said}", payload=0, **look)
         look = {"color": COLORS["inference"], "category": STEP}
-        self._step = domain.get_event_attributes(message=f"{mode.name}/{STEP}", payload=0, **look)
+        self._parts = [
+            domain.get_event_attributes(message=f"{mode.name}/{part}", payload=0, **look) for part in mode.parts
+        ]
 
     @contextmanager
     def block(self, phase: str) -> Iterator[None]:
@@ -99,8 +104,19 @@ class Ranges:
     @contextmanager
     def step(self, number: int) -> Iterator[None]:
         """The range around a step of a loop, from 0, where a tool listens."""
-        self._step.payload = number
-        self.push(self._step)
+        with self.part(0, number):
+            yield
+
+    @contextmanager
+    def part(self, which: int, payload: int | None = None) -> Iterator[None]:
+        """The range around a part of a call, where a tool listens.
+
+        Args:
+            which: of the mode's parts.
+            payload: by default which it is.
+        """
+        self._parts[which].payload = which if payload is None else payload
+        self.push(self._parts[which])
         try:
             yield
         finally:

@@ -8,6 +8,7 @@ import platform
 import re
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -133,8 +134,9 @@ def bundled_library(ep_name: str) -> str | None:
     return str(path) if path.is_file() else None
 
 
+@cache
 def register_library(library: str) -> list[str]:
-    """Register a plugin EP's library; returns the EPs it brings, which are those that appear with it.
+    """Register a plugin EP's library, once; returns the EPs it brings, which are those that appear with it.
 
     Raises:
         BenchmarkFailed: it does not load, or finds no device.
