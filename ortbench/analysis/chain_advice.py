@@ -56,7 +56,11 @@ def _kept(result: Result) -> list[str]:
         return [f"{said}."]
     staying = [link for link in result.chain["links"] if link["stays"] and crosses(link)]
     moved = sum(link["bytes"] for link in staying)
-    what = f": {_links(len(staying))} ({size(moved)}) {'stays' if len(staying) == 1 else 'stay'} on the device" if staying else ""
+    what = (
+        f": {_links(len(staying))} ({size(moved)}) {'stays' if len(staying) == 1 else 'stay'} on the device"
+        if staying
+        else ""
+    )
     whole = cpu.median(TOTAL) or 1
     return [f"{said}{what}, which saves {duration(saved)} a chain, {share(saved / whole)} of it."]
 
@@ -77,7 +81,10 @@ def _copied(result: Result) -> list[str]:
     """The links that cannot stay, and why."""
     assert result.chain is not None
     links = [link for link in result.chain["links"] if not link["stays"]]
-    found = [f"{link['from']} → {link['to']} ({size(link['bytes'])}) is copied in every mode: {link['why']}." for link in links]
+    found = [
+        f"{link['from']} → {link['to']} ({size(link['bytes'])}) is copied in every mode: {link['why']}."
+        for link in links
+    ]
     return found[:_MOST] + ([f"{_links(len(links) - _MOST)} more are copied too."] if len(links) > _MOST else [])
 
 

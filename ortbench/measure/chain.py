@@ -41,8 +41,6 @@ def _digest(result: Result) -> str:
     """What makes a chain the same as another: its models, how often they run, what they hand on, and nothing of its file's
     text or of the EPs."""
     assert result.chain is not None
-    stages = [
-        (it["name"], it["sha256"], it["repeat"], it["feedback"], it["keep"]) for it in result.chain["stages"]
-    ]
+    stages = [(it["name"], it["sha256"], it["repeat"], it["feedback"], it["keep"]) for it in result.chain["stages"]]
     links = [(it["from"], it["to"]) for it in result.chain["links"]]
     return hashlib.sha256(json.dumps([stages, links]).encode()).hexdigest()

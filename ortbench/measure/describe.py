@@ -64,7 +64,8 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         "seed": plan.inputs.seed,
         "expected_outputs": opened["expected"],
     }
-    result.items = items_of(opened["inputs"], plan.items, opened["guessed_dims"])
+    if plan.chain is None:  # whose stages may have batches of their own
+        result.items = items_of(opened["inputs"], plan.items, opened["guessed_dims"])
     for note in opened["notes"]:
         result.warn(note["code"], note["message"])
     if opened["guessed_dims"]:

@@ -248,7 +248,9 @@ def request_of(plan: Plan) -> dict[str, Any]:
     request = plan.worker_request()
     if plan.target.python is None:
         return request
-    opened = [(plan, request)] if plan.chain is None else zip(plan.chain.stages, request["chain"]["stages"], strict=True)
+    opened = (
+        [(plan, request)] if plan.chain is None else zip(plan.chain.stages, request["chain"]["stages"], strict=True)
+    )
     for one, sent in opened:
         if one.inputs.path is None:
             sent["inputs"]["index_sizes"] = _index_sizes(one.model, plan.timeout_s)

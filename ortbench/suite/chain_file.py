@@ -24,9 +24,7 @@ from ortbench.suite.toml_file import SuiteFile, Where, dotted
 
 # Of a stage: what a loop's session and inputs have, but for what is said of the chain as a whole.
 _WHOLE = ("python", "engine-cache", "seed", "rtol", "atol", "expect", "steps", "share-buffers")
-OPTIONS = {
-    it.flag: it for it in options_of(Target, Inputs, Steps) if "loop" in it.commands and it.flag not in _WHOLE
-}
+OPTIONS = {it.flag: it for it in options_of(Target, Inputs, Steps) if "loop" in it.commands and it.flag not in _WHOLE}
 _PATHS = ("input", "ep-library")
 REPEAT, FEEDBACK = "repeat", "feedback"
 KEYS = ("name", "model", REPEAT, *OPTIONS)
@@ -111,9 +109,7 @@ class _Reader:
         with self._blaming(given, where):
             target, inputs = target_of(options), make(Inputs, options)
             steps = replace(make(Steps, options), count=count)
-            inputs = replace(
-                inputs, seed=self._inputs.seed + number, rtol=self._inputs.rtol, atol=self._inputs.atol
-            )
+            inputs = replace(inputs, seed=self._inputs.seed + number, rtol=self._inputs.rtol, atol=self._inputs.atol)
             stage = Stage(name, str(model), target, inputs, steps, self._where(given, table, where))
             # What a loop has not is refused of any stage: one that is none is a loop of one step.
             check(Plan(stage.model, target, inputs, CHAIN_MODES, steps=steps))

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 from ortbench.chain_plan import chain_from
 from ortbench.errors import BenchmarkFailed, Unsupported
 from ortbench.plan import inputs_from
-from ortbench.worker.chains.data import ChainData, Joint, OpenStage, blaming, hold_expected, join, loop_pairs, open_stages, run
+from ortbench.worker.chains.data import (
+    ChainData,
+    Joint,
+    OpenStage,
+    blaming,
+    hold_expected,
+    join,
+    loop_pairs,
+    open_stages,
+    run,
+)
 from ortbench.worker.chains.make import main_of
 from ortbench.worker.opening import tensor
 from ortbench.worker.session import first_run, hardware, memory, placement, providers
@@ -66,7 +76,9 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> a
         "unsupported": unsupported,
         "inputs": _inputs(data) if unsupported is None else [],
         "outputs": _outputs(data) if unsupported is None else [],
-        "guessed_dims": [] if unsupported else [f"{it.name}.{dim}" for it in stages for dim in it.loop.single.guessed_dims],
+        "guessed_dims": []
+        if unsupported
+        else [f"{it.name}.{dim}" for it in stages for dim in it.loop.single.guessed_dims],
         "expected": expected,
         "session_ns": sum(it.model.session_ns for it in stages),
         "engine_cache": None,

@@ -61,7 +61,9 @@ class OpenStage:
         if number is not None:
             return self.loop.last[number]
         held = {pair.out for pair in self.loop.pairs}
-        return self.loop.outputs[-1][[place for place in range(len(self.model.outputs)) if place not in held].index(out)]
+        return self.loop.outputs[-1][
+            [place for place in range(len(self.model.outputs)) if place not in held].index(out)
+        ]
 
     def place_of_output(self, out: int) -> Place:
         """Where its last step leaves an output: a state where its input is."""
@@ -281,5 +283,3 @@ def loop_pairs(stage: OpenStage) -> list[list[str]]:
     """What a stage feeds back, by names."""
     model = stage.model
     return [[model.outputs[pair.out].name, model.inputs[pair.into].name] for pair in stage.loop.pairs]
-
-

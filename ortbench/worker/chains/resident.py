@@ -54,7 +54,9 @@ class ResidentStage(ResidentLoop):
 
     def __init__(self, model: Model, loop: LoopData, steps: Steps, links: Links) -> None:
         self._links = links
-        self._ends: dict[int, Slot] = {}  # by the number of the state: what its last step leaves, where somebody wants it
+        self._ends: dict[
+            int, Slot
+        ] = {}  # by the number of the state: what its last step leaves, where somebody wants it
         self._take: Copy | None = None
         super().__init__(model, loop, steps)
         assert self.bytes_in is not None and self.bytes_out is not None
@@ -113,8 +115,12 @@ class ResidentStage(ResidentLoop):
         for number, (state, last) in enumerate(zip(self._states, self._loop.last, strict=True)):
             name, memory = state.name_out, state.memory
             if name in self._links.given or name not in self._steps.keep:
-                value = state.buffers[self._loop.count % 2] if state.buffers else memory.allocate(state.spec, last.shape)
-                self._ends[number] = Slot(replace(state.spec, name=name), np.empty_like(last), value, memory, stays=False)
+                value = (
+                    state.buffers[self._loop.count % 2] if state.buffers else memory.allocate(state.spec, last.shape)
+                )
+                self._ends[number] = Slot(
+                    replace(state.spec, name=name), np.empty_like(last), value, memory, stays=False
+                )
         is_read = {number: self._is_read(slot.spec.name, self._loop.count - 1) for number, slot in self._ends.items()}
         return [slot for number, slot in self._ends.items() if is_read[number] and slot.array.size]
 
@@ -189,5 +195,3 @@ def is_seen(slot: Slot) -> bool:
 def is_on_host(slot: Slot) -> bool:
     """Whether what is bound is in ordinary host memory."""
     return slot.stays or slot.memory.kind == "host"
-
-

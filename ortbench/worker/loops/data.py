@@ -251,7 +251,7 @@ class _Inputs:
         for out, spec in zip(self._outs, self._state, strict=True):
             for before, after in zip(spec.shape, out.shape, strict=False):
                 # What is a dimension of another name, or of none, behind a step grows: it begins with nothing.
-                if isinstance(before, str) and before != after and before not in dims:
+                if isinstance(before, str) and before != after and before not in dims and spec.name not in self._given:
                     known.setdefault(before, 0)
         shapes, self.guessed = resolve_shapes(self._model.inputs, self._shapes(), dims, known)
         return [
