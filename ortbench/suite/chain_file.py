@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +190,7 @@ class _Reader:
 
     def _refuse(self, circle: list[str], links: list[Link]) -> None:
         """Raise for a circle, at the last of the links that make it one."""
-        pairs = set(zip(circle, circle[1:], strict=False))
+        pairs = set(pairwise(circle))
         number = max(at for at, link in enumerate(links) if (link.source.stage, link.to.stage) in pairs)
         reason = f"{' → '.join(circle)} is a circle, so that no stage could be the first"
         if len(circle) == 2:

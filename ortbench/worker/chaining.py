@@ -67,7 +67,9 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> a
     described = [providers.describe(it.asked.target, it.model.provider) for it in stages]
     parts.done("where nodes are")
     return {
-        **described[main],
+        "ep": described[main]["ep"],
+        "library": described[main]["library"],
+        "version": described[main]["version"],
         "notes": _notes(stages, described),
         "device": hardware.describe_device(first.model),
         "memory": memory.describe(first.model.provider),
@@ -203,25 +205,25 @@ def _link(joint: Joint) -> schema.ChainLink:
 
 def _inputs(data: ChainData) -> list[schema.Tensor]:
     """What goes into the chain: the inputs that no link gives."""
-    found = []
+    found: list[schema.Tensor] = []
     for stage in data.stages:
         taken = {joint.into for joint in data.taken_by(stage)}
         first = {pair.into: array for pair, array in zip(stage.loop.pairs, stage.loop.first, strict=True)}
         for place, spec in enumerate(stage.model.inputs):
             if place not in taken:
                 array = first[place] if place in first else stage.loop.feeds[0][spec.name]
-                described = tensor(spec, array, stage.loop.single)
-                found.append({**described, "name": f"{stage.name}.{spec.name}"})
+                found.append(tensor(spec, array, stage.loop.single))
+                found[-1]["name"] = f"{stage.name}.{spec.name}"
     return found
 
 
 def _outputs(data: ChainData) -> list[schema.Tensor]:
     """What comes of the chain: the outputs that no link takes and that are not left where they are."""
-    found = []
+    found: list[schema.Tensor] = []
     for stage in data.stages:
         given = {joint.out for joint in data.given_by(stage)}
         for place, spec in enumerate(stage.model.outputs):
             if place not in given and spec.name not in stage.asked.steps.keep:
-                described = tensor(spec, stage.last(place), stage.loop.single)
-                found.append({**described, "name": f"{stage.name}.{spec.name}"})
+                found.append(tensor(spec, stage.last(place), stage.loop.single))
+                found[-1]["name"] = f"{stage.name}.{spec.name}"
     return found

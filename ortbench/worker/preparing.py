@@ -83,8 +83,8 @@ def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth:
     }
     if (loop := made.bytes_by_step()) is not None:
         found["loop"] = loop
-    if (stages := made.stage_bytes()) is not None:
-        found["chain"] = stages
+    if (copied := made.stage_bytes()) is not None:
+        found["chain"] = copied
     return found
 
 

@@ -105,7 +105,7 @@ def test_stages_run_behind_those_that_they_take_something_of(tmp_path: Path) -> 
 
 def test_the_order_is_that_of_the_file_where_it_may_be() -> None:
     def links(*pairs: str) -> list[Link]:
-        return [Link(End(source, "y"), End(to, "x")) for source, to in pairs]
+        return [Link(End(source, "y"), End(to, "x")) for source, to in map(list, pairs)]
 
     assert in_order(["a", "b", "c"], links()) == (["a", "b", "c"], [])
     assert in_order(["a", "b", "c"], links("ca")) == (["b", "c", "a"], [])

@@ -59,7 +59,8 @@ class ResidentStage(ResidentLoop):
         ] = {}  # by the number of the state: what its last step leaves, where somebody wants it
         self._take: Copy | None = None
         super().__init__(model, loop, steps)
-        assert self.bytes_in is not None and self.bytes_out is not None
+        assert self.bytes_in is not None
+        assert self.bytes_out is not None
         self.bytes_in += copied_bytes([*self._crossing(), *self._first_slots()])
         self.bytes_out += copied_bytes(self._finals)
 

@@ -225,11 +225,10 @@ class _Inputs:
         for name in self._given:
             if name in steps.fill:
                 raise BadInput(f"--fill {name}: --input has it already", "--fill")
-        for option, names in (
-            ("--input", self._given), ("--fill", steps.fill), ("--shape", request.shapes), ("--range", request.ranges),
-        ):  # fmt: skip
-            if (twice := next((name for name in names if name in linked), None)) is not None:
-                raise BadInput(f"{option} {twice}: a link gives it already", option)
+        said = {"input": self._given, "fill": steps.fill, "shape": request.shapes, "range": request.ranges}
+        for flag, entries in said.items():
+            if (twice := next((name for name in entries if name in linked), None)) is not None:
+                raise BadInput(f"--{flag} {twice}: a link gives it already", f"--{flag}")
         self._given = {**self._given, **linked}
         sizes = request.index_sizes
         sizes = (index_sizes(path, model.inputs) if sizes is None else sizes) or {}
