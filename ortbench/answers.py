@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from ortbench.schema import (
     CaseFence,
+    ChainLink,
+    ChainStage,
     Depth,
     Device,
     Direction,
@@ -19,6 +21,7 @@ from ortbench.schema import (
     Fence,
     Graph,
     InnerCopies,
+    LinkTimes,
     Loop,
     LoopBytes,
     Memory,
@@ -27,6 +30,7 @@ from ortbench.schema import (
     Placement,
     Places,
     Runtime,
+    StageBytes,
     SuggestedLoop,
     Tensor,
     Warned,
@@ -74,6 +78,15 @@ class Opened(OpenedEp):
     first_run_ns: int
     stages: list[Stage]
     loop: NotRequired[Loop]
+    chain: NotRequired[OpenedChain]
+
+
+class OpenedChain(TypedDict):
+    """``open_chain``: also the stages and links, and which of the stages is the ``main`` one, of which the EP is."""
+
+    stages: list[ChainStage]
+    links: list[ChainLink]
+    main: int
 
 
 class Prepared(TypedDict):
@@ -91,10 +104,12 @@ class Prepared(TypedDict):
     estimates_ns: dict[str, float | None]
     stages: list[Stage]
     loop: NotRequired[LoopBytes]
+    chain: NotRequired[list[StageBytes]]
 
 
 class Samples(TypedDict):
-    """``block`` and ``bandwidth_block``: samples, and what the block took in all; of loops also the times of their steps."""
+    """``block`` and ``bandwidth_block``: samples, and what the block took in all; of loops and chains
+    also the times of their steps or stages."""
 
     samples: list[int]
     start_ns: int
@@ -130,10 +145,11 @@ class HeldOutputs(Held):
 
 class Finished(Held):
     """``finish``: the outputs after the timed runs, the copies that are made only once, and the fences, as phase and
-    kind, that have come to return before the device is done."""
+    kind, that have come to return before the device is done; of a chain also what copies of its links take alone."""
 
     once: Once | None
     early: list[str]
+    links: NotRequired[list[LinkTimes]]
 
 
 class NodeEvent(TypedDict):

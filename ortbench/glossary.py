@@ -20,6 +20,7 @@ class Group(Enum):
     MODES = "Modes", "a mode"
     RUN = "Columns of a run", "a column of a run"
     LOOP = "Columns of a loop", "a column of a loop"
+    CHAIN = "Columns of a chain", "a column of a chain"
     COMPARISON = "Columns of compare and gate", "a column of compare and gate"
     SUITE = "Columns of a suite", "a column of a suite"
     BANDWIDTH = "Columns of a bandwidth sweep", "a column of a bandwidth sweep"
@@ -238,6 +239,31 @@ _LOOP: Texts = {
     ),
 }
 
+_CHAIN: Texts = {
+    "chain": (
+        "all stages of a chain, one after the other, as their user waits for the last",
+        "Each stage ends with its fence, so that none begins before the one before it is done.",
+        "chains.md",
+        ("chains",),
+    ),
+    "chains/s": ("chains in a second, one after the other: 1 s divided by chain",),
+    "copied/chain": ("bytes to and from the devices in one chain", "", "chains.md#what-is-copied"),
+    "stage": ("a model of a chain", "A stage with repeat and feedback is a loop.", "chains.md", ("stages",)),
+    "steps": ("how often a stage that is a loop runs",),
+    "link": ("an output of a stage that is an input of another", "", "chains.md", ("links",)),
+    "with device-resident": (
+        "what becomes of a link there: it stays on the device, is copied, or is in host memory in any case",
+        "",
+        "chains.md#what-is-copied",
+        ("stays", "copied"),
+    ),
+    "through the host": (
+        "what the copies of a link take alone: its download and, as often as mode cpu makes it, its upload",
+        "They are timed by themselves after the measurement, so they need not add up to what the modes differ by.",
+        "chains.md#what-is-copied",
+    ),
+}
+
 _COMPARISON: Texts = {
     "ratio": (
         "median time of the second result divided by that of the first; above 1 is slower",
@@ -331,6 +357,7 @@ def entries() -> tuple[Entry, ...]:
         Group.MODES: None,
         Group.RUN: _RUN,
         Group.LOOP: _LOOP,
+        Group.CHAIN: _CHAIN,
         Group.COMPARISON: _COMPARISON,
         Group.SUITE: _SUITE,
         Group.BANDWIDTH: _BANDWIDTH,

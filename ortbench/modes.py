@@ -14,6 +14,7 @@ PHASE_NAMES = ("upload", "inference", "download", TOTAL)
 # What is timed of a loop. A whole loop is what its total is, under which it is measured and compared.
 STEP, WHOLE_LOOP = "step", "loop"
 LOOP_PHASES = (STEP, WHOLE_LOOP)
+STAGE = "stage"  # what is timed of a chain: all stages of all chains, one after the other
 
 # What the total of a mode is.
 LATENCY = "latency"  # of one inference
@@ -170,6 +171,7 @@ SHARED = Mode(
 LOOP_MODES = {name: MODES.get(name, SHARED) for name in (CPU, RESIDENT, HOST_ACCESSIBLE, SHARED.name)}
 USUAL_LOOP_MODES = tuple(name for name, mode in LOOP_MODES.items() if not mode.option)
 ALL_MODES = {**MODES, **LOOP_MODES}
+CHAIN_MODES = (CPU, RESIDENT)  # of models one behind the other; see `ortbench.chain_plan`
 
 
 def mode_of(name: str) -> Mode:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortbench.errors import BadInput
 from ortbench.interpreters import is_interpreter
@@ -27,8 +27,9 @@ from ortbench.kinds import (
 )
 from ortbench.lists import CHOICES, ENTRIES, REPEATED, WHOLES
 from ortbench.lists import SHAPES as SHAPE_LISTS
-from ortbench.modes import ALL_MODES, LOOP_MODES, MODES, USUAL_MODES, modes_by, modes_that
+from ortbench.modes import ALL_MODES, CHAIN_MODES, LOOP_MODES, MODES, USUAL_MODES, modes_by, modes_that
 from ortbench.options import (
+    CHAINED,
     INPUT,
     MEASURED,
     MODE,
@@ -37,6 +38,7 @@ from ortbench.options import (
     SIDE_BY_SIDE,
     SINGLE,
     WRITTEN,
+    Given,
     Option,
     at_least,
     check_text,
@@ -51,6 +53,9 @@ from ortbench.options import (
     seconds,
 )
 from ortbench.steps import Steps
+
+if TYPE_CHECKING:
+    from ortbench.chain_plan import Chain
 
 LONGEST_NAME = 200  # characters of what a run is called
 MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
@@ -81,7 +86,7 @@ _SEVERAL = "Several are measured side by side."
 _PLACED = (*SESSIONS, "inspect")  # what makes a session, or says how one would place a model
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)
 _input = partial(option, panel=INPUT, only_live=True, twin=True)
-_tolerance = partial(_input, kind=NUMBER, check=not_negative, shown="by dtype", twin=False)
+_tolerance = partial(_input, kind=NUMBER, check=not_negative, shown="by dtype", twin=False, commands=CHAINED)
 _measured = partial(option, panel=MEASURED, only_live=True)
 
 
@@ -120,7 +125,7 @@ def timeout() -> Any:
     """The field for the longest wait, of a run and of a sweep."""
     return _measured(
         "timeout", "SECONDS", "Longest wait for one answer of the worker.", kind=NUMBER, default=600.0, check=seconds,
-        commands=(*SESSIONS, "bandwidth"),
+        commands=(*CHAINED, "bandwidth"),
     )  # fmt: skip
 
 
@@ -207,7 +212,7 @@ class Target:
     )  # fmt: skip
     python: str | None = _runs(
         "python", "PATH", _PYTHON, kind=PATH, check=is_interpreter, says="interpreter", lists=REPEATED,
-        shown="ortbench's own", commands=(*_PLACED, "bandwidth", "devices", "doctor"),
+        shown="ortbench's own", commands=(*_PLACED, "chain", "bandwidth", "devices", "doctor"),
         per={
             **{it: {"kind": TEXTS, "help": f"{_PYTHON} {_SEVERAL}"} for it in SIDE_BY_SIDE},
             "doctor": {"help": "The interpreter (or its environment's folder) whose ONNX Runtime is examined."},
@@ -236,8 +241,9 @@ class Inputs:
         "input", "PATH", "Inputs: an .npz (keys are names) or a folder of input_0.pb, ...", kind=PATH, check=exists
     )
     expect: str | None = _input(
-        "expect", "PATH", "Expected outputs: an .npz or a folder of output_0.pb, ...", kind=PATH, check=exists
-    )
+        "expect", "PATH", "Expected outputs: an .npz or a folder of output_0.pb, ...", kind=PATH, check=exists,
+        commands=CHAINED, per={"chain": {"help": "Expected outputs: an .npz with keys STAGE/NAME."}},
+    )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(
         "shape", "NAME:1x3x4", "An input's shape.", kind=SHAPES, default={}, lists=SHAPE_LISTS, commands=_PLACED
     )
@@ -264,6 +270,7 @@ class Inputs:
         default=0,
         check=not_negative,
         twin=False,
+        commands=CHAINED,
     )
     rtol: float | None = _tolerance("rtol", "X", "Relative tolerance when outputs are compared.")
     atol: float | None = _tolerance("atol", "X", "Absolute tolerance when outputs are compared.")
@@ -283,21 +290,22 @@ class Loop:
     """
 
     warmup: int | None = _measured(
-        "warmup", "N", "Runs of each mode before measuring.", kind=WHOLE, check=not_negative, shown="0.5 s"
-    )
+        "warmup", "N", "Runs of each mode before measuring.", kind=WHOLE, check=not_negative, shown="0.5 s",
+        commands=CHAINED, per={"chain": {"help": "Chains of each mode before measuring."}},
+    )  # fmt: skip
     duration_s: float = _measured(
         "duration", "SECONDS", "Longest measurement, per mode.", kind=NUMBER, default=5.0, check=seconds,
-        commands=("run", "gate", "loop"),
+        commands=("run", "gate", "loop", "chain"),
         per={"gate": {"default": LIVE_DURATION_S, "help": "Live: longest measurement of each mode, both sides."}},
     )  # fmt: skip
     iterations: int | None = _measured(
-        "iterations", "N", "Measure exactly N runs of each mode.", kind=WHOLE, commands=("run", "profile", "loop"),
+        "iterations", "N", "Measure exactly N runs of each mode.", kind=WHOLE, commands=("run", "profile", "loop", "chain"),
         check=at_least(1, "at least one iteration must be measured"),
-        per={"loop": {"help": "Measure exactly N loops of each mode."}, "profile": {"help": "Runs of each phase.", "shown": "a second's worth, 3 to 20"}},
+        per={"loop": {"help": "Measure exactly N loops of each mode."}, "chain": {"help": "Measure exactly N chains of each mode."}, "profile": {"help": "Runs of each phase.", "shown": "a second's worth, 3 to 20"}},
     )  # fmt: skip
     precision: float | None = _measured(
         "precision", "P", "Stop when each median is known this well (95 %); 0 never does.", kind=PRECISION, default=0.01, shown="1%",
-        commands=("run", "loop"),
+        commands=("run", "loop", "chain"),
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(
@@ -314,7 +322,8 @@ class Loop:
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of one model on one EP, of single inferences or, with `steps`, of loops; `name` and `note` are for readers. `items` is how many a run has, or the dimension
+    """One run of one model on one EP, of single inferences or, with `steps`, of loops, or of the models of a `chain`, whose
+    file is `model` then and whose first stage has the `target`; `name` and `note` are for readers. `items` is how many a run has, or the dimension
     that says so; None looks for one that is called a batch.
 
     With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some.
@@ -326,13 +335,14 @@ class Plan:
     inputs: Inputs = field(default_factory=Inputs)
     modes: tuple[str, ...] = option(
         "mode", "NAME", f"{', '.join(MODES)}.", MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
-        shown=f"all but {', '.join(modes_that(lambda mode: mode.option))}", commands=(*SESSIONS, "compare"),
-        per={"compare": {"shown": "all"}, "loop": {"help": f"{', '.join(LOOP_MODES)}.", "shown": "all but shared"}},
+        shown=f"all but {', '.join(modes_that(lambda mode: mode.option))}", commands=(*CHAINED, "compare"),
+        per={"compare": {"shown": "all"}, "chain": {"help": f"{', '.join(CHAIN_MODES)}.", "shown": "both"}, "loop": {"help": f"{', '.join(LOOP_MODES)}.", "shown": "all but shared"}},
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)
     timeout_s: float = timeout()
     command: tuple[str, ...] = ()
     steps: Steps | None = None
+    chain: Chain | None = None
     nodes: bool = _measured(
         "nodes", "", "Then profile some runs: time by operator and EP, copies inside the graph.", kind=FLAG, default=False,
         commands=("run",), suite=False,
@@ -343,20 +353,29 @@ class Plan:
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
         "record-env", "PATTERN", "Record environment variables that an EP reads, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
-        default=(), only_live=True,
+        default=(), only_live=True, commands=CHAINED,
     )  # fmt: skip
     name: str | None = option(
         "name", "TEXT", "What to call the run: its folder, and it in every report and comparison.", WRITTEN, check=_name,
-        commands=SIDE_BY_SIDE, suite=False,
+        commands=(*SIDE_BY_SIDE, "chain"), suite=False,
     )  # fmt: skip
-    note: str | None = option("note", "TEXT", "Kept in the result, and shown in its heading.", WRITTEN, only_live=True)
+    note: str | None = option(
+        "note", "TEXT", "Kept in the result, and shown in its heading.", WRITTEN, only_live=True, commands=CHAINED
+    )
     items: int | str | None = option(
         "items", "N/DIM", "Items of a run, for items/s: a number, or the dimension that has it.", INPUT, kind=ITEMS,
         shown="the dimension batch, batch_size or N", commands=("run", "gate"), only_live=True, twin=True,
     )  # fmt: skip
 
+    @property
+    def parts(self) -> int:
+        """How many parts of a sample are timed in it: the steps of a loop, the stages of a chain."""
+        return len(self.chain.stages) if self.chain is not None else 1 if self.steps is None else self.steps.count
+
     def worker_request(self) -> dict[str, Any]:
         """What the worker needs to open the model, as JSON-ready data."""
+        if self.chain is not None:
+            return {"chain": asdict(self.chain), "inputs": asdict(self.inputs)}
         asked = {"model": self.model, "target": asdict(self.target), "inputs": asdict(self.inputs)}
         return asked if self.steps is None else {**asked, "steps": asdict(self.steps)}
 
@@ -387,6 +406,16 @@ def inputs_from(data: dict[str, Any]) -> Inputs:
 def is_nvidia(ep_name: str) -> bool:
     """Whether an EP is one of NVIDIA's, by its full name: CUDA, TensorRT or TensorRT RTX, built in or a plugin."""
     return any(word in ep_name.lower() for word in ("cuda", "tensorrt"))
+
+
+def check_amount(given: Given) -> None:
+    """Refuse two ways of saying how much is measured.
+
+    Raises:
+        BadInput: both were given.
+    """
+    if "iterations" in given and ("duration" in given or "precision" in given):
+        raise BadInput("--iterations fixes how much is measured: leave --duration and --precision out", "--iterations")
 
 
 def check(plan: Plan) -> None:
@@ -430,12 +459,13 @@ def check(plan: Plan) -> None:
 
 def _check_loop(plan: Plan) -> None:
     """Refuse modes and dimensions of a loop where there is none, and what a loop has not."""
-    known = MODES if plan.steps is None else LOOP_MODES
+    known, what = (MODES, "single inferences") if plan.steps is None else (LOOP_MODES, "a loop")
+    if plan.chain is not None:
+        known, what = {name: MODES[name] for name in CHAIN_MODES}, "a chain"
     for name in plan.modes:
         if name not in known:
-            what = "is no mode of single inferences" if plan.steps is None else "is no mode of a loop"
-            what = what if name in ALL_MODES else "there is no such mode"
-            raise BadInput(f"--mode {name!r}: {what}; choose from {', '.join(known)}", "--mode")
+            reason = f"is no mode of {what}" if name in ALL_MODES else "there is no such mode"
+            raise BadInput(f"--mode {name!r}: {reason}; choose from {', '.join(known)}", "--mode")
     if plan.steps is None:
         check_sizes(plan.inputs.dims, "--dim")
         return

@@ -7,7 +7,8 @@ Top level: ``schema_version``, ``tool``, ``created`` (UTC, ISO 8601), ``command`
 and sides; null where nothing was timed, absent from older files), ``warnings``, ``cases`` (one a mode, see `Case`),
 ``nodes`` (null without ``--nodes``), ``link``, null where no bandwidth sweep of the same device was found, ``note``
 (null without ``--note``), ``name`` (that of ``--name`` or of a suite's case, else null), and ``items``, null where nobody
-says how many a run has. That of a loop also has ``kind``, which is ``loop``, and ``loop``. The keys of each part are in `ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
+says how many a run has. That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a chain ``kind``, which is
+``chain``, and ``chain``. The keys of each part are in `ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ortbench.files import write_atomically
 from ortbench.modes import LOOP_PHASES, PHASE_NAMES, WHOLE_LOOP
 from ortbench.schema import (
     CaseFence,
+    Chain,
     Derived,
     Environment,
     External,
@@ -42,6 +44,7 @@ from ortbench.schema import (
     Places,
     Ratio,
     Setup,
+    StageBytes,
     Target,
     Thinned,
     Throughput,
@@ -55,9 +58,11 @@ SCHEMA_VERSION = 1
 
 OK, UNSUPPORTED, FAILED = "ok", "unsupported", "failed"
 LOOP = "loop"  # the kind of a loop's result
+CHAIN = "chain"  # that of a chain's
 _OF_LOOP = {
     "kind", "loop", "steps_ns", "state_bytes_in", "state_bytes_out", "step_bytes_in", "step_bytes_out",
 }  # fmt: skip
+_OF_CHAIN = {"kind", "chain", "stages", "stage_bytes"}
 
 
 @dataclass
@@ -93,6 +98,9 @@ class Case:
             a list by step where it grows; None where not known.
         step_bytes_in, step_bytes_out: the same of all that is copied. ``bytes_in`` and ``bytes_out`` are of a whole loop then,
             and so is ``total``, which stands under ``loop`` too; ``step`` are all steps of all loops.
+        stages: of a chain, statistics of each stage by its name. ``bytes_in``, ``bytes_out`` and ``total`` are of a whole chain;
+            ``samples_ns`` has all stages of all chains under ``stage``.
+        stage_bytes: of a chain, what each stage copies to and from the device, by its name.
         blocks: by phase, a list of ``[round, n, start_ns]``: the blocks the samples came in, start on the worker's
             monotonic clock.
     """
@@ -124,6 +132,8 @@ class Case:
     state_bytes_out: int | list[int] | None = None
     step_bytes_in: int | list[int] | None = None
     step_bytes_out: int | list[int] | None = None
+    stages: dict[str, Stats] | None = None
+    stage_bytes: dict[str, StageBytes] | None = None
 
     @property
     def of_loop(self) -> bool:
@@ -178,6 +188,7 @@ class Result:
     items: Items | None = None
     kind: str | None = None
     loop: Loop | None = None
+    chain: Chain | None = None
     schema_version: int = SCHEMA_VERSION
 
     def case(self, mode: str) -> Case | None:
@@ -194,11 +205,10 @@ class Result:
 def result_json(result: Result) -> str:
     """The result file's text."""
     text = {"schema_version": result.schema_version, **vars(result)}
-    if result.loop is None:  # what only a loop has
-        text = {key: value for key, value in text.items() if key not in _OF_LOOP}
-        text["cases"] = [
-            {key: value for key, value in vars(case).items() if key not in _OF_LOOP} for case in result.cases
-        ]
+    kept = _OF_LOOP if result.loop is not None else _OF_CHAIN if result.chain is not None else set()
+    absent = (_OF_LOOP | _OF_CHAIN) - kept  # what only a loop or a chain has
+    text = {key: value for key, value in text.items() if key not in absent}
+    text["cases"] = [{key: value for key, value in vars(case).items() if key not in absent} for case in result.cases]
     return json_text(text)
 
 
@@ -308,6 +318,9 @@ def _case_from(data: Mapping[str, Any]) -> Case:
     names = (*PHASE_NAMES, *(name for name in LOOP_PHASES if name in data["phases"]))
     phases = {name: None if data["phases"][name] is None else _stats_from(data["phases"][name]) for name in names}
     known = {key: data[key] for key in Case.__dataclass_fields__ if key in data}
+    stages = known.get("stages")
+    if stages is not None:
+        known["stages"] = {name: _stats_from(stats) for name, stats in stages.items()}
     return Case(**{**known, "phases": phases})
 
 

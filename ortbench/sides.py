@@ -45,7 +45,17 @@ def sides_of(given: Given, options: Iterable[Option]) -> list[Given]:
 
 def target_name(plan: Plan | CopyPlan) -> str:
     """The EP of a plan in a word: its name, or that of its library."""
-    return Path(plan.target.library).stem if plan.target.library and plan.target.ep == "auto" else plan.target.ep
+    return _ep_name(plan.target)
+
+
+def _ep_name(target: Target) -> str:
+    return Path(target.library).stem if target.library and target.ep == "auto" else target.ep
+
+
+def eps_of(plan: Plan) -> list[str]:
+    """The EPs of a plan, each in a word: of a chain those of its stages."""
+    targets = [plan.target] if plan.chain is None else [stage.target for stage in plan.chain.stages]
+    return list(dict.fromkeys(_ep_name(target) for target in targets))
 
 
 def ep_names(plans: Sequence[Plan]) -> list[str]:

@@ -120,12 +120,10 @@ def matched(
     pairs: dict[str, str] = {}
     for out, into in feedback:
         where = f"--feedback {out}={into}"
-        pattern = re.compile("(.*)".join(map(re.escape, out.split("*"))))
-        found = [(name, match) for name in outputs if (match := pattern.fullmatch(name))]
+        found = expanded(out, into, outputs)
         if not found:
             raise BadInput(f"{where}: the model has no such output{nearest(out, outputs)}", "--feedback")
-        for name, match in found:
-            wanted = _filled(into, match.groups())
+        for name, wanted in found:
             if wanted not in inputs:
                 raise BadInput(f"{where}: the model has no input {wanted!r}{nearest(wanted, inputs)}", "--feedback")
             if name in pairs:
@@ -134,6 +132,17 @@ def matched(
                 raise BadInput(f"{where}: {wanted!r} is fed already", "--feedback")
             pairs[name] = wanted
     return [(name, pairs[name]) for name in outputs if name in pairs]
+
+
+def expanded(out: str, into: str, outputs: Sequence[str]) -> list[tuple[str, str]]:
+    """The outputs that a pattern stands for, each with what the other pattern then is.
+
+    Args:
+        out, into: names; a ``*`` of both stands for the same text.
+        outputs: that there are.
+    """
+    pattern = re.compile("(.*)".join(map(re.escape, out.split("*"))))
+    return [(name, _filled(into, match.groups())) for name in outputs if (match := pattern.fullmatch(name))]
 
 
 def _filled(pattern: str, parts: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ortbench.analysis.chain_advice import chain_headline, chain_sentences
 from ortbench.analysis.engines import engine_sentences
 from ortbench.analysis.gpu_activity import cupti_sentences
 from ortbench.analysis.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible
@@ -51,6 +52,8 @@ def _is_measured(result: Result) -> bool:
 def _of_modes(result: Result) -> list[str]:
     if result.loop is not None:
         return loop_sentences(result)
+    if result.chain is not None:
+        return chain_sentences(result)
     if result.target["memory"]["kind"] == "host":
         return [_on_host(result), *_fastest(result), *_external(result)]
     return [
@@ -84,6 +87,8 @@ def _headline(result: Result) -> str:
     """The same of modes and the copies that they make."""
     if result.loop is not None:
         return loop_headline(result)
+    if result.chain is not None:
+        return chain_headline(result)
     measured = {case.mode: median for case in result.cases if case.status == OK and (median := case.median("total"))}
     if not measured:
         return "Nothing was measured"

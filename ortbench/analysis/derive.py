@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ortbench.analysis import loops
+from ortbench.analysis.chains import summarise_stages
 from ortbench.analysis.handing_on import is_only_host_accessible, shows_copies
 from ortbench.analysis.hidden_copies import hidden
 from ortbench.analysis.items import throughput
 from ortbench.analysis.link import add_shares
 from ortbench.analysis.pairs import block_medians, shared
-from ortbench.modes import CPU, MODES, PHASE_NAMES, STEP, TOTAL, mode_of
+from ortbench.modes import CPU, MODES, PHASE_NAMES, STAGE, STEP, TOTAL, mode_of
 from ortbench.result import OK, Case, Result
 from ortbench.schema import Ratio
 from ortbench.stats import paired_ratio, summarise
@@ -20,6 +21,8 @@ def derive(result: Result) -> None:
         _summarise(case)
         if result.loop is not None:
             loops.summarise_steps(case, result.loop["steps"])
+        if result.chain is not None:
+            summarise_stages(case, result.chain)
     for case in result.cases:  # found anew each time: a mode that has failed since takes no part
         case.vs_cpu = case.derived = None
         case.throughput = throughput(case, result.items)
@@ -34,7 +37,7 @@ def _summarise(case: Case) -> None:
     for phase in PHASE_NAMES:
         if samples := case.samples_ns.get(phase):
             case.phases[phase] = summarise(samples, [size for _, size, _ in case.blocks[phase]])
-    if (only := mode_of(case.mode).only) and STEP not in case.samples_ns:
+    if (only := mode_of(case.mode).only) and not {STEP, STAGE} & case.samples_ns.keys():
         case.phases[only] = case.phases[TOTAL]
 
 
@@ -50,7 +53,7 @@ def _compare_with_cpu(result: Result) -> None:
 
 def _derive_copies(result: Result) -> None:
     """What must be copies of a run with CPU tensors: what a mode without them has less."""
-    if result.target["memory"]["kind"] == "host" or result.loop is not None:  # of a loop other tensors are copied too
+    if result.target["memory"]["kind"] == "host" or result.loop is not None or result.chain is not None:
         return
     for name, mode in MODES.items():
         case, rest = result.case(name), result.case(mode.without_copies)

@@ -37,7 +37,7 @@ def items_of(inputs: Sequence[Tensor], asked: int | str | None, guessed: Collect
         return {"count": _size(asked, sizes, guessed), "dim": asked}
     for batch in _BATCHES:
         called = [name for name in sizes if _plain(name) == batch]
-        found = {size for name in called for size in sizes[name]}
+        found = {size for name in called for size in sizes[name] if size}  # what grows from nothing counts no items
         if found:
             return {"count": found.pop(), "dim": called[0]} if len(found) == 1 else None
     return None

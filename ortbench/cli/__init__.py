@@ -46,6 +46,7 @@ def _options(
 COMMANDS = {
     "run": "ortbench.cli.run",
     "loop": "ortbench.cli.loop",
+    "chain": "ortbench.cli.chain",
     "report": "ortbench.cli.report",
     "profile": "ortbench.cli.profile",
     "compare": "ortbench.cli.compare",

@@ -9,7 +9,7 @@ from ortbench.asked import plan_of
 from ortbench.cli.options import Model, command_line, takes
 from ortbench.errors import BadInput
 from ortbench.options import Given, make, options_of
-from ortbench.plan import PLAN, Plan, check
+from ortbench.plan import PLAN, Plan, check, check_amount
 from ortbench.sides import sides_of
 from ortbench.wanted import Wanted
 
@@ -28,8 +28,7 @@ def measure(model: str, given: Given, command: str) -> None:
         given: options.
         command: its name.
     """
-    if "iterations" in given and ("duration" in given or "precision" in given):
-        raise BadInput("--iterations fixes how much is measured: leave --duration and --precision out", "--iterations")
+    check_amount(given)
     from ortbench.jobs import run as job
 
     wanted = make(Wanted, given)

@@ -307,7 +307,7 @@ class Bench:
         plan = self._sides[0].plan
         if plan.loop.in_order:
             return InOrder(lanes, plan.loop.iterations)
-        most = MAX_SAMPLES if plan.steps is None else max(1, MAX_SAMPLES // plan.steps.count)  # each step is a sample
+        most = max(1, MAX_SAMPLES // plan.parts)  # each step or stage is a sample
         rule = StopRule(round(plan.loop.duration_s * 1e9), plan.loop.precision, plan.loop.iterations, most)
         if self._judge is None:
             return Schedule(lanes, rule, plan.inputs.seed)

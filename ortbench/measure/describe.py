@@ -11,6 +11,7 @@ from ortbench.analysis.items import items_of
 from ortbench.analysis.variables import recorded
 from ortbench.answers import Opened
 from ortbench.errors import BadInput, BenchmarkFailed
+from ortbench.measure.chain import describe_chain
 from ortbench.measure.gpus import what_moved
 from ortbench.modes import CPU, MODES
 from ortbench.options import settings
@@ -48,6 +49,8 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
     }
     if "loop" in opened:
         result.kind, result.loop = LOOP, opened["loop"]
+    if "chain" in opened and plan.chain is not None:
+        plan = describe_chain(result, plan, plan.chain, opened["chain"])
     result.target = _target(plan, opened)
     if plan.measure_copies and not is_nvidia(opened["ep"]):
         reason = f"is by NVIDIA's CUPTI, which sees nothing of {opened['ep']}: leave it out"
@@ -61,7 +64,8 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         "seed": plan.inputs.seed,
         "expected_outputs": opened["expected"],
     }
-    result.items = items_of(opened["inputs"], plan.items, opened["guessed_dims"])
+    if plan.chain is None:  # whose stages may have batches of their own
+        result.items = items_of(opened["inputs"], plan.items, opened["guessed_dims"])
     for note in opened["notes"]:
         result.warn(note["code"], note["message"])
     if opened["guessed_dims"]:
@@ -70,7 +74,7 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
     for case in result.cases:
         if opened["unsupported"] is not None:
             case.status, case.reason = UNSUPPORTED, opened["unsupported"]
-    _check_placement(result, plan.target.require_placement)
+    _check_placement(result, plan.target.require_placement)  # of a chain the worker has checked it stage by stage
 
 
 def _target(plan: Plan, opened: Opened) -> Target:

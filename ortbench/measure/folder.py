@@ -13,7 +13,7 @@ from ortbench.characters import plain_name
 from ortbench.errors import BadInput, BenchmarkFailed, one_line
 from ortbench.files import discard_ignored, make_ignored, write_atomically
 from ortbench.plan import Plan
-from ortbench.sides import ep_names, target_name
+from ortbench.sides import ep_names, eps_of, target_name
 from ortbench.sweep_plan import CopyPlan
 
 
@@ -21,7 +21,7 @@ def run_name(plans: Sequence[Plan]) -> str:
     """What the folder of a run is called: its name, or model, EPs and time."""
     if plans[0].name is not None:
         return plain_name(plans[0].name).lstrip(".") or "unnamed"
-    eps = dict.fromkeys(ep_names(plans))
+    eps = dict.fromkeys(ep_names(plans) if plans[0].chain is None else eps_of(plans[0]))
     others = dict.fromkeys(interpreters.name(it.target.python) for it in plans if it.target.python is not None)
     return _stamped(Path(plans[0].model).stem, *eps, *others)
 

@@ -240,7 +240,7 @@ def open_worker(plan: Plan) -> Client:
         client.timeout_s = plan.timeout_s
     else:
         client = worker_for(plan)
-    client.send("open", **request_of(plan))
+    client.send("open" if plan.chain is None else "open_chain", **request_of(plan))
     return client
 
 
@@ -251,8 +251,14 @@ def request_of(plan: Plan) -> dict[str, Any]:
     one's worker reads for it.
     """
     request = plan.worker_request()
-    if plan.target.python is not None and plan.inputs.path is None:
-        request["inputs"]["index_sizes"] = _index_sizes(plan.model, plan.timeout_s)
+    if plan.target.python is None:
+        return request
+    opened = (
+        [(plan, request)] if plan.chain is None else zip(plan.chain.stages, request["chain"]["stages"], strict=True)
+    )
+    for one, sent in opened:
+        if one.inputs.path is None:
+            sent["inputs"]["index_sizes"] = _index_sizes(one.model, plan.timeout_s)
     return request
 
 

@@ -20,7 +20,7 @@ from ortbench.measure.describe import describe
 from ortbench.measure.environment import load_average
 from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.schedule import Block
-from ortbench.modes import STEP
+from ortbench.modes import STAGE, STEP
 from ortbench.plan import Plan
 from ortbench.result import FAILED, OK, UNSUPPORTED, Case, Result
 from ortbench.schema import Machine
@@ -229,6 +229,9 @@ class Side:
             case.pipeline = None if depth is None else {**depth, **UNKNOWN, "vs_device": None}
             case.external, case.graph, case.places = answer["external"], answer["graph"], answer["places"]
             case.runs_per_sample = answer["runs_per_sample"]
+            if "chain" in answer:
+                names = [stage.name for stage in self.plan.chain.stages] if self.plan.chain is not None else []
+                case.stage_bytes = dict(zip(names, answer["chain"], strict=True))
             if "loop" in answer:
                 copied = answer["loop"]
                 case.state_bytes_in, case.state_bytes_out = copied["state_in"], copied["state_out"]
@@ -274,8 +277,9 @@ class Side:
             case.samples_ns.setdefault(block.phase, []).extend(timed["samples"])
             case.blocks.setdefault(block.phase, []).append([block.round, block.n, timed["start_ns"]])
             if "steps" in timed:
-                case.samples_ns.setdefault(STEP, []).extend(timed["steps"])
-                case.blocks.setdefault(STEP, []).append([block.round, len(timed["steps"]), timed["start_ns"]])
+                part = STEP if self.plan.chain is None else STAGE
+                case.samples_ns.setdefault(part, []).extend(timed["steps"])
+                case.blocks.setdefault(part, []).append([block.round, len(timed["steps"]), timed["start_ns"]])
             return timed
         return None
 
@@ -341,6 +345,9 @@ class Side:
                 self._restart()
             return
         case.once = answer["once"]
+        if "links" in answer and self.result.chain is not None:
+            for link, times in zip(self.result.chain["links"], answer["links"], strict=True):
+                link["download_ns"], link["upload_ns"] = times["download_ns"], times["upload_ns"]
         if answer["differs"] is not None:
             case.outputs_match = False
             self.fail(mode, f"after the timed runs: {answer['differs']}")

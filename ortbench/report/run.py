@@ -12,6 +12,7 @@ from ortbench.analysis.placed import missed
 from ortbench.modes import PHASE_NAMES, TOTAL, is_rate, mode_of
 from ortbench.report import nodes
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE
+from ortbench.report.chains import chain_table, link_table, stage_table
 from ortbench.report.csv import csv_text, ratio, statistics
 from ortbench.report.loops import WHAT_A_LOOP_IS, loop_records, loop_table
 from ortbench.report.model import (
@@ -66,6 +67,8 @@ def mode_table(result: Result) -> Table:
     """The table of a run: a row for each mode that was measured, with a bar of its phases; only columns that hold something."""
     if result.loop is not None:
         return loop_table(result)
+    if result.chain is not None:
+        return chain_table(result)
     medians = [median for case in result.cases for phase in PHASE_NAMES if (median := case.median(phase))]
     unit, scale = units.time_unit(max(medians, default=1))
     shown = [case for case in result.cases if case.phases[TOTAL] is not None]
@@ -210,11 +213,19 @@ def build(result: Result, folder: str | None = None) -> Report:
         parts.append([Notes([Note(said[0], "!", UNCLEAR)])])
     if table.rows:
         parts += [[table], _explained(table, result)]
+    parts += [[it] for it in chain_tables(result)]
     if (places := places_table(result, MARKDOWN)).rows:
         parts.append([places])
     if result.nodes is not None:
         parts += [[Paragraph(nodes.heading(result))], *([found] for found in nodes.tables(result.nodes))]
     return Report(f"ortbench: {result_name(result) or result.model['path']}", [*parts, last])
+
+
+def chain_tables(result: Result) -> list[Table]:
+    """Of a chain, the tables of its stages and links that have rows; of others none."""
+    if result.chain is None:
+        return []
+    return [table for table in (stage_table(result), link_table(result)) if table.rows]
 
 
 def derived_mark(table: Table) -> str:
@@ -262,6 +273,8 @@ def records(result: Result, with_items: bool = False) -> list[dict[str, Any]]:
         row["depth"] = case.pipeline and case.pipeline["depth"]
         row["hidden_share"] = case.pipeline and case.pipeline["hidden_share"]
         row["runs"] = _runs(case)
+        for name, stats in (case.stages or {}).items():
+            row[f"stage_{name}_median_ns"] = stats.median_ns
         if with_items:
             row["items"] = result.items and result.items["count"]
             row["items_per_s"] = case.throughput and case.throughput["items_per_s"]

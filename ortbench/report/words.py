@@ -12,7 +12,7 @@ from ortbench.characters import shortened
 from ortbench.modes import CPU
 from ortbench.report.model import BAD, NOTHING, UNCLEAR, Hint, Note
 from ortbench.result import FAILED, OK, Case, Result
-from ortbench.schema import Device, EpOfSession, Loop, Memory, Provider, Target, Tensor
+from ortbench.schema import Chain, ChainStage, Device, EpOfSession, Loop, Memory, Provider, Target, Tensor
 
 if TYPE_CHECKING:
     from ortbench.analysis.sweep import Sweep
@@ -29,6 +29,8 @@ def heading(result: Result) -> list[str]:
     lines = [f"{result.model['path']} ({shapes}){f': {note}' if note else ''}", ep_line(result)]
     if result.loop is not None:
         lines.insert(1, loop_line(result.loop))
+    if result.chain is not None:
+        lines.insert(1, chain_line(result.chain))
     if target["fence"] is not None:
         cost = f", {units.duration(target['fence']['cost_ns'])} of every run" if target["fence"]["cost_ns"] else ""
         lines.append(f"fence: {_FENCES.get(target['fence']['kind'], target['fence']['kind'])}{cost}")
@@ -47,6 +49,19 @@ def loop_line(loop: Loop) -> str:
     first = "" if not loop["first"] else f", the first with {', '.join(f'{k}={v}' for k, v in loop['first'].items())}"
     grows = "; the state grows" if loop["grows"] else ""
     return f"loop of {loop['steps']} step{'s' if loop['steps'] > 1 else ''}{first}: {fed}{grows}"
+
+
+def chain_line(chain: Chain) -> str:
+    """A chain: its stages in their order, with how often a loop runs."""
+    count, links = len(chain["stages"]), len(chain["links"])
+    names = [f"{it['name']} ×{it['repeat']}" if it["repeat"] > 1 else it["name"] for it in chain["stages"]]
+    stages = f"chain of {count} stage{'' if count == 1 else 's'}"
+    return f"{stages} and {links} link{'' if links == 1 else 's'}: {', '.join(names)}"
+
+
+def stage_place(stage: ChainStage, result: Result) -> str:
+    """The EP and the device of a stage, in a few words."""
+    return _on(stage, hardware_name(stage["device"], result)).replace("ExecutionProvider", "")
 
 
 # What each reason for an end comes to, by its first word.
@@ -126,7 +141,7 @@ def eps(result: Result | Sweep) -> list[str]:
     return [f"{_on(it, hardware_name(it['device'], result))} ({units.share(it['share'])} of nodes)" for it in found]
 
 
-def _on(it: Provider | EpOfSession, device: str) -> str:
+def _on(it: Provider | EpOfSession | ChainStage, device: str) -> str:
     named = f"{it['ep']} {it.get('ep_version') or ''}".strip()
     library = it.get("ep_library")  # EPs of two libraries can have one name
     return f"{named} of {_whose(str(library))} on {device}" if library else f"{named} on {device}"

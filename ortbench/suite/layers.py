@@ -27,6 +27,7 @@ Layer = Mapping[str, Value | None]  # None takes back what an earlier layer gave
 # The options of `ortbench run`, and what `ortbench gate` holds a candidate against; an EP is a case's own.
 OPTIONS = {it.flag: it for it in options_of(*PLAN) if it.suite}
 GATE = {it.flag: it for it in options_of(Limits, STORED_BASELINE, LIVE_BASELINE) if it.suite}
+ALL = {**GATE, **OPTIONS}
 KEYS = (*OPTIONS, "gate")  # of every table with options
 
 
@@ -35,10 +36,11 @@ class Tables:
 
     Args:
         file: for the places of mistakes.
+        options: that tables have.
     """
 
-    def __init__(self, file: SuiteFile) -> None:
-        self._file = file
+    def __init__(self, file: SuiteFile, options: Mapping[str, Option] = OPTIONS) -> None:
+        self._file, self._options = file, options
 
     def table(self, value: Any, where: Where) -> dict[str, Any]:
         """A table.
@@ -80,7 +82,7 @@ class Tables:
         Raises:
             BadInput: one that cannot be read.
         """
-        layer = self._values(table, where, OPTIONS)
+        layer = self._values(table, where, self._options)
         gate, place = table.get("gate", {}), (*where, "gate")
         if gate is False:
             layer.update(dict.fromkeys(GATE))
@@ -112,7 +114,7 @@ class Tables:
         return words or ([""] if option.panel == BASELINE else [])
 
 
-def merged(layers: Sequence[Layer]) -> dict[str, Value]:
+def merged(layers: Sequence[Layer], options: Mapping[str, Option] = ALL) -> dict[str, Value]:
     """What holds when all layers are laid over each other, the last one on top."""
     found: dict[str, Value] = {}
     for layer in layers:
@@ -123,7 +125,7 @@ def merged(layers: Sequence[Layer]) -> dict[str, Value]:
         if layer.get("duration") or layer.get("precision"):
             found.pop("iterations", None)
         for key, value in layer.items():
-            option = OPTIONS.get(key) or GATE.get(key)
+            option = options.get(key)
             if value is None:
                 found.pop(key, None)
             elif key in found and option is not None and option.kind.entry is not None:

@@ -46,7 +46,11 @@ class SuiteFile:
 
     def mistake(self, where: Where, message: str) -> BadInput:
         """The error for something in the file: its line, its key, and what is wrong with it."""
-        return BadInput(f"{self.path}:{self._line(where)}: {dotted(where)}: {message}")
+        return BadInput(f"{self.place(where)}: {message}")
+
+    def place(self, where: Where) -> str:
+        """The line and the key of something in the file, as a message begins with it."""
+        return f"{self.path}:{self._line(where)}: {dotted(where)}"
 
     @contextmanager
     def at(self, where: Where) -> Iterator[None]:
@@ -55,6 +59,19 @@ class SuiteFile:
             yield
         except BadInput as error:
             raise self.mistake(where, error.bare) from None
+
+    @contextmanager
+    def blaming(self, places: Mapping[str, Where], otherwise: Where) -> Iterator[None]:
+        """Bad input inside the block is a mistake where the option that it is about was given.
+
+        Args:
+            places: of options, by their names as they are typed.
+            otherwise: the place of what is about none of them.
+        """
+        try:
+            yield
+        except BadInput as error:
+            raise self.mistake(places.get(error.option or "", otherwise), error.bare) from None
 
     def _syntax(self, message: str) -> str:
         found = re.fullmatch(r"(.*) \(at line (\d+), column \d+\)", message, re.DOTALL)

@@ -55,8 +55,10 @@ def finish(state: State, mode: str) -> Finished:
         pairs = zip(copies, made.once_bytes, strict=True)
         upload, download = (_median_time(copy) if count else 0 for copy, count in pairs)
         once = {"upload_ns": upload, "download_ns": download}
+    links = made.link_times() if wrong is None else None
     early = [f"{phase} ({fence.kind})" for phase, fence in made.fences().items() if fence.returns_early()]
-    return {"differs": wrong, "once": once, "early": early}
+    found: Finished = {"differs": wrong, "once": once, "early": early}
+    return found if links is None else {**found, "links": links}
 
 
 def capture(state: State, on: bool) -> Captured:

@@ -52,6 +52,7 @@ class CopyPair:
     name = "bandwidth"
     per_call = 1
     whole = TOTAL
+    parts: tuple[str, ...] = ()
     fence = Fence(RUN, None, 0, "the data are in host memory when the copy returns, which is checked")
 
     def __init__(self, size: int, memory: Memory, shared: EpDeviceMemory | None, seed: int) -> None:

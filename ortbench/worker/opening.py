@@ -75,8 +75,8 @@ def open(
         "eps": hardware.eps_of_session(opened.model, where["nodes"] or {}),
         "placement": where,
         "unsupported": unsupported,
-        "inputs": [_tensor(spec, data.arrays.get(spec.name), data) for spec in opened.model.inputs],
-        "outputs": [_tensor(spec, array, data) for spec, array in zip_longest(opened.model.outputs, data.reference)],
+        "inputs": [tensor(spec, data.arrays.get(spec.name), data) for spec in opened.model.inputs],
+        "outputs": [tensor(spec, array, data) for spec, array in zip_longest(opened.model.outputs, data.reference)],
         "guessed_dims": data.guessed_dims,
         "expected": data.expected,
         "session_ns": opened.model.session_ns,
@@ -112,7 +112,7 @@ def _loop(opened: Opened, loop: LoopData, steps: Steps) -> schema.Loop:
     }
 
 
-def _tensor(spec: TensorSpec, value: Value, data: Data) -> schema.Tensor:
+def tensor(spec: TensorSpec, value: Value, data: Data) -> schema.Tensor:
     """An input or output for the result; shape and bytes are null where it is not something that can be held."""
     bounds = data.ranges.get(spec.name)
     found: schema.Tensor = {

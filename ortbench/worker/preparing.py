@@ -83,11 +83,17 @@ def _prepare(state: State, mode: str, warmup: int | None, warmup_ns: int, depth:
     }
     if (loop := made.bytes_by_step()) is not None:
         found["loop"] = loop
+    if (copied := made.stage_bytes()) is not None:
+        found["chain"] = copied
     return found
 
 
 def _make(state: State, mode: str, depth: int) -> Mode:
     opened = state.opened
+    if opened.chain is not None:
+        from ortbench.worker.chains.make import make_chain
+
+        return make_chain(mode, opened.chain)
     if opened.loop is None or opened.steps is None:
         return make_mode(mode, opened.model, opened.data, depth)
     from ortbench.worker.loops.make import make_loop

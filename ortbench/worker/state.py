@@ -11,6 +11,7 @@ from ortbench.plan import Inputs, Target
 
 if TYPE_CHECKING:
     from ortbench.steps import Steps
+    from ortbench.worker.chains.data import ChainData
     from ortbench.worker.copies import Copies
     from ortbench.worker.loops.data import LoopData
     from ortbench.worker.modes.base import Mode
@@ -30,6 +31,7 @@ class Opened:
         model: the session.
         data: inputs and reference outputs; empty before the first run, and where the model takes or gives what cannot be held.
         steps, loop: of a loop, and the arrays of one.
+        chain: of a chain, of whose stages the rest is the main one's.
     """
 
     path: str
@@ -39,6 +41,7 @@ class Opened:
     data: Data
     steps: Steps | None = None
     loop: LoopData | None = None
+    chain: ChainData | None = None
 
     @cached_property
     def host_reasons(self) -> dict[str, str]:

@@ -10,8 +10,9 @@ in it one a sample     ``<mode>/<phase>``    phase     its number in the block, 
 in that one a step     ``<mode>/step``       step      its number in the loop, from 0, int64
 =====================  ====================  ========  =============================================
 
-Only a loop has steps, and there a sample of ``total`` is a whole loop, whose range is called ``<mode>/loop``. In the modes
-`pipelined` and `device-resident-async` a sample of ``total`` is a round or burst: its range spans all its runs.
+Only a loop has steps, and there a sample of ``total`` is a whole loop, whose range is called ``<mode>/loop``; in a chain
+each stage is ``<mode>/<stage>`` with its number. In the modes `pipelined` and `device-resident-async` a sample of ``total``
+is a round or burst: its range spans all its runs.
 Each phase has its colour. Payloads are plain integers because every tool shows and exports these (Nsight Systems: the
 column ``int64Value`` of its SQLite files); payloads with a schema did not reach the SQLite files of Nsight Systems 2024.2.
 """
@@ -43,11 +44,13 @@ class Timed(Protocol):
         bytes_in, bytes_out: copied to and from the device per run; None where that is not known.
         per_call: how many runs one call of ``total`` makes.
         whole: what ranges call a call of ``total``.
+        parts: what they call the parts of one.
     """
 
     name: str
     per_call: int
     whole: str
+    parts: tuple[str, ...]
 
     @property
     def bytes_in(self) -> int | None: ...
@@ -89,7 +92,9 @@ class Ranges:
             said = mode.whole if phase == TOTAL else phase
             self.sample[phase] = domain.get_event_attributes(message=f"{mode.name}/{said}", payload=0, **look)
         look = {"color": COLORS["inference"], "category": STEP}
-        self._step = domain.get_event_attributes(message=f"{mode.name}/{STEP}", payload=0, **look)
+        self._parts = [
+            domain.get_event_attributes(message=f"{mode.name}/{part}", payload=0, **look) for part in mode.parts
+        ]
 
     @contextmanager
     def block(self, phase: str) -> Iterator[None]:
@@ -105,11 +110,22 @@ class Ranges:
     @contextmanager
     def step(self, number: int) -> Iterator[None]:
         """The range around a step of a loop, from 0; none outside of blocks."""
+        with self.part(0, number):
+            yield
+
+    @contextmanager
+    def part(self, which: int, payload: int | None = None) -> Iterator[None]:
+        """The range around a part of a call, where a tool listens; none outside of blocks.
+
+        Args:
+            which: of the mode's parts.
+            payload: by default which it is.
+        """
         if not self.shows_steps:
             yield
             return
-        self._step.payload = number
-        self.push(self._step)
+        self._parts[which].payload = which if payload is None else payload
+        self.push(self._parts[which])
         try:
             yield
         finally:

@@ -16,6 +16,7 @@ from ortbench.worker.state import Answer, State
 
 _REQUESTS = {
     "opening": ("open", "save_outputs", "hold_outputs", "release"),
+    "chaining": ("open_chain",),
     "preparing": ("prepare",),
     "blocks": ("block", "finish", "capture"),
     "reading": ("index_sizes",),

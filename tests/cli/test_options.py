@@ -286,7 +286,12 @@ def test_errors_say_which_option_they_are_about() -> None:
 
 
 def test_whatever_says_what_runs_can_be_another_for_the_baseline() -> None:
-    said = {it.flag for it in options_of(Target, Inputs)} - {"seed", "rtol", "atol"} | {"depth", "items", "keep", "resident"}
+    said = {it.flag for it in options_of(Target, Inputs)} - {"seed", "rtol", "atol"} | {
+        "depth",
+        "items",
+        "keep",
+        "resident",
+    }
     assert {it.flag for it in LIVE_BASELINE} == {f"baseline-{flag}" for flag in said} | {
         "baseline-model",
         "baseline-python",

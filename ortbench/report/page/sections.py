@@ -12,7 +12,7 @@ from ortbench.report import nodes
 from ortbench.report.loops import WHAT_A_LOOP_IS
 from ortbench.report.model import EVERYWHERE, Column, Kind, Table
 from ortbench.report.places import places_table
-from ortbench.report.run import SAMPLES_FOR, derived_mark, mode_table
+from ortbench.report.run import SAMPLES_FOR, chain_tables, derived_mark, mode_table
 from ortbench.report.words import device_name, eps, sequence
 from ortbench.result import Result
 from ortbench.schema import Gpu, Load, Tensor
@@ -36,6 +36,7 @@ class Section:
 def sections(result: Result) -> Iterator[Section]:
     """The tables of a result, in their order; what another module has to say about a result is one more line here."""
     yield from _modes(result)
+    yield from _chain(result)
     yield _placement(result)
     yield from _places(result)
     yield from _nodes(result)
@@ -49,6 +50,12 @@ def _modes(result: Result) -> Iterator[Section]:
         of = f"; {' and '.join(tails)} {'is' if len(tails) == 1 else 'are'} of the total" if tails else ""
         said = f"Times are medians in {table.unit}{of}.{derived_mark(table)}"
         yield Section(table.title, table, (said if result.loop is None else f"Times are medians. {WHAT_A_LOOP_IS}",))
+
+
+def _chain(result: Result) -> Iterator[Section]:
+    for table in chain_tables(result):
+        said = (f"Times are medians in {table.unit}.",) if table.unit else ()
+        yield Section(table.title, table, said)
 
 
 def _placement(result: Result) -> Section:

@@ -64,6 +64,15 @@ def load_steps(path: Path, known: Collection[str]) -> dict[str, Array]:
     return arrays
 
 
+def load_chain(path: Path, known: Collection[str]) -> dict[str, Array]:
+    """Expected outputs of a chain from an .npz file, by ``<stage>/<name>``; as `load_steps`."""
+    keys = f"its keys are STAGE/NAME: {', '.join(known)}"
+    arrays = _load_keys(path, known, keys, ignored=re.compile(r"[^/]+/in/.*"))
+    if not arrays:
+        raise BadInput(f"{path} holds no outputs; {keys}")
+    return arrays
+
+
 def _load_keys(
     path: Path, known: Collection[str], reason: str, ignored: re.Pattern[str] | None = None
 ) -> dict[str, Array]:

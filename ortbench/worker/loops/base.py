@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -115,7 +115,8 @@ class LoopMode(OneAtATime):
         why = str(error) if isinstance(error, OrtbenchError) else ort_text(error)
         if not begun:
             return BenchmarkFailed(f"bringing the first state there failed: {why}")
-        said = f"step {len(done) + 1} of {self._loop.count} failed: {why}"
+        which = f"step {len(done) + 1} of {self._loop.count}" if self._loop.count > 1 else "the run"
+        said = f"{which} failed: {why}"
         if done:
             ends = f"from {duration(done[0])} (the first) to {duration(done[-1])} (the last)"
             said += (
@@ -154,9 +155,13 @@ class LoopMode(OneAtATime):
         for number, wanted in enumerate(loop.outputs):
             for place, array, got in zip(self._free, wanted, self.left_by(number), strict=True):
                 if got is not None:
-                    found.append((f"{specs[place].name} of step {number}", array))
+                    found.append((self._called(specs[place].name, number), array))
         last = (f"{specs[pair.out].name} after the last step" for pair in loop.pairs)
         return [*found, *zip(last, loop.last, strict=True)]
+
+    def _called(self, name: str, number: int) -> str:
+        """An output of a step, for messages."""
+        return f"{name} of step {number}" if self._loop.count > 1 else name
 
     def proofs(self, rtol: float | None, atol: float | None, others: Mapping[str, Mode]) -> Sequence[Proof]:
         return [Proof("", "comparing every step", partial(self.compare_steps, rtol, atol))]
@@ -176,7 +181,7 @@ class LoopMode(OneAtATime):
             for place, got in zip(places, [*self.left_by(number), *self.state(number)], strict=True):
                 if got is None:
                     continue
-                wrong = difference(f"{names[place]} of step {number}", got, reference[place], rtol, atol)
+                wrong = difference(self._called(names[place], number), got, reference[place], rtol, atol)
                 if wrong is not None:
                     raise WrongOutputs(wrong)
 
@@ -197,8 +202,3 @@ class LoopMode(OneAtATime):
         sides = (self.state_in, self.state_out, self.step_in, self.step_out)
         found = [None if it is None else by_step(it) for it in sides]
         return {"state_in": found[0], "state_out": found[1], "step_in": found[2], "step_out": found[3]}
-
-
-def sums(arrays: Sequence[Sequence[Array]], counts: Callable[[int], bool]) -> list[int]:
-    """By step, the bytes of those arrays whose place counts."""
-    return [sum(array.nbytes for place, array in enumerate(step) if counts(place)) for step in arrays]

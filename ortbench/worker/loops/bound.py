@@ -16,11 +16,11 @@ import numpy as np
 import onnxruntime as ort
 
 from ortbench.steps import Steps
-from ortbench.worker.loops.base import LoopMode, sums
+from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.loops.data import LoopData, Pair
 from ortbench.worker.modes.base import then
 from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.modes.slots import Slot, download, refuse_strings, upload
+from ortbench.worker.modes.slots import Slot, copied_bytes, download, refuse_strings, upload
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import READBACK, SYNCHRONIZE, Fence
 from ortbench.worker.session.memory import Copy, Memory, one_call
@@ -85,6 +85,7 @@ class BoundLoop(LoopMode):
         self._grown: dict[int, Any] = {}  # by the number of the pair: what the last step gave
         self._allocated: dict[int, tuple[Any, Any]] = {}  # the same, of what is allocated here: past and present
         self._options = model.run_options(None)
+        self._finals = self._final_slots()
         self._first = self._up(self._first_slots())
         upload([slot for slot in self._ins[0] if slot.spec.name in steps.resident])()
         if any(not state.buffers for state in self._states):
@@ -111,9 +112,13 @@ class BoundLoop(LoopMode):
         for spec, place in zip(self._model.inputs, self._model.places.inputs, strict=True):
             if spec.name not in arrays:
                 continue
-            array, memory = arrays[spec.name], self._memory(spec, place)
-            value = host_value(spec, array) if place.stays else self._value(spec, array.shape, memory)
-            yield Slot(spec, array, value, memory, place.stays)
+            yield self._in_slot(spec, place, arrays[spec.name])
+
+    def _in_slot(self, spec: TensorSpec, place: Place, array: Array) -> Slot:
+        """An input that is no state, with its array in a step."""
+        memory = self._memory(spec, place)
+        value = host_value(spec, array) if place.stays else self._value(spec, array.shape, memory)
+        return Slot(spec, array, value, memory, place.stays)
 
     def _out_slots(self, number: int) -> Iterator[Slot]:
         for place, reference in zip(self._free, self._loop.outputs[number], strict=True):
@@ -134,13 +139,17 @@ class BoundLoop(LoopMode):
 
     def _first_slots(self) -> list[Slot]:
         """The first state, on both sides; what is empty has nothing to be copied."""
-        found = []
-        for state, array in zip(self._states, self._loop.first, strict=True):
-            if not array.size:
-                continue
-            value = state.buffers[0] if state.buffers else self._value(state.spec, array.shape, state.memory)
-            found.append(Slot(state.spec, array, value, state.memory, stays=False))
-        return found
+        slots = (self._first_slot(*it) for it in zip(self._states, self._loop.first, strict=True) if it[1].size)
+        return [slot for slot in slots if slot is not None]
+
+    def _first_slot(self, state: State, array: Array) -> Slot | None:
+        """One of them; None where it is there already."""
+        value = state.buffers[0] if state.buffers else self._value(state.spec, array.shape, state.memory)
+        return Slot(state.spec, array, value, state.memory, stays=False)
+
+    def _final_slots(self) -> list[Slot]:
+        """The state after the last step, as far as it is read then."""
+        return []
 
     def begin(self) -> None:
         self._first()
@@ -155,10 +164,20 @@ class BoundLoop(LoopMode):
 
     # A step
 
+    def _is_moved(self, name: str) -> bool:
+        """Whether an input that is no state is copied to the device in every step."""
+        return name not in self._steps.resident
+
+    def _is_read(self, name: str, number: int) -> bool:
+        """Whether a step reads an output that is no state."""
+        return name not in self._steps.keep
+
     def _copies(self, number: int, synchronize: Copy) -> tuple[Copy, Copy]:
         """The copies before a run, and what comes behind it: its fence, and the copies back."""
-        moved = [slot for slot in self._ins[number] if slot.spec.name not in self._steps.resident]
-        read = [slot for slot in self._outs[number] if slot.spec.name not in self._steps.keep]
+        moved = [slot for slot in self._ins[number] if self._is_moved(slot.spec.name)]
+        read = [slot for slot in self._outs[number] if self._is_read(slot.spec.name, number)]
+        if number == self._loop.count - 1:
+            read += self._finals
         back = self._down(read)
         wait: Copy | None = synchronize if self.fence.kind == SYNCHRONIZE else None
         if self.fence.kind == READBACK and not self._is_read_back(read):
@@ -183,9 +202,9 @@ class BoundLoop(LoopMode):
 
     def _in_turns(self, number: int) -> Copy:
         """A step whose tensors all have fixed places: its binding is made once, for all steps that have the same."""
-        turn = number % 2
         slots = (*self._ins[number], *self._outs[number])
-        key = (turn, *self._shapes(number), *(id(slot.array if slot.stays else slot.value) for slot in slots))
+        states = (id(self._state_value(state, number)) for state in self._states)
+        key = (*states, *self._shapes(number), *(id(slot.array if slot.stays else slot.value) for slot in slots))
         if key not in self._bindings:
             binding = self._model.session.io_binding()
             for slot in self._ins[number]:
@@ -204,9 +223,13 @@ class BoundLoop(LoopMode):
         """Of the state before and after a step."""
         return [*self._loop.shapes[number], *self._loop.shapes[number + 1]]
 
+    def _state_value(self, state: State, number: int) -> Any:
+        """What a step has for the input of a state of fixed shape."""
+        return state.buffers[number % 2]
+
     def _bind_state(self, binding: Any, state: State, number: int) -> None:
         """The input of a state."""
-        binding.bind_ortvalue_input(state.name_in, state.buffers[number % 2])
+        binding.bind_ortvalue_input(state.name_in, self._state_value(state, number))
 
     def _bind_next(self, binding: Any, state: State, number: int) -> None:
         """The output of a state."""
@@ -229,12 +252,13 @@ class BoundLoop(LoopMode):
     def _growing(self, number: int) -> Copy:
         """A step of a loop whose state grows, at least some of it: what another step left is bound anew."""
         binding, native = self._binding, self._binding._iobinding
-        turn = number % 2
         ins = [(slot.spec.name, slot.value._get_c_value()) for slot in self._ins[number]]
         outs = {slot.spec.name: slot for slot in self._outs[number]}
         grown = [(place, state) for place, state in enumerate(self._states) if not state.buffers]
         by_out = {state.name_out: (place, state) for place, state in enumerate(self._states)}
-        fixed = [(state.name_in, state.buffers[turn]._get_c_value()) for state in self._states if state.buffers]
+        fixed = [
+            (state.name_in, self._state_value(state, number)._get_c_value()) for state in self._states if state.buffers
+        ]
         bind_outputs: list[Copy] = []
         for name in self._model.output_names:
             place, state = by_out.get(name, (-1, None))
@@ -277,9 +301,13 @@ class BoundLoop(LoopMode):
             self._binding._iobinding.bind_output(state.name_out, state.memory.ort_device())
         else:
             value = state.memory.allocate(state.spec, self._loop.shapes[number + 1][place])
-            # Neither the binding nor ORT's own value keeps the memory: the past is read until this step is over.
-            self._allocated[place] = (self._allocated.get(place, (None, None))[1], value)
-            self._bind_grown_value(state, value)
+            self._bind_grown_into(state, place, value)
+
+    def _bind_grown_into(self, state: State, place: int, value: Any) -> None:
+        """The same in memory that is not ONNX Runtime's."""
+        # Neither the binding nor ORT's own value keeps the memory: the past is read until this step is over.
+        self._allocated[place] = (self._allocated.get(place, (None, None))[1], value)
+        self._bind_grown_value(state, value)
 
     def _bind_grown_value(self, state: State, value: Any) -> None:
         self._binding.bind_ortvalue_output(state.name_out, value)
@@ -308,7 +336,7 @@ class BoundLoop(LoopMode):
 
     def left_by(self, number: int) -> list[Array | None]:
         last = number == self._loop.count - 1
-        kept = [slot for slot in self._outs[number] if slot.spec.name in self._steps.keep and not slot.stays]
+        kept = [slot for slot in self._outs[number] if not self._is_read(slot.spec.name, number) and not slot.stays]
         if kept and last:
             download(kept)()
         return [slot.array if slot not in kept or last else None for slot in self._outs[number]]
@@ -329,14 +357,14 @@ class BoundLoop(LoopMode):
         return self._single.bound()
 
     def _bytes(self) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]]:
-        def moved(slots: list[list[Slot]], left: Sequence[str]) -> list[int]:
-            stays = [slot.stays or slot.spec.name in left for slot in slots[0]]
-            return sums([[slot.array for slot in step] for step in slots], lambda place: not stays[place])
-
+        there = [copied_bytes([slot for slot in step if self._is_moved(slot.spec.name)]) for step in self._ins]
+        back = [
+            copied_bytes([slot for slot in step if self._is_read(slot.spec.name, number)])
+            for number, step in enumerate(self._outs)
+        ]
         state_in, state_out = self._crossing()
-        others = moved(self._ins, self._steps.resident), moved(self._outs, self._steps.keep)
         step_in, step_out = (
-            [a + b for a, b in zip(*it, strict=True)] for it in zip((state_in, state_out), others, strict=True)
+            [a + b for a, b in zip(*it, strict=True)] for it in zip((state_in, state_out), (there, back), strict=True)
         )
         return (state_in, state_out), (step_in, step_out)
 

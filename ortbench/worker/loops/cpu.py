@@ -31,7 +31,7 @@ class CpuLoop(LoopMode):
         self._first = [self._given(pair.into, array) for pair, array in zip(loop.pairs, loop.first, strict=True)]
         self._state: list[Any] = self._first
         self._got: list[Any] = [None] * loop.count
-        feeds = [
+        self._feeds: list[dict[str, Any]] = [
             {
                 spec.name: self._given(place, step[spec.name])
                 for place, spec in enumerate(model.inputs)
@@ -39,7 +39,7 @@ class CpuLoop(LoopMode):
             }
             for step in loop.feeds
         ]
-        self._calls = [partial(self._step, number, feed, names) for number, feed in enumerate(feeds)]
+        self._calls = [partial(self._step, number, feed, names) for number, feed in enumerate(self._feeds)]
         self._count()
 
     def _given(self, place: int, array: Array) -> Any:
@@ -50,7 +50,7 @@ class CpuLoop(LoopMode):
         return value._get_c_value()
 
     def begin(self) -> None:
-        self._state = self._first
+        self._state = list(self._first)
         self._got = [None] * self._loop.count  # what the last loop gave is freed before the first step
 
     def _step(self, number: int, feeds: dict[str, Any], names: list[str]) -> None:

@@ -66,6 +66,11 @@ class LoopData:
     ranges: dict[str, tuple[float, float]]
 
     @property
+    def first_ns(self) -> int:
+        """What the first step took, ns, with what EPs do once."""
+        return self.single.first_run_ns
+
+    @property
     def count(self) -> int:
         """How many steps there are."""
         return len(self.feeds)
@@ -75,12 +80,21 @@ class LoopData:
         return any(shapes[number] != self.shapes[0][number] for shapes in self.shapes)
 
 
-def make(path: str, model: Model, request: Inputs, steps: Steps) -> LoopData:
+def make(
+    path: str,
+    model: Model,
+    request: Inputs,
+    steps: Steps,
+    linked: Mapping[str, Array] | None = None,
+    states_kept: bool = False,
+) -> LoopData:
     """What goes into a loop, and what comes of it.
 
     Args:
         path, model: what is run.
         request, steps: what was asked for.
+        linked: inputs that another model gives, by name.
+        states_kept: a state can be named as an output that stays on the device: of a loop alone it always does.
 
     Raises:
         BadInput: what does not fit the model, or what it refuses.
@@ -89,8 +103,8 @@ def make(path: str, model: Model, request: Inputs, steps: Steps) -> LoopData:
     """
     refuse_foreign((*model.inputs, *model.outputs))
     pairs = _pairs(model, steps)
-    _check_names(model, pairs, steps)
-    made = _Inputs(path, model, request, steps, pairs)
+    _check_names(model, pairs, steps, states_kept)
+    made = _Inputs(path, model, request, steps, pairs, linked or {})
     held = {pair.out for pair in pairs}
     feeds, outputs, shapes = [], [], []
     state, kept, took = made.first, 0, 0
@@ -142,22 +156,23 @@ def _pairs(model: Model, steps: Steps) -> list[Pair]:
         one, other = model.outputs[pair.out], model.inputs[pair.into]
         if one.type != other.type or (one.shape and other.shape and len(one.shape) != len(other.shape)):
             alike = [spec.name for spec in model.inputs if spec.type == one.type and len(spec.shape) == len(one.shape)]
-            what = f"is {_form(one)}, and the input {_form(other)}{nearest(into, alike)}"
+            what = f"is {form(one)}, and the input {form(other)}{nearest(into, alike)}"
             raise BadInput(f"--feedback {out}={into}: the output {what}", "--feedback")
         found.append(pair)
     return found
 
 
-def _form(spec: TensorSpec) -> str:
+def form(spec: TensorSpec) -> str:
+    """The type and shape of an input or output, for messages."""
     return f"{spec.type} [{', '.join('?' if dim is None else str(dim) for dim in spec.shape)}]"
 
 
-def _check_names(model: Model, pairs: Sequence[Pair], steps: Steps) -> None:
+def _check_names(model: Model, pairs: Sequence[Pair], steps: Steps, states_kept: bool) -> None:
     """Raises:
     BadInput: an option names what the model has not, or what is a state.
     """
     state_in = {model.inputs[pair.into].name for pair in pairs}
-    state_out = {model.outputs[pair.out].name for pair in pairs}
+    state_out = set() if states_kept else {model.outputs[pair.out].name for pair in pairs}
     sides = (
         ("--fill", steps.fill, [spec.name for spec in model.inputs], state_in, "input"),
         ("--resident", steps.resident, [spec.name for spec in model.inputs], state_in, "input"),
@@ -198,7 +213,7 @@ def _check_state(model: Model, pairs: Sequence[Pair], state: Sequence[Array], nu
             and all(not isinstance(dim, int) or dim == size for dim, size in zip(spec.shape, array.shape, strict=True))
         )
         if not fits:
-            what = f"step {number} gives {list(array.shape)}, and the model takes {_form(spec)}"
+            what = f"step {number} gives {list(array.shape)}, and the model takes {form(spec)}"
             raise BadInput(f"--feedback {model.outputs[pair.out].name}={spec.name}: {what}", "--feedback")
 
 
@@ -212,7 +227,15 @@ class _Inputs:
         ranges: of random values.
     """
 
-    def __init__(self, path: str, model: Model, request: Inputs, steps: Steps, pairs: Sequence[Pair]) -> None:
+    def __init__(
+        self,
+        path: str,
+        model: Model,
+        request: Inputs,
+        steps: Steps,
+        pairs: Sequence[Pair],
+        linked: Mapping[str, Array],
+    ) -> None:
         self._model, self._request, self._steps = model, request, steps
         self._state = [model.inputs[pair.into] for pair in pairs]
         self._outs = [model.outputs[pair.out] for pair in pairs]
@@ -222,6 +245,11 @@ class _Inputs:
         for name in self._given:
             if name in steps.fill:
                 raise BadInput(f"--fill {name}: --input has it already", "--fill")
+        said = {"input": self._given, "fill": steps.fill, "shape": request.shapes, "range": request.ranges}
+        for flag, entries in said.items():
+            if (twice := next((name for name in entries if name in linked), None)) is not None:
+                raise BadInput(f"--{flag} {twice}: a link gives it already", f"--{flag}")
+        self._given = {**self._given, **linked}
         sizes = request.index_sizes
         sizes = (index_sizes(path, model.inputs) if sizes is None else sizes) or {}
         self.ranges = {
@@ -244,7 +272,8 @@ class _Inputs:
         for out, spec in zip(self._outs, self._state, strict=True):
             for before, after in zip(spec.shape, out.shape, strict=False):
                 # What is a dimension of another name, or of none, behind a step grows: it begins with nothing.
-                if isinstance(before, str) and before != after and before not in {*dims, *said}:
+                of_nobody = before not in {*dims, *said} and spec.name not in self._given
+                if isinstance(before, str) and before != after and of_nobody:
                     known.setdefault(before, 0)
         shapes, self.guessed = resolve_shapes(self._model.inputs, given, dims, known)
         return [

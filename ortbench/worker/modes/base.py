@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ortbench.modes import TOTAL
+from ortbench.modes import STEP, TOTAL
 from ortbench.plan import Loop
 from ortbench.worker.proofs.fence import Fence
 from ortbench.worker.session.first_run import Data
@@ -20,7 +20,7 @@ from ortbench.worker.session.tensors import Value
 if TYPE_CHECKING:
     from typing import Self
 
-    from ortbench.schema import Depth, External, Graph, LoopBytes, ZeroCopy
+    from ortbench.schema import Depth, External, Graph, LinkTimes, LoopBytes, StageBytes, ZeroCopy
     from ortbench.worker.timing import Ranges
 
 # A timed call takes two arguments, which it may ignore: ORT's own bound run takes two, and any wrapper around it would
@@ -60,6 +60,7 @@ class Mode(ABC):
         trials: how many calls of ``total`` each check of the outputs rests on.
         whole: what ranges call a call of ``total``.
         notes_starts: whether it notes when the parts of its calls begin; see `take_starts`.
+        parts: what they call the parts of one whose times it takes.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Mode(ABC):
     trials: tuple[int, ...]
     whole: str = TOTAL
     notes_starts = False
+    parts: tuple[str, ...] = (STEP,)
 
     @classmethod
     def lacks(cls, provider: Provider) -> str | None:
@@ -162,6 +164,14 @@ class Mode(ABC):
 
     def bytes_by_step(self) -> LoopBytes | None:
         """Of a loop, what is copied in each step; else None."""
+        return None
+
+    def stage_bytes(self) -> list[StageBytes] | None:
+        """Of a chain, what each stage copies; else None."""
+        return None
+
+    def link_times(self) -> list[LinkTimes] | None:
+        """Of a chain whose links are on a device, what copies of each take alone; else None. It is asked for last."""
         return None
 
     def pipeline(self) -> Depth | None:

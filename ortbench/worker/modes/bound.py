@@ -185,9 +185,9 @@ class BoundMode(OneAtATime):
         return fenced, self._native_binding, self._options
 
     def _fenced_upload(self) -> Copy:
-        return self._until_there(self._upload)
+        return self.until_there(self._upload)
 
-    def _until_there(self, upload: Copy) -> Copy:
+    def until_there(self, upload: Copy) -> Copy:
         """An upload and its fence, where anything is uploaded."""
         return then(upload, None if self.upload_fence is None else self.upload_fence.wait)
 
@@ -197,7 +197,7 @@ class BoundMode(OneAtATime):
             [slot for slot, place in zip(slots, places, strict=True) if chosen(place)]
             for slots, places in ((self._ins, self._model.places.inputs), (self._outs, self._model.places.outputs))
         )
-        return self._until_there(upload(ins)), download(outs)
+        return self.until_there(upload(ins)), download(outs)
 
     def bound(self) -> tuple[list[Bound], list[Bound]]:
         places = self._model.places

@@ -173,8 +173,9 @@ def bundled_library(ep_name: str) -> str | None:
     return str(path) if path.is_file() else None
 
 
+@cache
 def register_library(library: str) -> list[str]:
-    """Register a plugin EP's library; returns the names of the EPs that it brings.
+    """Register a plugin EP's library, once; returns the names of the EPs that it brings.
 
     Raises:
         BenchmarkFailed: it does not load, or finds no device.

@@ -1,0 +1,40 @@
+"""The figures of chains, from the times of their stages and the copies of their links. Pure."""
+
+from __future__ import annotations
+
+from ortbench.modes import CPU, RESIDENT, STAGE, TOTAL
+from ortbench.result import Case, Result
+from ortbench.schema import Chain, ChainLink
+from ortbench.stats import summarise
+
+
+def summarise_stages(case: Case, chain: Chain) -> None:
+    """Put the statistics of each stage into a case that follow from the times of all stages.
+
+    Args:
+        case: of a chain.
+        chain: whose stages they are, in their order.
+    """
+    samples, names = case.samples_ns.get(STAGE), [stage["name"] for stage in chain["stages"]]
+    if samples:
+        sizes = [size // len(names) for _, size, _ in case.blocks[STAGE]]
+        case.stages = {name: summarise(samples[at :: len(names)], sizes) for at, name in enumerate(names)}
+
+
+def crossing_ns(link: ChainLink) -> int | None:
+    """What a link costs through the host in one chain: all its copies, each as long as it takes alone; None where that was not
+    measured, 0 where there is none."""
+    ways = ((link["downloads"], link["download_ns"]), (link["uploads"], link["upload_ns"]))
+    times = [count * ns for count, ns in ways if count and ns is not None]
+    return sum(times) if len(times) == sum(1 for count, _ in ways if count) else None
+
+
+def crosses(link: ChainLink) -> bool:
+    """Whether a link is copied where it goes through the host."""
+    return bool(link["downloads"] or link["uploads"])
+
+
+def saved_ns(result: Result) -> int | None:
+    """What a chain takes less where its links stay on the device; None where one of the modes was not measured."""
+    cpu, resident = (None if it is None else it.median(TOTAL) for it in (result.case(CPU), result.case(RESIDENT)))
+    return None if cpu is None or resident is None else cpu - resident

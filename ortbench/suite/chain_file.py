@@ -1,0 +1,198 @@
+"""Chain files: what `ortbench chain` reads, with the line and the key of every mistake.
+
+``[[stage]]`` has a name, a model and the options of its session and inputs, as a suite writes them; ``[defaults]`` those
+that hold where a stage says nothing else. ``[[link]]`` joins an output and an input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from ortbench.asked import is_library, target_of
+from ortbench.chain_plan import Chain, End, Link, Stage, in_order
+from ortbench.errors import BadInput
+from ortbench.kinds import WHOLE, text_of
+from ortbench.modes import CHAIN_MODES
+from ortbench.options import Given, make, options_of
+from ortbench.plan import Inputs, Loop, Plan, Target, check
+from ortbench.steps import Steps
+from ortbench.suite.layers import Layer, Tables, Value, merged
+from ortbench.suite.toml_file import SuiteFile, Where, dotted
+
+# Of a stage: what a loop's session and inputs have, but for what is said of the chain as a whole.
+_WHOLE = ("python", "engine-cache", "seed", "rtol", "atol", "expect", "steps", "share-buffers")
+OPTIONS = {it.flag: it for it in options_of(Target, Inputs, Steps) if "loop" in it.commands and it.flag not in _WHOLE}
+_PATHS = ("input", "ep-library")
+REPEAT, FEEDBACK = "repeat", "feedback"
+KEYS = ("name", "model", REPEAT, *OPTIONS)
+
+
+def plan_of(path: Path, environ: Mapping[str, str], given: Given, command: tuple[str, ...] = ()) -> Plan:
+    """The plan of a chain.
+
+    Args:
+        path: of the chain's file.
+        environ: environment variables, for ``${NAME}``.
+        given: options of the command, which hold for all of the chain.
+        command: what was typed, for the result.
+
+    Raises:
+        BadInput: a mistake in the file, with its line and key, or an option that cannot be read.
+    """
+    inputs, target = make(Inputs, given), make(Target, given)
+    chain = _Reader(SuiteFile(path, environ), inputs).chain()
+    stages = tuple(replace(it, target=replace(it.target, python=target.python)) for it in chain.stages)
+    return make(
+        Plan,
+        given,
+        model=str(path),
+        target=stages[0].target,
+        inputs=inputs,
+        modes=tuple(dict.fromkeys(given.get("mode", CHAIN_MODES))),
+        loop=make(Loop, given),
+        chain=replace(chain, stages=stages),
+        command=command,
+    )
+
+
+class _Reader:
+    """Makes a chain of a file's data.
+
+    Args:
+        file: that was read.
+        inputs: with the seed and the tolerances of all stages.
+    """
+
+    def __init__(self, file: SuiteFile, inputs: Inputs) -> None:
+        self._file, self._inputs = file, inputs
+        self._tables = Tables(file, OPTIONS)
+        self._base = file.path.parent
+
+    def chain(self) -> Chain:
+        data = self._file.data
+        self._tables.known(data, (), ("defaults", "stage", "link"))
+        defaults = self._tables.table(data.get("defaults", {}), ("defaults",))
+        self._tables.known(defaults, ("defaults",), (*OPTIONS,))
+        layer = self._tables.layer(defaults, ("defaults",))
+        tables = self._tables.tables(data, "stage")
+        if not tables:
+            raise self._file.mistake(("stage",), "there is nothing to run: give at least one [[stage]] with a model")
+        stages: dict[str, Stage] = {}
+        for number, (table, where) in enumerate(tables):
+            stage = self._stage(table, where, layer, number)
+            if stage.name in stages:
+                raise self._file.mistake((*where, "name"), f"there is a stage {stage.name!r} already")
+            stages[stage.name] = stage
+        links = self._links(data, stages)
+        order, circle = in_order(list(stages), links)
+        if circle:
+            self._refuse(circle, links)
+        return Chain(tuple(stages[name] for name in order), tuple(links))
+
+    # Stages
+
+    def _stage(self, table: dict[str, Any], where: Where, defaults: Layer, number: int) -> Stage:
+        self._tables.known(table, where, KEYS)
+        model = self._model(table, where)
+        with self._file.at((*where, "name")):
+            name = text_of(table.get("name", model.stem))
+        if "." in name or not name.strip():
+            raise self._file.mistake(
+                (*where, "name"), f"{name!r}: a name without a dot, which links end a stage's name by"
+            )
+        given = merged([defaults, self._tables.layer(table, where)], OPTIONS)
+        count = self._repeat(table, where, given)
+        options = {flag: self._placed(flag, value) for flag, value in given.items()}
+        with self._blaming(given, where):
+            target, inputs = target_of(options), make(Inputs, options)
+            steps = replace(make(Steps, options), count=count)
+            inputs = replace(inputs, seed=self._inputs.seed + number, rtol=self._inputs.rtol, atol=self._inputs.atol)
+            stage = Stage(name, str(model), target, inputs, steps, self._where(given, table, where))
+            # What a loop has not is refused of any stage: one that is none is a loop of one step.
+            check(Plan(stage.model, target, inputs, CHAIN_MODES, steps=steps))
+        return stage
+
+    def _model(self, table: Mapping[str, Any], where: Where) -> Path:
+        place = (*where, "model")
+        if "model" not in table:
+            raise self._file.mistake(place, "is missing: name a model")
+        with self._file.at(place):
+            return self._base / text_of(table["model"])
+
+    def _repeat(self, table: Mapping[str, Any], where: Where, given: Mapping[str, Value]) -> int:
+        """How often a stage runs."""
+        if REPEAT not in table:
+            if FEEDBACK in given:
+                message = f"needs {REPEAT}, the number of steps in which an output is an input of the next one"
+                raise self._file.mistake(given[FEEDBACK].where, message)
+            return 1
+        place = (*where, REPEAT)
+        if FEEDBACK not in given:
+            raise self._file.mistake(
+                place, f'needs {FEEDBACK}, which says what a step hands to the next, such as {FEEDBACK} = "out=in"'
+            )
+        with self._file.at(place):
+            count: int = WHOLE.toml(table[REPEAT], REPEAT)
+            if count < 1:
+                raise BadInput("a stage runs at least once")
+        return count
+
+    def _placed(self, flag: str, value: Value) -> Any:
+        """An option's value, a path from the file's folder."""
+        if flag in _PATHS or (flag == "ep" and is_library(value.given)):
+            return str(self._base / value.given)
+        return value.given
+
+    def _where(self, given: Mapping[str, Value], table: Mapping[str, Any], where: Where) -> dict[str, str]:
+        places = {flag: value.where for flag, value in given.items()}
+        places |= {key: (*where, key) for key in ("model", REPEAT) if key in table}
+        return {key: self._file.place(place) for key, place in {"": where, **places}.items()}
+
+    def _blaming(self, given: Mapping[str, Value], where: Where) -> Any:
+        """Bad input inside the block is a mistake where the option that it is about was given."""
+        places = {f"--{flag}": value.where for flag, value in given.items()}
+        if "ep" in given:
+            places.setdefault("--ep-library", given["ep"].where)  # an EP can be a path
+        return self._file.blaming(places, (*where, "model"))
+
+    # Links
+
+    def _links(self, data: Mapping[str, Any], stages: Mapping[str, Stage]) -> list[Link]:
+        links: list[Link] = []
+        for table, where in self._tables.tables(data, "link"):
+            self._tables.known(table, where, ("from", "to"))
+            source, to = (self._end(table, key, where, stages) for key in ("from", "to"))
+            if source.tensor.count("*") != to.tensor.count("*"):
+                raise self._file.mistake((*where, "to"), f"{to}: there are as many * in to as in from")
+            twin = next((number for number, link in enumerate(links) if link.to == to), None)
+            if twin is not None:
+                raise self._file.mistake((*where, "to"), f"{to} is linked already, by {dotted(('link', twin))}")
+            places = {key: self._file.place((*where, key)) for key in ("from", "to")}
+            links.append(Link(source, to, places))
+        return links
+
+    def _end(self, table: Mapping[str, Any], key: str, where: Where, stages: Mapping[str, Stage]) -> End:
+        place = (*where, key)
+        if key not in table:
+            raise self._file.mistake(place, 'is missing: write it as "stage.tensor"')
+        with self._file.at(place):
+            text = text_of(table[key])
+            stage, dot, tensor = text.partition(".")
+            if not dot or not stage or not tensor:
+                raise BadInput(f'{text!r}: write it as "stage.tensor"')
+            if stage not in stages:
+                raise BadInput(f"there is no stage {stage!r}; there are {', '.join(stages)}")
+        return End(stage, tensor)
+
+    def _refuse(self, circle: list[str], links: list[Link]) -> None:
+        """Raise for a circle, at the last of the links that make it one."""
+        pairs = set(pairwise(circle))
+        number = max(at for at, link in enumerate(links) if (link.source.stage, link.to.stage) in pairs)
+        reason = f"{' → '.join(circle)} is a circle, so that no stage could be the first"
+        if len(circle) == 2:
+            reason = f"{circle[0]} would wait for itself; {REPEAT} and {FEEDBACK} make a stage a loop"
+        raise self._file.mistake(("link", number), reason)

@@ -1,0 +1,230 @@
+"""The request to open a chain: the sessions of all its stages in one process, its links, and a plain run of the whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ortbench.chain_plan import chain_from
+from ortbench.errors import BenchmarkFailed, Unsupported
+from ortbench.plan import inputs_from
+from ortbench.worker.chains.data import (
+    ChainData,
+    Joint,
+    OpenStage,
+    blaming,
+    hold_expected,
+    join,
+    loop_pairs,
+    open_stages,
+    run,
+)
+from ortbench.worker.chains.make import main_of
+from ortbench.worker.opening import tensor
+from ortbench.worker.session import first_run, hardware, memory, placement, providers
+from ortbench.worker.session.runtime import begin, versions
+from ortbench.worker.session.tensors import nbytes
+from ortbench.worker.state import Opened, Stages, State
+
+if TYPE_CHECKING:
+    from ortbench import answers, schema
+
+
+def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> answers.Opened:
+    """Load the EPs, create the sessions of all stages, join them, and run the whole once with plain arrays.
+
+    Args:
+        state: to keep it in.
+        chain: `ortbench.chain_plan.Chain` as data.
+        inputs: with the seed, the tolerances and the expected outputs of the whole.
+    """
+    parts = Stages()
+    begin()
+    asked, request = chain_from(chain), inputs_from(inputs)
+    parts.done("loading")
+    stages = []
+    for stage in open_stages(asked):
+        stages.append(stage)
+        parts.done(f"creating the session of {stage.name}")
+    data = ChainData(stages, join(asked, stages))
+    main = main_of(stages)
+    first = stages[main]
+    # Also where the first run fails: the sessions then end with the process.
+    opened = Opened(first.asked.model, first.asked.target, request, first.model, first_run.no_data(), chain=data)
+    state.opened = opened
+    unsupported, expected = None, False
+    try:
+        for it in stages:
+            run(it, data.taken_by(it))
+            parts.done(f"inputs and first run of {it.name}")
+        expected = hold_expected(stages, request)
+        opened.data = first.loop.single
+    except Unsupported as error:
+        unsupported = str(error)
+    where = [_placement(it, unsupported is None) for it in stages]
+    placed = _together(where)
+    described = [providers.describe(it.asked.target, it.model.provider) for it in stages]
+    parts.done("where nodes are")
+    return {
+        "ep": described[main]["ep"],
+        "library": described[main]["library"],
+        "version": described[main]["version"],
+        "notes": _notes(stages, described),
+        "ep_options": dict(first.model.target.options),
+        "device": hardware.describe_device(first.model),
+        "memory": memory.describe(first.model.provider),
+        "eps": _eps(stages, where),
+        "placement": placed,
+        "unsupported": unsupported,
+        "inputs": _inputs(data) if unsupported is None else [],
+        "outputs": _outputs(data) if unsupported is None else [],
+        "guessed_dims": []
+        if unsupported
+        else [f"{it.name}.{dim}" for it in stages for dim in it.loop.single.guessed_dims],
+        "expected": expected,
+        "session_ns": sum(it.model.session_ns for it in stages),
+        "engine_cache": None,
+        "first_run_ns": 0 if unsupported else sum(it.loop.first_ns for it in stages),
+        "stages": parts.spans,
+        "runtime": versions(),
+        "chain": {
+            "stages": [_stage(it, described[n], unsupported is None) for n, it in enumerate(stages)],
+            "links": [] if unsupported else [_link(it) for it in data.joints],
+            "main": main,
+        },
+    }
+
+
+def _placement(stage: OpenStage, has_run: bool) -> schema.Placement:
+    """Where the nodes of a stage are.
+
+    Raises:
+        BenchmarkFailed: nodes stay on the CPU where none may.
+    """
+    asked, model = stage.asked, stage.model
+    found = placement.placement(model)
+    operators = found["cpu_operators"]
+    if operators and asked.target.require_placement:
+        with blaming(asked):
+            listed = ", ".join(f"{name} ({n})" if n > 1 else name for name, n in operators.items())
+            raise BenchmarkFailed(f"--require-placement: {sum(operators.values())} node(s) stay on the CPU: {listed}")
+    if has_run and found["memcpy_nodes"] is None and found["nodes"] is not None:
+        from ortbench.worker.looks import nodes  # most models need none of it, and would wait for it
+
+        found = {**found, **nodes.count_copies(asked.model, model.target, model.provider, stage.loop.single.arrays)}
+    return found
+
+
+def _together(placed: Sequence[schema.Placement]) -> schema.Placement:
+    """Where the nodes of all stages are."""
+    nodes: Counter[str] = Counter()
+    operators: Counter[str] = Counter()
+    for it in placed:
+        nodes.update(it["nodes"] or {})
+        operators.update(it["cpu_operators"])
+    copies = [it["memcpy_nodes"] for it in placed]
+    known = all(it["nodes"] is not None for it in placed)
+    return {
+        "nodes": dict(nodes) if known else None,
+        "memcpy_nodes": None if None in copies else sum(count for count in copies if count is not None),
+        "cpu_operators": dict(operators.most_common()),
+    }
+
+
+def _notes(stages: Sequence[OpenStage], described: Sequence[answers.LoadedEp]) -> list[schema.Warned]:
+    """What is to be said of the EPs and their options, each once."""
+    found: list[schema.Warned] = []
+    for stage, ep in zip(stages, described, strict=True):
+        notes, asked = list(ep["notes"]), stage.asked.target
+        if asked.options or asked.session_config or asked.run_config:
+            from ortbench.worker.session import ignored  # most runs have none of them, and would wait for it
+
+            notes += ignored.warnings(asked, stage.model.provider)
+        found += [note for note in notes if note not in found]
+    return found
+
+
+def _eps(stages: Sequence[OpenStage], placed: Sequence[schema.Placement]) -> list[schema.EpOfSession]:
+    """Every EP that stages are on, with its part of the nodes, where there are several; else none."""
+    if len({(it.model.provider.name, str(hardware.device_of(it.model.provider))) for it in stages}) < 2:
+        return []
+    counts: Counter[str] = Counter()
+    for it in placed:
+        counts.update(it["nodes"] or {})
+    found: dict[str, schema.EpOfSession] = {}
+    for stage in stages:
+        provider = stage.model.provider
+        found[provider.name] = {
+            "ep": provider.name,
+            "ep_version": provider.version,
+            "device": hardware.describe_device(stage.model),
+            "memory": memory.describe(provider),
+            "nodes": counts[provider.name],
+            "share": round(counts[provider.name] / max(sum(counts.values()), 1), 4),
+        }
+    return list(found.values()) if len(found) > 1 else []
+
+
+def _stage(stage: OpenStage, described: answers.LoadedEp, has_run: bool) -> schema.ChainStage:
+    """A stage for the result; the digest of its model and its settings are the other side's to say."""
+    steps = stage.asked.steps
+    return {
+        "name": stage.name,
+        "model": stage.asked.model,
+        "sha256": "",
+        "ep": described["ep"],
+        "ep_version": described["version"],
+        "device": hardware.describe_device(stage.model),
+        "memory": memory.describe(stage.model.provider),
+        "repeat": steps.count,
+        "feedback": loop_pairs(stage) if has_run else [],
+        "keep": list(steps.keep),
+        "session_ns": stage.model.session_ns,
+        "first_run_ns": stage.loop.first_ns if has_run else 0,
+        "settings": {},
+    }
+
+
+def _link(joint: Joint) -> schema.ChainLink:
+    out, into = joint.places()
+    why = joint.why_copied()
+    is_state = joint.target.state_in(joint.into) is not None
+    return {
+        "from": str(joint.from_),
+        "to": str(joint.to),
+        "bytes": nbytes(joint.source.last(joint.out)),
+        "stays": why is None,
+        "why": why,
+        "memory": "" if out.own is None else out.own.label,
+        "downloads": 0 if out.on_host else 1,
+        "uploads": 0 if into.on_host else 1 if is_state else joint.target.loop.count,
+        "download_ns": None,
+        "upload_ns": None,
+    }
+
+
+def _inputs(data: ChainData) -> list[schema.Tensor]:
+    """What goes into the chain: the inputs that no link gives."""
+    found: list[schema.Tensor] = []
+    for stage in data.stages:
+        taken = {joint.into for joint in data.taken_by(stage)}
+        first = {pair.into: array for pair, array in zip(stage.loop.pairs, stage.loop.first, strict=True)}
+        for place, spec in enumerate(stage.model.inputs):
+            if place not in taken:
+                array = first[place] if place in first else stage.loop.feeds[0][spec.name]
+                found.append(tensor(spec, array, stage.loop.single))
+                found[-1]["name"] = f"{stage.name}.{spec.name}"
+    return found
+
+
+def _outputs(data: ChainData) -> list[schema.Tensor]:
+    """What comes of the chain: the outputs that no link takes and that are not left where they are."""
+    found: list[schema.Tensor] = []
+    for stage in data.stages:
+        given = {joint.out for joint in data.given_by(stage)}
+        for place, spec in enumerate(stage.model.outputs):
+            if place not in given and spec.name not in stage.asked.steps.keep:
+                found.append(tensor(spec, stage.last(place), stage.loop.single))
+                found[-1]["name"] = f"{stage.name}.{spec.name}"
+    return found

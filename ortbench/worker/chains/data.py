@@ -1,0 +1,287 @@
+"""The stages of a chain, the links between them, and what the whole of it gives with plain arrays.
+
+Every stage is a loop, one that runs once where it is none: it has the arrays of `ortbench.worker.loops.data`, and what links
+give it is what the plain runs of the stages before it gave. Modes are held against those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ortbench.chain_plan import Chain, End, Link, Stage
+from ortbench.ep_options import with_own
+from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, from_data, to_data
+from ortbench.plan import POLICIES, Inputs
+from ortbench.steps import expanded, nearest
+from ortbench.worker.inputs.files import load_chain
+from ortbench.worker.inputs.shapes import check_fit
+from ortbench.worker.loops import data as loops
+from ortbench.worker.loops.data import LoopData
+from ortbench.worker.proofs.outputs import difference
+from ortbench.worker.session import providers
+from ortbench.worker.session.places import Place
+from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.session import Model, open_model
+from ortbench.worker.session.tensors import Array, TensorSpec
+
+
+@dataclass(eq=False)
+class OpenStage:
+    """A stage whose model is open.
+
+    Attributes:
+        asked: what was asked for.
+        model: the session.
+        loop: its arrays; there once the stages before it have run.
+    """
+
+    asked: Stage
+    model: Model
+    loop: LoopData = field(init=False)
+
+    @property
+    def name(self) -> str:
+        """What links call it."""
+        return self.asked.name
+
+    def state_of(self, out: int) -> int | None:
+        """The number of the state that an output is; None for one that is none."""
+        return next((number for number, pair in enumerate(self.loop.pairs) if pair.out == out), None)
+
+    def state_in(self, into: int) -> int | None:
+        """The number of the state that an input is; None for one that is none."""
+        return next((number for number, pair in enumerate(self.loop.pairs) if pair.into == into), None)
+
+    def last(self, out: int) -> Array:
+        """What the last step of the plain run gave for an output."""
+        number = self.state_of(out)
+        if number is not None:
+            return self.loop.last[number]
+        held = {pair.out for pair in self.loop.pairs}
+        return self.loop.outputs[-1][
+            [place for place in range(len(self.model.outputs)) if place not in held].index(out)
+        ]
+
+    def place_of_output(self, out: int) -> Place:
+        """Where its last step leaves an output: a state where its input is."""
+        number, places = self.state_of(out), self.model.places
+        return places.outputs[out] if number is None else places.inputs[self.loop.pairs[number].into]
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """A link between two open stages.
+
+    Attributes:
+        link: what was asked for.
+        source, out: the stage that gives, and the place of its output.
+        target, into: the stage that takes, and the place of its input.
+    """
+
+    link: Link
+    source: OpenStage
+    out: int
+    target: OpenStage
+    into: int
+
+    @property
+    def given(self) -> TensorSpec:
+        """The output."""
+        return self.source.model.outputs[self.out]
+
+    @property
+    def taken(self) -> TensorSpec:
+        """The input."""
+        return self.target.model.inputs[self.into]
+
+    @property
+    def from_(self) -> End:
+        """The output, by name."""
+        return End(self.source.name, self.given.name)
+
+    @property
+    def to(self) -> End:
+        """The input, by name."""
+        return End(self.target.name, self.taken.name)
+
+    def places(self) -> tuple[Place, Place]:
+        """Where the output is left, and where the input is wanted."""
+        return self.source.place_of_output(self.out), self.target.model.places.inputs[self.into]
+
+    def why_copied(self) -> str | None:
+        """Why the value cannot be taken where it is; None if it can."""
+        out, into = self.places()
+        if out.own is None or into.own is None:
+            return "ONNX Runtime offers no memory of a device that it is on"
+        if out.on_host and into.on_host:
+            return None
+        is_same = getattr(out.own, "is_same", None)
+        info = getattr(into.own, "info", None)
+        if is_same(info) if is_same is not None and info is not None else out.own.label == into.own.label:
+            return None
+        return f"{self.source.name} has it in {out.own.label}, {self.target.name} wants it in {into.own.label}"
+
+
+@dataclass
+class ChainData:
+    """The open stages in their order, and what links them."""
+
+    stages: list[OpenStage]
+    joints: list[Joint]
+
+    def taken_by(self, stage: OpenStage) -> list[Joint]:
+        """The links that give a stage something."""
+        return [joint for joint in self.joints if joint.target is stage]
+
+    def given_by(self, stage: OpenStage) -> list[Joint]:
+        """The links that take something of a stage."""
+        return [joint for joint in self.joints if joint.source is stage]
+
+
+def open_stages(chain: Chain) -> Iterator[OpenStage]:
+    """Load the EP of each stage, once for those that ask for the same, and create its session.
+
+    Raises:
+        OrtbenchError: one cannot be opened; which stage it is about comes first.
+    """
+    known: dict[str, Provider] = {}
+    for stage in chain.stages:
+        target = stage.target
+        asked = f"{target.ep} {target.library} {target.device} {target.options}"
+        with blaming(stage):
+            if asked not in known or target.ep in POLICIES:  # ONNX Runtime chooses for each session
+                known[asked] = providers.find(target)
+            provider = known[asked]
+            yield OpenStage(stage, open_model(stage.model, with_own(target, provider.name), provider))
+
+
+def join(chain: Chain, stages: Sequence[OpenStage]) -> list[Joint]:
+    """The links between open stages, those of patterns one by one.
+
+    Raises:
+        BadInput: a link to or from what a model has not, of two types, or two to one input.
+    """
+    by_name = {stage.name: stage for stage in stages}
+    found: list[Joint] = []
+    for link in chain.links:
+        for joint in _joints(link, by_name[link.source.stage], by_name[link.to.stage]):
+            if any(it.target is joint.target and it.into == joint.into for it in found):
+                raise BadInput(f"{link.where['to']}: {joint.to} is linked already")
+            found.append(joint)
+    return found
+
+
+def _joints(link: Link, source: OpenStage, target: OpenStage) -> Iterator[Joint]:
+    outputs, inputs = source.model.output_names, [spec.name for spec in target.model.inputs]
+    pairs = expanded(link.source.tensor, link.to.tensor, outputs)
+    if not pairs:
+        hint = nearest(link.source.tensor, outputs)
+        raise BadInput(
+            f"{link.where['from']}: {link.source}: {source.asked.model} has no output {link.source.tensor!r}{hint}"
+        )
+    for out, into in pairs:
+        if into not in inputs:
+            hint = nearest(into, inputs)
+            raise BadInput(f"{link.where['to']}: {link.to}: {target.asked.model} has no input {into!r}{hint}")
+        joint = Joint(link, source, outputs.index(out), target, inputs.index(into))
+        one, other = joint.given, joint.taken
+        if one.type != other.type or not _may_fit(one.shape, other.shape):
+            what = f"{joint.from_} is {loops.form(one)}, and {joint.to} is {loops.form(other)}"
+            raise BadInput(f"{link.where['to']}: does not fit: {what}")
+        yield joint
+
+
+def _may_fit(one: Sequence[int | str | None], other: Sequence[int | str | None]) -> bool:
+    """Whether shapes can be the same, as far as models say."""
+    if not one or not other:  # how ONNX Runtime reports an unknown rank, too
+        return True
+    fixed = ((a, b) for a, b in zip(one, other, strict=False) if isinstance(a, int) and isinstance(b, int))
+    return len(one) == len(other) and all(a == b for a, b in fixed)
+
+
+def run(stage: OpenStage, joints: Sequence[Joint]) -> None:
+    """Have a stage run with plain arrays, on what the stages before it gave.
+
+    Args:
+        stage: whose arrays are made.
+        joints: that give it something.
+
+    Raises:
+        OrtbenchError: it cannot be run; which stage or link it is about comes first.
+    """
+    linked: dict[str, Array] = {}
+    for joint in joints:
+        array = joint.source.last(joint.out)
+        try:
+            check_fit(joint.taken, array.shape, str(joint.from_))
+        except BadInput as error:
+            raise BadInput(f"{joint.link.where['to']}: does not fit: {error}") from None
+        linked[joint.taken.name] = array
+    asked = stage.asked
+    with blaming(asked):
+        steps = asked.steps
+        if (twice := next((name for name in steps.resident if name in linked), None)) is not None:
+            raise BadInput(f"--resident {twice}: a link gives it", "--resident")
+        stage.loop = loops.make(asked.model, stage.model, asked.inputs, steps, linked, states_kept=True)
+
+
+def hold_expected(stages: Sequence[OpenStage], inputs: Inputs) -> bool:
+    """Hold what plain runs gave against expected outputs; false where there are none.
+
+    Raises:
+        BadInput: they are of other stages or outputs.
+        BenchmarkFailed: they differ.
+    """
+    if inputs.expect is None:
+        return False
+    known = {
+        f"{stage.name}/{spec.name}": (stage, place)
+        for stage in stages
+        for place, spec in enumerate(stage.model.outputs)
+    }
+    for key, array in load_chain(Path(inputs.expect), known).items():
+        stage, place = known[key]
+        name = str(End(stage.name, stage.model.outputs[place].name))
+        wrong = difference(name, stage.last(place), array, inputs.rtol, inputs.atol)
+        if wrong is not None:
+            raise BenchmarkFailed(f"the outputs are not the expected ones: {wrong}")
+    return True
+
+
+@contextmanager
+def blaming(stage: Stage) -> Iterator[None]:
+    """What goes wrong inside the block is of a stage: said with the line of its file, and the key that it is about.
+
+    Raises:
+        OrtbenchError: of the same kind.
+    """
+    try:
+        yield
+    except OrtbenchError as error:
+        text, option = str(error), getattr(error, "option", None)
+        found = re.match(r"--([a-z-]+)", option or text)
+        if found is not None and found[1] in stage.where:
+            begin, text = stage.where[found[1]], text[len(f"--{found[1]}") :].removeprefix(":").strip()
+        else:
+            begin = f"{stage.where.get('', '')} ({stage.name})".strip()
+        raise _saying(f"{begin}: {text}", error) from None
+
+
+def of_stage(name: str, error: OrtbenchError) -> OrtbenchError:
+    """The same error, of a stage."""
+    return _saying(f"stage {name}: {error}", error)
+
+
+def _saying(text: str, error: OrtbenchError) -> OrtbenchError:
+    """An error of the same kind with another text."""
+    return from_data({**to_data(error), "error": text})
+
+
+def loop_pairs(stage: OpenStage) -> list[list[str]]:
+    """What a stage feeds back, by names."""
+    model = stage.model
+    return [[model.outputs[pair.out].name, model.inputs[pair.into].name] for pair in stage.loop.pairs]

@@ -1,0 +1,198 @@
+"""A stage of a chain in mode `device-resident`: what links give and take stays on the device where both ends are on it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ortbench.steps import Steps
+from ortbench.worker.loops.bound import State
+from ortbench.worker.loops.data import LoopData
+from ortbench.worker.loops.resident import ResidentLoop
+from ortbench.worker.modes.slots import Slot, copied_bytes, download, upload
+from ortbench.worker.proofs import outputs as output_arrays
+from ortbench.worker.session.memory import Copy
+from ortbench.worker.session.places import Place
+from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
+
+
+@dataclass(frozen=True)
+class Handed:
+    """What a link gives: a value that is taken where it is, or, where there is none, an array that it is copied from."""
+
+    value: Any
+    array: Array
+
+
+@dataclass(frozen=True)
+class Links:
+    """The links of a stage.
+
+    Attributes:
+        taken: what they give, by the name of the input.
+        given: the outputs that they take.
+        read: those of them that the stage copies to the host once, behind its last step.
+    """
+
+    taken: Mapping[str, Handed]
+    given: Collection[str]
+    read: Collection[str]
+
+
+class ResidentStage(ResidentLoop):
+    """Device tensors. What no link gives is copied in, what none takes is copied out; `keep` leaves it where it is.
+
+    Args:
+        model, loop: what runs, and with what.
+        steps: what stays on the device besides.
+        links: what it has from other stages, and what they have from it.
+    """
+
+    def __init__(self, model: Model, loop: LoopData, steps: Steps, links: Links) -> None:
+        self._links = links
+        self._ends: dict[
+            int, Slot
+        ] = {}  # by the number of the state: what its last step leaves, where somebody wants it
+        self._take: Copy | None = None
+        super().__init__(model, loop, steps)
+        assert self.bytes_in is not None
+        assert self.bytes_out is not None
+        self.bytes_in += copied_bytes([*self._taken_slots(), *self._first_slots()])
+        self.bytes_out += copied_bytes(self._finals)
+
+    def begin(self) -> None:
+        super().begin()
+        if self._take is None:
+            self._take = upload(self._taken_slots())
+        self._take()
+
+    def _taken_slots(self) -> list[Slot]:
+        """What links give that is no state and has to be copied here."""
+        return [slot for slot in self._ins[0] if slot.spec.name in self._links.taken]
+
+    # What links give
+
+    def _is_moved(self, name: str) -> bool:
+        return super()._is_moved(name) and name not in self._links.taken
+
+    def _in_slot(self, spec: TensorSpec, place: Place, array: Array) -> Slot:
+        handed = self._links.taken.get(spec.name)
+        if handed is None:
+            return super()._in_slot(spec, place, array)
+        memory = self._memory(spec, place)
+        if handed.value is not None:
+            return Slot(spec, handed.array, handed.value, memory, stays=True)
+        if place.on_host and not spec.is_packed:  # it can be read where it is
+            return Slot(spec, handed.array, host_value(spec, handed.array), memory, stays=True)
+        return Slot(spec, handed.array, self._value(spec, handed.array.shape, memory), memory, stays=False)
+
+    def _first_slot(self, state: State, array: Array) -> Slot | None:
+        handed = self._links.taken.get(state.name_in)
+        if handed is None:
+            return super()._first_slot(state, array)
+        return None if handed.value is not None else super()._first_slot(state, handed.array)
+
+    def _state_value(self, state: State, number: int) -> Any:
+        handed = self._links.taken.get(state.name_in)
+        is_taken = number == 0 and handed is not None and handed.value is not None
+        return handed.value if is_taken and handed is not None else super()._state_value(state, number)
+
+    def _first_value(self, state: State, array: Array) -> Any:
+        handed = self._links.taken.get(state.name_in)
+        return super()._first_value(state, array) if handed is None or handed.value is None else handed.value
+
+    # What links take
+
+    def _is_read(self, name: str, number: int) -> bool:
+        if name in self._links.given:
+            return name in self._links.read and number == self._loop.count - 1
+        return super()._is_read(name, number)
+
+    def _final_slots(self) -> list[Slot]:
+        for number, (state, last) in enumerate(zip(self._states, self._loop.last, strict=True)):
+            name, memory = state.name_out, state.memory
+            if name in self._links.given or name not in self._steps.keep:
+                value = (
+                    state.buffers[self._loop.count % 2] if state.buffers else memory.allocate(state.spec, last.shape)
+                )
+                self._ends[number] = Slot(
+                    replace(state.spec, name=name), np.empty_like(last), value, memory, stays=False
+                )
+        is_read = {number: self._is_read(slot.spec.name, self._loop.count - 1) for number, slot in self._ends.items()}
+        return [slot for number, slot in self._ends.items() if is_read[number] and slot.array.size]
+
+    def _bind_grown(self, state: State, place: int, number: int) -> None:
+        if number == self._loop.count - 1 and place in self._ends:  # where others look for it
+            self._bind_grown_into(state, place, self._ends[place].value)
+        else:
+            super()._bind_grown(state, place, number)
+
+    def end(self, out: int) -> Slot:
+        """Where the last step leaves an output, by its place in the model."""
+        states = {pair.out: number for number, pair in enumerate(self._loop.pairs)}
+        return self._ends[states[out]] if out in states else self._outs[-1][self._free.index(out)]
+
+    def handed(self, out: int, stays: bool) -> Handed:
+        """What a link has of an output.
+
+        Args:
+            out: its place in the model.
+            stays: whether it is taken where it is.
+        """
+        slot = self.end(out)
+        if stays:
+            return Handed(slot.value, slot.array)
+        return Handed(None, host_view(slot.spec, slot.value) if is_seen(slot) else slot.array)
+
+    # What came of it
+
+    def state(self, number: int) -> list[Array]:
+        found = super().state(number)
+        if number == self._loop.count - 1:
+            for place, slot in self._ends.items():
+                if slot in self._finals:
+                    found[place] = slot.array
+        return found
+
+    def poison(self) -> None:
+        super().poison()
+        for number, slot in self._ends.items():
+            slot.array[...] = output_arrays.poison(self._loop.last[number])
+            upload([replace(slot, array=slot.array.copy())] if slot.array.size else [])()
+
+    # What a link would cost through the host
+
+    def copy_out(self, out: int) -> Copy | None:
+        """The copy of an output to the host; None where it is there."""
+        slot = self.end(out)
+        return None if is_on_host(slot) else download([replace(slot, array=np.empty_like(slot.array))])
+
+    def copy_in(self, into: int) -> Copy | None:
+        """The copy of an input to the device, fenced; None where it is read on the host. What it copies is what is there."""
+        spec, place = self._model.inputs[into], self._model.places.inputs[into]
+        if place.on_host:
+            return None
+        states = {state.pair.into: (number, state) for number, state in enumerate(self._states)}
+        if into in states:
+            number, state = states[into]
+            array = self._loop.first[number]
+            value = self._first_value(state, array) if not state.buffers else self._state_value(state, 0)
+        else:
+            slot = next(slot for slot in self._ins[0] if slot.spec.name == spec.name)
+            array, value = self._loop.feeds[0][spec.name], slot.value
+        memory = self._memory(spec, place)
+        return self._single.until_there(upload([Slot(spec, np.ascontiguousarray(array), value, memory, stays=False)]))
+
+
+def is_seen(slot: Slot) -> bool:
+    """Whether the host can read what is bound where it is."""
+    return is_on_host(slot) and not slot.spec.is_packed
+
+
+def is_on_host(slot: Slot) -> bool:
+    """Whether what is bound is in ordinary host memory."""
+    return slot.stays or slot.memory.kind == "host"

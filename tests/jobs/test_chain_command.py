@@ -1,0 +1,352 @@
+"""`ortbench chain` on real models: outputs and links on the CPU EP, the reference device with its trace, and WebGPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from ortbench.errors import WrongOutputs
+from ortbench.result import Result, load
+from ortbench.suite.chain_file import plan_of
+from tests.conftest import MODELS, ONCE, Ran, ortbench, ortbench_here
+from tests.refdevice import HONESTY, Config, Honesty, Trace
+from tests.truth import is_kind
+
+pytestmark = pytest.mark.process
+
+BYTES = 4 * 96  # of each tensor of `MODELS_OF_CHAIN`
+MODELS_OF_CHAIN = {
+    "first": "(float[1,96] x) => (float[1,96] y) { a = Tanh(x)\n y = Relu(a) }",
+    "middle": """(float[1,96] state, float[1,96] bias) => (float[1,96] next, float[1,96] aside) {
+        a = Add(state, bias)
+        next = Tanh(a)
+        aside = Mul(state, bias) }""",
+    "last": "(float[1,96] u, float[1,96] v) => (float[1,96] w) { a = Add(u, v)\n w = Sigmoid(a) }",
+    "grow": "(float[N,4] past, float[1,4] new) => (float[M,4] present) { present = Concat<axis=0>(past, new) }",
+    "after": "(float[M,4] all) => (float[M,4] out) { out = Relu(all) }",
+}
+STAGES = """
+    [[stage]]
+    name = "first"
+    model = "first.onnx"
+
+    [[stage]]
+    name = "middle"
+    model = "middle.onnx"
+    repeat = 3
+    feedback = "next=state"
+
+    [[stage]]
+    name = "last"
+    model = "last.onnx"
+    """
+
+
+def linked(*links: str) -> str:
+    """Links as ``first.y > last.v``."""
+    pairs = [link.split(" > ") for link in links]
+    return "".join(f'\n[[link]]\nfrom = "{source}"\nto = "{to}"\n' for source, to in pairs)
+
+
+def defaults(ep: object) -> str:
+    return f'[defaults]\nep = "{ep}"\n'
+
+
+BETWEEN = linked("first.y > middle.bias", "first.y > last.v", "middle.next > last.u")
+GROWING = """
+    [[stage]]
+    name = "prefill"
+    model = "grow.onnx"
+    repeat = 2
+    feedback = "present=past"
+
+    [[stage]]
+    name = "decode"
+    model = "grow.onnx"
+    repeat = 3
+    feedback = "present=past"
+
+    [[stage]]
+    name = "after"
+    model = "after.onnx"
+    """ + linked("prefill.present > decode.past", "decode.present > after.all")
+
+
+def write(folder: Path, text: str) -> Path:
+    """A chain's file beside the models."""
+    for name, graph in MODELS_OF_CHAIN.items():
+        model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {name} {graph}')
+        onnx.save(model, folder / f"{name}.onnx")
+    path = folder / "chain.toml"
+    path.write_text(text)
+    return path
+
+
+def saved(out: Path) -> Result:
+    (path,) = out.glob("*/result.json")
+    return load(path)
+
+
+def run(folder: Path, text: str, *arguments: object, **environment: Any) -> tuple[Result, Ran]:
+    ran = ortbench("chain", write(folder, text), "--out", folder / "out", *arguments, **environment)
+    assert (ran.code, ran.err) == (0, "")
+    return saved(folder / "out"), ran
+
+
+def mistake(folder: Path, text: str, *arguments: object) -> str:
+    ran = ortbench_here("chain", write(folder, text), "--out", folder / "out", *ONCE, *arguments)
+    assert ran.code == 2, ran.err
+    assert not list(folder.glob("out/*/result.json"))
+    return ran.error_line.replace(f"{folder}/", "")
+
+
+def links(result: Result) -> dict[str, Any]:
+    assert result.chain is not None
+    return {f"{it['from']} > {it['to']}": it for it in result.chain["links"]}
+
+
+def test_the_example_gives_what_is_expected_of_it(tmp_path: Path) -> None:
+    expected = MODELS / "text_to_image.expected.npz"
+    chain = tmp_path / "cpu.toml"
+    text = (MODELS / "text_to_image.toml").read_text()
+    chain.write_text(defaults("cpu") + text.replace('= "text_enc', f'= "{MODELS}/text_enc')
+                     .replace('"denoiser.onnx', f'"{MODELS}/denoiser.onnx').replace('"image_d', f'"{MODELS}/image_d'))  # fmt: skip
+    ran = ortbench("chain", chain, "--expect", expected, *ONCE, "--out", tmp_path / "out", "--html", tmp_path / "page.html",
+                   COLUMNS="120")  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    result = saved(tmp_path / "out")
+    assert (result.kind, result.setup["expected_outputs"]) == ("chain", True)
+    assert [(case.mode, case.status, case.outputs_match) for case in result.cases] == [
+        ("cpu", "ok", True), ("device-resident", "ok", True),
+    ]  # fmt: skip
+    assert result.chain is not None
+    assert [(it["name"], it["repeat"], it["feedback"]) for it in result.chain["stages"]] == [
+        ("text", 1, []), ("denoise", 4, [["denoised", "latent"]]), ("image", 1, []),
+    ]  # fmt: skip
+    assert {name: (it["bytes"], it["stays"], it["why"]) for name, it in links(result).items()} == {
+        "text.condition > denoise.condition": (64, True, None), "denoise.denoised > image.latent": (16384, True, None),
+    }  # fmt: skip
+    for case in result.cases:
+        assert case.stages is not None
+        assert list(case.stages) == ["text", "denoise", "image"]
+        whole, parts = case.samples_ns["total"], case.samples_ns["stage"]
+        assert [sum(parts[at : at + 3]) < ns for at, ns in zip(range(0, len(parts), 3), whole, strict=True)] == [True]
+    assert "chain of 3 stages and 2 links: text, denoise ×4, image" in ran.out
+    (table,) = (tmp_path / "out").glob("*/table.md")
+    assert "| denoise.denoised → image.latent | 16.4 kB | in host memory |" in table.read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert [word in page for word in ("Stages", "Links", "denoise.denoised → image.latent")] == [True] * 3
+
+
+def test_outputs_that_are_not_the_expected_ones(tmp_path: Path) -> None:
+    arrays: dict[str, Any] = {"last/w": np.zeros((1, 96), np.float32)}
+    np.savez(tmp_path / "expected.npz", **arrays)
+    path = write(tmp_path, defaults("cpu") + STAGES + BETWEEN)
+    ran = ortbench_here("chain", path, *ONCE, "--out", tmp_path / "out", "--expect", tmp_path / "expected.npz")
+    assert ran.code == 1
+    assert ran.error_line.startswith("the outputs are not the expected ones: output last.w: 96 of 96 values differ")
+
+
+@pytest.mark.parametrize("honesty", HONESTY)
+def test_links_stay_on_the_device_and_cross_with_cpu(tmp_path: Path, library: Path, honesty: Honesty) -> None:
+    """By the device's own trace: whatever its runs and fences are like, no link is copied with device-resident, and with cpu
+    every input and output of every step is."""
+    config = Config(compute_us=1000, honesty=honesty, trace=tmp_path / "trace")
+    result, _ = run(
+        tmp_path, defaults(library) + STAGES + BETWEEN, "--iterations", 3, "--warmup", 1, **config.environ()
+    )
+    assert [(case.mode, case.status, case.reason) for case in result.cases] == [
+        ("cpu", "ok", None), ("device-resident", "ok", None),
+    ]  # fmt: skip
+    assert [it["stays"] for it in links(result).values()] == [True] * 3
+    assert all(it["download_ns"] and it["upload_ns"] for it in links(result).values())
+    assert [(it["downloads"], it["uploads"]) for it in links(result).values()] == [(1, 3), (1, 1), (1, 1)]
+    trace = Trace.read(tmp_path / "trace")
+    # x, the first state, and what no link takes: aside of each step, and w. With cpu the state crosses in each step too.
+    wanted = {"cpu": (1 + 2 * 3 + 2, 1 + 2 * 3 + 1), "device-resident": (2, 3 + 1)}
+    for case in result.cases:
+        there, back = wanted[case.mode]
+        assert (case.bytes_in, case.bytes_out) == (there * BYTES, back * BYTES)
+        assert case.stages is not None
+        for _, n, start in case.blocks["total"]:
+            stop = min((at for other in result.cases for _, _, at in other.blocks["total"] if at > start), default=None)
+            events = trace.of("upload", "download", "inference")
+            events = events[is_kind(events, "inference") | (events["bytes"] == BYTES)]  # a fence may read 4 bytes back
+            events = events[events["queued_ns"] >= start]
+            events = events[events["queued_ns"] < stop] if stop is not None else events
+            if stop is None:  # what comes behind the last block is no part of it
+                events = np.sort(events, order="queued_ns")[: (n + 1) * (there + back + 5)]
+            counts = Counter({kind: int(is_kind(events, kind).sum()) for kind in ("upload", "download", "inference")})
+            assert counts == {"upload": there * (n + 1), "download": back * (n + 1), "inference": 5 * (n + 1)}
+        # No stage counts as done before it is: each of them takes at least what its runs take by definition.
+        runs = {"first": 1, "middle": 3, "last": 1}
+        assert all(stats.min_ns >= runs[name] * 1_000_000 for name, stats in case.stages.items())
+        assert case.phases["total"] is not None
+        assert case.phases["total"].min_ns >= 5_000_000
+
+
+def test_what_cannot_stay_is_copied_and_said(tmp_path: Path, library: Path) -> None:
+    stages = STAGES.replace('"first.onnx"', '"first.onnx"\nep = "cpu"').replace(
+        '"last.onnx"', '"last.onnx"\nep = "cpu"'
+    )
+    text = defaults(library) + stages + linked("first.y > middle.state", "first.y > last.v", "middle.next > last.u")
+    result, ran = run(tmp_path, text, *ONCE, COLUMNS="200")
+    found = links(result)
+    assert {name: (it["stays"], it["downloads"], it["uploads"]) for name, it in found.items()} == {
+        "first.y > middle.state": (False, 0, 1), "first.y > last.v": (True, 0, 0), "middle.next > last.u": (False, 1, 0),
+    }  # fmt: skip
+    assert (
+        found["first.y > middle.state"]["why"] == "first has it in host memory, middle wants it in RefDevice (DEFAULT)"
+    )
+    assert (
+        "• middle.next → last.u (384 B) is copied in every mode: middle has it in RefDevice (DEFAULT), last wants it in host "
+        "memory." in ran.out
+    )
+    assert result.target["ep"] == "RefDeviceExecutionProvider"  # that of the first stage on a device
+    assert [it["ep"] for it in result.target["eps"]] == ["CPUExecutionProvider", "RefDeviceExecutionProvider"]
+    assert [case.status for case in result.cases] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+def test_state_that_grows_is_handed_on(tmp_path: Path, library: Path, on_device: bool) -> None:
+    result, _ = run(tmp_path, defaults(library if on_device else "cpu") + GROWING, *ONCE)
+    assert [(case.status, case.outputs_match) for case in result.cases] == [("ok", True), ("ok", True)]
+    assert {name: (it["bytes"], it["stays"]) for name, it in links(result).items()} == {
+        "prefill.present > decode.past": (2 * 16, True), "decode.present > after.all": (5 * 16, True),
+    }  # fmt: skip
+
+
+def test_links_by_pattern(tmp_path: Path) -> None:
+    """As many links as there are outputs that a pattern fits, so that caches need not be named one by one."""
+    floats = {name: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2])
+              for name in ("x", "y", "present.0", "present.1", "past.0", "past.1")}  # fmt: skip
+    node, save = onnx.helper.make_node, onnx.save
+    for name, nodes, takes, gives in (
+        ("gives", [node("Relu", ["x"], ["present.0"]), node("Tanh", ["x"], ["present.1"])], ["x"], ["present.0", "present.1"]),
+        ("takes", [node("Sub", ["past.0", "past.1"], ["y"])], ["past.1", "past.0"], ["y"]),
+    ):  # fmt: skip
+        graph = onnx.helper.make_graph(nodes, name, [floats[it] for it in takes], [floats[it] for it in gives])
+        opsets = [onnx.helper.make_opsetid("", 17)]
+        save(onnx.helper.make_model(graph, ir_version=8, opset_imports=opsets), tmp_path / f"{name}.onnx")
+    stages = '[[stage]]\nmodel = "gives.onnx"\n[[stage]]\nmodel = "takes.onnx"\n'
+    result, _ = run(tmp_path, defaults("cpu") + stages + linked("gives.present.* > takes.past.*"), *ONCE)
+    assert list(links(result)) == ["gives.present.0 > takes.past.0", "gives.present.1 > takes.past.1"]
+
+
+def test_a_loops_last_state_is_read_unless_it_is_kept(tmp_path: Path, library: Path) -> None:
+    loop = STAGES.partition('[[stage]]\n    name = "last"')[0]
+    for keep, back in (("", 3 + 1), ('    keep = ["next", "aside"]\n', 0)):
+        folder = tmp_path / ("kept" if keep else "read")
+        folder.mkdir()
+        result, _ = run(folder, defaults(library) + loop + keep + linked("first.y > middle.bias"), *ONCE)
+        assert [case.bytes_out for case in result.cases if case.mode == "device-resident"] == [back * BYTES]
+
+
+@pytest.mark.parametrize(
+    ("links_", "line"),
+    [
+        ("first.z > last.v", "link[0].from: first.z: first.onnx has no output 'z'; it has y"),
+        ("first.y > last.z", "link[0].to: last.z: last.onnx has no input 'z'; it has u, v"),
+        (
+            "first.y > other.past",
+            "link[0].to: does not fit: first.y is tensor(float) [1, 96], and other.past is tensor(float) [N, "
+            "4]",
+        ),
+        ("first.y > ids.i", "link[0].to: does not fit: first.y is tensor(float) [1, 96], and ids.i is "
+                            "tensor(int64) [1, 96]"),
+    ],
+)  # fmt: skip
+def test_links_that_do_not_fit(tmp_path: Path, links_: str, line: str) -> None:
+    other = '\n[[stage]]\nname = "ids"\nmodel = "ids.onnx"\n' if "ids" in links_ else (
+        '\n[[stage]]\nname = "other"\nmodel = "fixed.onnx"\n' if "other" in links_ else ""
+    )  # fmt: skip
+    for name, graph in {
+        "ids": "(int64[1,96] i) => (int64[1,96] o) { o = Identity(i) }",
+        "fixed": "(float[N,4] past) => (float[N,4] o) { o = Relu(past) }",
+    }.items():
+        model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {name} {graph}')
+        onnx.save(model, tmp_path / f"{name}.onnx")
+    text = defaults("cpu") + STAGES + other + linked(links_)
+    number, _, found = mistake(tmp_path, text).removeprefix("chain.toml:").partition(": ")
+    assert found == line
+    source, to = links_.split(" > ")
+    assert text.splitlines()[int(number) - 1] == (f'from = "{source}"' if "].from" in line else f'to = "{to}"')
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ('    feedback = "nxt=state"', "chain.toml:12: stage[1].feedback: nxt=state: the model has no such output; it has next"),
+        ('    dim = {q = 2}', "chain.toml:13: stage[1].dim: q: the model has no such symbolic dimension; it has none"),
+        ('    fill = {bias = 1}', "chain.toml:13: stage[1].fill: bias: a link gives it already"),
+        ('    keep = "other"', "chain.toml:13: stage[1].keep: other: the model has no such output; it has next, aside"),
+        ('    resident = "bias"', "chain.toml:13: stage[1].resident: bias: a link gives it"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_a_model_is_said_with_stage_and_key(tmp_path: Path, more: str, line: str) -> None:
+    feedback = '    feedback = "next=state"'
+    text = STAGES.replace(feedback, more if "feedback" in more else f"{feedback}\n{more}")
+    found = mistake(tmp_path, defaults("cpu") + text + linked("first.y > middle.bias"))
+    assert found.startswith(line), found
+
+
+def test_a_model_that_does_not_load_is_said_with_its_stage(tmp_path: Path) -> None:
+    path = write(tmp_path, defaults("cpu") + STAGES)
+    (tmp_path / "last.onnx").write_text("none")
+    ran = ortbench_here("chain", path, *ONCE, "--out", tmp_path / "out")
+    assert ran.code == 2
+    assert (
+        f"{path}:14: stage[2] (last): {tmp_path / 'last.onnx'} is not a model ONNX Runtime can load" in ran.error_line
+    )
+
+
+def test_an_ep_that_fails_in_a_stage_is_said_with_it(tmp_path: Path, library: Path) -> None:
+    path = write(tmp_path, defaults(library) + STAGES + BETWEEN)
+    environment: dict[str, Any] = Config(compute_us=100, fail_download="120:host").environ()
+    ran = ortbench("chain", path, "--iterations", 50, "--warmup", 1, "--out", tmp_path / "out", **environment)
+    assert ran.code == 1
+    result = saved(tmp_path / "out")
+    cpu, resident = result.cases
+    assert (cpu.status, resident.status, bool(cpu.samples_ns["total"])) == ("failed", "ok", True)
+    assert re.match(r"stage (first|last): the run failed: |stage middle: step [123] of 3 failed: ", str(cpu.reason))
+    assert str(cpu.reason) in ran.err
+
+
+def test_a_wrong_hand_over_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stage that takes memory of its own in place of what the one before it left there."""
+    from ortbench.worker import chaining, preparing
+    from ortbench.worker.chains.resident import Handed, ResidentStage
+    from ortbench.worker.state import State
+
+    handed = ResidentStage.handed
+
+    def other(self: ResidentStage, out: int, stays: bool) -> Handed:
+        found, slot = handed(self, out, stays), self.end(out)
+        return Handed(slot.memory.allocate(slot.spec, slot.array.shape), found.array)
+
+    plan = plan_of(write(tmp_path, defaults("cpu") + STAGES + BETWEEN), os.environ, {})
+    state = State()
+    chaining.open_chain(state, **json.loads(json.dumps(plan.worker_request())))
+    preparing.prepare(state, "device-resident", 1)
+    monkeypatch.setattr(ResidentStage, "handed", other)
+    with pytest.raises(WrongOutputs, match=r"^output middle\.aside of step 1: 96 of 96 values differ"):
+        preparing.prepare(state, "device-resident", 1)
+
+
+def test_on_webgpu(tmp_path: Path, software_gpu: tuple[str, ...]) -> None:
+    path = write(tmp_path, defaults("webgpu") + STAGES + BETWEEN)
+    ran = ortbench("chain", path, *ONCE, "--out", tmp_path / "out", prefix=software_gpu)
+    assert (ran.code, ran.err) == (0, "")
+    result = saved(tmp_path / "out")
+    assert [(case.mode, case.status, case.outputs_match) for case in result.cases] == [
+        ("cpu", "ok", True), ("device-resident", "ok", True),
+    ]  # fmt: skip
+    assert [it["stays"] for it in links(result).values()] == [True] * 3

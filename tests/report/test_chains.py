@@ -1,0 +1,167 @@
+"""What is said of a chain: from scripted results."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from ortbench.analysis.advice import headline, sentences
+from ortbench.analysis.chains import crossing_ns
+from ortbench.analysis.derive import derive
+from ortbench.report.chains import chain_table, link_table, stage_table
+from ortbench.report.markdown import markdown
+from ortbench.report.run import build, csv
+from ortbench.report.words import chain_line
+from ortbench.result import Result, load, result_json, save
+from ortbench.schema import ChainLink, ChainStage, Memory
+from tests.results import MS, US, measured, result_of, steady
+
+DEVICE: Memory = {"kind": "ep-device", "default": "Mem (DEFAULT)", "host_accessible": None}
+HOST: Memory = {"kind": "host", "default": "host memory", "host_accessible": None}
+
+
+def stage(name: str, repeat: int = 1, memory: Memory = DEVICE) -> ChainStage:
+    ep = "CPUExecutionProvider" if memory is HOST else "SomeExecutionProvider"
+    return {
+        "name": name, "model": f"{name}.onnx", "sha256": "b" * 64, "ep": ep, "ep_version": "1.0",
+        "device": {"type": "GPU", "vendor": "Some", "vendor_id": 1, "device_id": 2}, "memory": memory, "repeat": repeat,
+        "feedback": [["out", "in"]] if repeat > 1 else [], "keep": [], "session_ns": 1, "first_run_ns": 1, "settings": {},
+    }  # fmt: skip
+
+
+def link(source: str, to: str, size: int, why: str | None = None, crossings: tuple[int, int] = (1, 1)) -> ChainLink:
+    return {
+        "from": source, "to": to, "bytes": size, "stays": why is None, "why": why, "memory": "Mem (DEFAULT)",
+        "downloads": crossings[0], "uploads": crossings[1], "download_ns": 30 * US, "upload_ns": 20 * US,
+    }  # fmt: skip
+
+
+def chain(*links: ChainLink, resident_ms: tuple[int, int] = (1, 5), stages: tuple[ChainStage, ...] = ()) -> Result:
+    """Two stages, of 2 ms and 8 ms with cpu."""
+    cpu = measured("cpu", total=steady([10 * MS] * 6), stage=steady([0] * 6))
+    resident = measured("device-resident", total=steady([sum(resident_ms) * MS] * 6), stage=steady([0] * 6))
+    for case, parts in ((cpu, (2, 8)), (resident, resident_ms)):
+        case.samples_ns["stage"] = [ms * MS for ms in parts] * 18
+        case.blocks["stage"] = [[number, 6, 0] for number in range(6)]
+        del case.phases["stage"]
+        case.phases["inference"] = None
+        case.bytes_in, case.bytes_out, case.outputs_match = 3000, 4000, True
+        case.stage_bytes = {"text": {"bytes_in": 1000, "bytes_out": 0}, "image": {"bytes_in": 2000, "bytes_out": 4000}}
+    resident.bytes_in = 0
+    result = result_of(cpu, resident)
+    result.kind = "chain"
+    result.chain = {"stages": list(stages or (stage("text"), stage("image", 4))), "links": list(links)}
+    derive(result)
+    return result
+
+
+STAYING = link("text.condition", "image.condition", 64_000, crossings=(1, 4))
+CROSSING = link("text.mask", "image.mask", 8, "text has it in host memory, image wants it in Mem (DEFAULT)", (0, 1))
+
+
+def test_each_stage_has_its_statistics() -> None:
+    result = chain(STAYING)
+    for case, medians in zip(result.cases, ([2 * MS, 8 * MS], [1 * MS, 5 * MS]), strict=True):
+        assert case.stages is not None
+        assert [(name, stats.n, stats.median_ns) for name, stats in case.stages.items()] == [
+            ("text", 18, medians[0]), ("image", 18, medians[1]),
+        ]  # fmt: skip
+        assert case.derived is None
+    assert result.cases[1].phases["inference"] is None  # a chain is no inference
+
+
+def test_a_link_costs_all_its_copies() -> None:
+    assert crossing_ns(STAYING) == 30 * US + 4 * 20 * US
+    assert crossing_ns(CROSSING) == 20 * US
+    assert crossing_ns({**STAYING, "upload_ns": None}) is None
+    assert crossing_ns({**STAYING, "downloads": 0, "uploads": 0, "download_ns": None, "upload_ns": None}) == 0
+
+
+def test_the_tables() -> None:
+    result = chain(STAYING, CROSSING)
+    assert [column.name for column in chain_table(result).columns] == [
+        "mode", "chain", "vs cpu", "95 %", "runs", "chains/s", "copied/chain",
+    ]  # fmt: skip
+    assert chain_table(result).rows == (
+        ("cpu", "10.0", "1.00×", "–", "18", "100", "7.00 kB"),
+        ("device-resident", "6.00", "1.67×", "1.67–1.67", "18", "167", "4.00 kB"),
+    )
+    found = stage_table(result)
+    assert found.headings == [
+        "stage", "steps", "on", "cpu (ms)", "95 %", "device-resident (ms)", "95 %",
+    ]  # fmt: skip
+    assert found.rows == (
+        ("text", "–", "Some 1.0 on GPU Some 0001:0002", "2.00", "2.00–2.00", "1.00", "1.00–1.00"),
+        ("image", "4", "Some 1.0 on GPU Some 0001:0002", "8.00", "8.00–8.00", "5.00", "5.00–5.00"),
+    )
+    assert link_table(result).rows == (
+        ("text.condition → image.condition", "64.0 kB", "stays", "110 µs", "–"),
+        ("text.mask → image.mask", "8 B", "copied", "20.0 µs", str(CROSSING["why"])),
+    )
+    assert result.chain is not None
+    assert chain_line(result.chain) == "chain of 2 stages and 2 links: text, image ×4"
+
+
+def test_what_is_said_of_it() -> None:
+    assert headline(chain(STAYING)) == "The chain is 1.67 times as fast with its links on the device"
+    assert sentences(chain(STAYING, CROSSING)) == [
+        "device-resident is 1.67 times as fast as cpu (95 %: 1.67 to 1.67): 1 link (64.0 kB) stays on the device, which saves "
+        "4.00 ms a chain, 40% of it.",
+        "Through the host the copies of a link alone take: text.condition → image.condition 110 µs.",
+        "text.mask → image.mask (8 B) is copied in every mode: text has it in host memory, image wants it in Mem (DEFAULT).",
+        "image takes 83% of the chain's time with device-resident.",
+    ]
+
+
+def test_what_brings_nothing_is_not_called_a_gain() -> None:
+    assert (
+        sentences(chain(STAYING, resident_ms=(4, 8)))[0]
+        == "device-resident is 0.83 times as fast as cpu (95 %: 0.83 to 0.83)."
+    )
+    said = sentences(chain(STAYING, resident_ms=(2, 8)))[0]
+    assert (
+        said
+        == "device-resident is 1.00 times as fast as cpu (95 %: 1.00 to 1.00): no difference can be told from noise."
+    )
+
+
+def test_on_the_host_no_link_is_said_to_be_saved() -> None:
+    inside: ChainLink = {**STAYING, "downloads": 0, "uploads": 0, "download_ns": None, "upload_ns": None}
+    result = chain(inside, stages=(stage("text", memory=HOST), stage("image", memory=HOST)))
+    assert sentences(result)[0].startswith("All stages compute in host memory: no link crosses to a device.")
+    assert not any("saves" in it for it in sentences(result))
+    assert headline(result) == "The chain takes 6.00 ms with device-resident"
+    assert link_table(result).rows[0][2] == "in host memory"
+
+
+def test_markdown_and_csv_have_it(tmp_path: Path) -> None:
+    result = chain(STAYING)
+    text = markdown(build(result))
+    assert "| stage | steps | on | cpu (ms) | 95 % | device-resident (ms) | 95 % |" in text
+    assert "| text.condition → image.condition | 64.0 kB | stays | 110 µs |" in text
+    lines = csv(result).splitlines()
+    at = lines[0].split(",").index("stage_image_median_ns")
+    assert [line.split(",")[at] for line in lines[1:]] == [str(8 * MS), str(5 * MS)]
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    result = chain(STAYING, CROSSING)
+    save(result, tmp_path / "result.json")
+    again = load(tmp_path / "result.json")
+    assert asdict(again) == asdict(result)
+    assert result_json(again) == result_json(result)
+
+
+@pytest.mark.parametrize("key", ["chain", "stages", "stage_bytes", "kind"])
+def test_other_results_have_nothing_of_chains(key: str) -> None:
+    saved = json.loads(result_json(result_of(measured("cpu", total=steady([MS] * 6)))))
+    assert key not in saved
+    assert key not in saved["cases"][0]
+
+
+def test_names_of_stages_are_shown_as_text() -> None:
+    result = chain({**STAYING, "from": "te\x1bxt.a"}, stages=(stage("te\x1bxt"), stage("image")))
+    assert "\x1b" not in markdown(build(result))

@@ -1,0 +1,202 @@
+"""Chain files: the plan that they make, and what is said of their mistakes. Nothing is measured here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortbench.chain_plan import Chain, End, Link, chain_from, in_order
+from ortbench.errors import BadInput
+from ortbench.plan import Plan
+from ortbench.suite.chain_file import plan_of
+from tests.conftest import MODELS
+
+STAGES = '[[stage]]\nname = "one"\nmodel = "a.onnx"\n\n[[stage]]\nname = "two"\nmodel = "b.onnx"\n'
+LINK = '\n[[link]]\nfrom = "one.y"\nto = "two.x"\n'
+
+
+def plan(folder: Path, text: str, environ: dict[str, str] | None = None, **given: Any) -> Plan:
+    """The plan of a chain file beside two models, or what passes for them as long as nobody loads them."""
+    for name in ("a.onnx", "b.onnx"):
+        (folder / name).write_text(name)
+    path = folder / "chain.toml"
+    path.write_text(text)
+    return plan_of(path, environ or {}, given, ("ortbench", "chain"))
+
+
+def chain(folder: Path, text: str) -> Chain:
+    found = plan(folder, text).chain
+    assert found is not None
+    return found
+
+
+def mistake(folder: Path, text: str) -> str:
+    with pytest.raises(BadInput) as caught:
+        plan(folder, text)
+    assert caught.value.exit_code == 2
+    message = str(caught.value)
+    assert "\n" not in message
+    return message.replace(f"{folder}/", "")
+
+
+def test_stages_and_links(tmp_path: Path) -> None:
+    found = plan(tmp_path, STAGES + LINK, seed=7, mode=["cpu"], iterations=3)
+    assert found.chain is not None
+    one, two = found.chain.stages
+    assert (one.name, one.model, two.model) == ("one", str(tmp_path / "a.onnx"), str(tmp_path / "b.onnx"))
+    assert (one.steps.count, one.steps.feedback, one.target.ep) == (1, (), "auto")
+    assert (one.inputs.seed, two.inputs.seed) == (7, 8)  # so that inputs of one shape are not the same
+    assert [str(link) for link in found.chain.links] == ["one.y → two.x"]
+    assert (found.model, found.modes, found.loop.iterations, found.parts) == (
+        str(tmp_path / "chain.toml"), ("cpu",), 3, 2,
+    )  # fmt: skip
+    assert plan(tmp_path, STAGES).modes == ("cpu", "device-resident")
+
+
+def test_the_options_of_a_stage_are_those_of_a_suite(tmp_path: Path) -> None:
+    text = """
+        [defaults]
+        ep = "webgpu"
+        threads = 2
+
+        [[stage]]
+        name = "loop"
+        model = "a.onnx"
+        ep = "cpu"
+        repeat = 4
+        feedback = ["y=x"]
+        fill = {t = "step"}
+        dim = {batch = 2}
+        shape = {x = [2, 3]}
+        range = {z = [0, 1]}
+        keep = "aside"
+
+        [[stage]]
+        model = "b.onnx"
+        threads = false
+        opt-level = "basic"
+        ep-option = {key = "value"}
+        session-config = {entry = 1}
+        """
+    loop, b = chain(tmp_path, text).stages
+    assert (loop.target.ep, loop.target.threads, b.target.ep, b.target.threads) == ("cpu", 2, "webgpu", None)
+    assert (loop.steps.count, loop.steps.feedback, loop.steps.fill) == (4, (("y", "x"),), {"t": "step"})
+    assert (loop.inputs.dims, loop.inputs.shapes) == ({"batch": 2}, {"x": (2, 3)})
+    assert (loop.inputs.ranges, loop.steps.keep) == ({"z": (0.0, 1.0)}, ("aside",))
+    assert (b.name, b.target.opt_level, b.target.options) == ("b", "basic", {"key": "value"})
+    assert b.target.session_config == {"entry": "1"}
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "ep.so").write_text("")
+    (tmp_path / "x.npz").write_text("")
+    text = '[[stage]]\nmodel = "a.onnx"\nep = "./ep.so"\ninput = "x.npz"\n'
+    (stage,) = chain(tmp_path, text).stages
+    assert (Path(stage.target.library or ""), stage.target.ep) == (tmp_path / "ep.so", "auto")
+    assert stage.inputs.path == str(tmp_path / "x.npz")
+
+
+def test_stages_run_behind_those_that_they_take_something_of(tmp_path: Path) -> None:
+    text = STAGES.replace("one", "late").replace("two", "early") + '[[link]]\nfrom = "early.y"\nto = "late.x"\n'
+    assert [stage.name for stage in chain(tmp_path, text).stages] == ["early", "late"]
+
+
+def test_the_order_is_that_of_the_file_where_it_may_be() -> None:
+    def links(*pairs: str) -> list[Link]:
+        return [Link(End(source, "y"), End(to, "x")) for source, to in map(list, pairs)]
+
+    assert in_order(["a", "b", "c"], links()) == (["a", "b", "c"], [])
+    assert in_order(["a", "b", "c"], links("ca")) == (["b", "c", "a"], [])
+    assert in_order(["a", "b", "c", "d"], links("ab", "bc", "cb")) == (["a", "d"], ["b", "c", "b"])
+
+
+def test_a_plan_goes_to_the_worker_and_comes_back_the_same(tmp_path: Path) -> None:
+    import json
+
+    found = plan(tmp_path, STAGES.replace('"two"', '"two"\nrepeat = 2\nfeedback = "y=x"\nshape = {x = [2, 3]}') + LINK)
+    sent = json.loads(json.dumps(found.worker_request()))
+    assert chain_from(sent["chain"]) == found.chain
+    assert found.chain is not None
+    assert found.chain.links[0].where == {
+        "from": f"{tmp_path}/chain.toml:13: link[0].from", "to": f"{tmp_path}/chain.toml:14: link[0].to",
+    }  # fmt: skip
+
+
+def test_the_example_can_be_read() -> None:
+    found = plan_of(MODELS / "text_to_image.toml", {}, {})
+    assert found.chain is not None
+    assert [(stage.name, stage.steps.count) for stage in found.chain.stages] == [
+        ("text", 1), ("denoise", 4), ("image", 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "chain.toml:1: stage: there is nothing to run: give at least one [[stage]] with a model"),
+        ("[[stage]\n", "chain.toml:1: Expected ']]' at the end of an array declaration"),
+        ("stage = 1\n", "chain.toml:1: stage: must be written as [[stage]]"),
+        ('[[stage]]\nname = "a"\n', "chain.toml:1: stage[0].model: is missing: name a model"),
+        ('[[stage]]\nmodel = "c.onnx"\n', "chain.toml:2: stage[0].model: no such file: c.onnx"),
+        (
+            '[[stage]]\nmodel = "a.onnx"\nrepeats = 2\n',
+            "chain.toml:3: stage[0].repeats: no such key; did you mean repeat?",
+        ),
+        ("[chain]\n", "chain.toml:1: chain: no such key; there are defaults, stage, link"),
+        (
+            '[[stage]]\nmodel = "a.onnx"\n[[stage]]\nmodel = "a.onnx"\n',
+            "chain.toml:3: stage[1].name: there is a stage 'a' already",
+        ),
+        (
+            '[[stage]]\nname = "a.b"\nmodel = "a.onnx"\n',
+            "chain.toml:2: stage[0].name: 'a.b': a name without a dot, which links end a stage's name by",
+        ),
+        (
+            '[[stage]]\nmodel = "a.onnx"\nrepeat = 4\n',
+            "chain.toml:3: stage[0].repeat: needs feedback, which says what a step hands to the next, such as feedback = "
+            '"out=in"',
+        ),
+        (
+            '[[stage]]\nmodel = "a.onnx"\nfeedback = "y=x"\n',
+            "chain.toml:3: stage[0].feedback: needs repeat, the number of steps in which an output is an input of the next "
+            "one",
+        ),
+        (
+            '[[stage]]\nmodel = "a.onnx"\nrepeat = 0\nfeedback = "y=x"\n',
+            "chain.toml:3: stage[0].repeat: a stage runs at least once",
+        ),
+        (
+            '[[stage]]\nmodel = "a.onnx"\nrepeat = "4"\nfeedback = "y=x"\n',
+            "chain.toml:3: stage[0].repeat: must be a whole number",
+        ),
+        ('[[stage]]\nmodel = "a.onnx"\nfeedback = "y"\n', "chain.toml:3: stage[0].feedback: 'y': write it as output=input"),
+        ('[[stage]]\nmodel = "a.onnx"\nthreads = 0\n', "chain.toml:3: stage[0].threads: 0: at least one"),
+        ('[[stage]]\nmodel = "a.onnx"\nfill = {x = "?"}\n', "chain.toml:3: stage[0].fill: x=?: '?' is neither a number nor a "
+         "sum of numbers, dimensions, step and index"),
+        ('[[stage]]\nmodel = "a.onnx"\ninput = "no.npz"\n', "chain.toml:3: stage[0].input: no such file or folder: no.npz"),
+        ('[[stage]]\nmodel = "a.onnx"\nep = "./no.so"\n', "chain.toml:3: stage[0].ep: no such file: no.so"),
+        (STAGES + "[[link]]\n", "chain.toml:8: link[0].from: is missing: write it as \"stage.tensor\""),
+        (STAGES + '[[link]]\nfrom = "one"\n', "chain.toml:9: link[0].from: 'one': write it as \"stage.tensor\""),
+        (
+            STAGES + '[[link]]\nfrom = "one.y"\nto = "three.x"\n',
+            "chain.toml:10: link[0].to: there is no stage 'three'; there are one, two",
+        ),
+        (STAGES + LINK + LINK, "chain.toml:15: link[1].to: two.x is linked already, by link[0]"),
+        (
+            STAGES + '[[link]]\nfrom = "one.y*"\nto = "two.x"\n',
+            "chain.toml:10: link[0].to: two.x: there are as many * in to as in from",
+        ),
+        (
+            STAGES + LINK + '[[link]]\nfrom = "two.y"\nto = "one.x"\n',
+            "chain.toml:12: link[1]: one → two → one is a circle, so that no stage could be the first",
+        ),
+        (
+            STAGES + '[[link]]\nfrom = "one.y"\nto = "one.x"\n',
+            "chain.toml:8: link[0]: one would wait for itself; repeat and feedback make a stage a loop",
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes_are_said_with_their_line_and_key(tmp_path: Path, text: str, message: str) -> None:
+    assert mistake(tmp_path, text) == message
