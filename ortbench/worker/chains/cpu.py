@@ -53,7 +53,8 @@ class CpuStage(CpuLoop):
 
     def given(self, out: int) -> Any:
         """What the last step gave for an output, as ONNX Runtime gave it."""
-        return self._got[-1][out]
+        states = {pair.out: number for number, pair in enumerate(self._loop.pairs)}
+        return self._state[states[out]] if out in states else self._got[-1][out]
 
     @property
     def spec_of_outputs(self) -> tuple[TensorSpec, ...]:
