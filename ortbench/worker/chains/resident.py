@@ -61,8 +61,11 @@ class ResidentStage(ResidentLoop):
         super().__init__(model, loop, steps)
         assert self.bytes_in is not None
         assert self.bytes_out is not None
-        self.bytes_in += copied_bytes([*self._taken_slots(), *self._first_slots()])
+        self.bytes_in += copied_bytes(self._taken_slots())
         self.bytes_out += copied_bytes(self._finals)
+
+    def _first_bytes(self) -> int:
+        return copied_bytes(self._first_slots())
 
     def begin(self) -> None:
         super().begin()
