@@ -17,7 +17,7 @@ _Key = tuple[str, ...]
 # What exporters put into the names of one and the same state, before a step and behind it.
 _BEFORE = {"past", "in", "i", "input", "prev", "previous", "old", "init", "initial", "last"}
 _BEHIND = {"present", "out", "o", "output", "new", "next", "updated"}
-_CACHE = ("key", "values")  # past_key_values.0.key is present.0.key
+_CACHE = "key values"  # past_key_values.0.key is present.0.key
 _COUPLES = ({"past", "present"}, {"old", "new"}, {"prev", "next"}, {"previous", "next"})  # names that are nothing else
 _MEANT_OTHERWISE = set("*=,")  # in an option's value
 _FLOATS = {f"tensor({name})" for name in ("float16", "bfloat16", "float", "double")}
@@ -96,14 +96,8 @@ def _parts(name: str) -> _Key:
 
 
 def _stem(name: str, marks: set[str]) -> _Key:
-    parts = _parts(name)
-    kept: list[str] = []
-    for at, part in enumerate(parts):
-        after_mark = parts[at - 1] in marks if at else False
-        two = parts[at : at + 2] == _CACHE and after_mark
-        one = parts[at - 1 : at + 1] == _CACHE and at >= 2 and parts[at - 2] in marks
-        if part not in marks and not two and not one:
-            kept.append(part)
+    parts = " ".join(_parts(name)).replace(_CACHE, "").split()
+    kept = [part for part in parts if part not in marks]
     if kept:
         return tuple(kept)
     whole = next((couple for couple in _COUPLES if couple & set(parts)), None)

@@ -75,7 +75,7 @@ def test_alone_it_lists_the_words_in_groups() -> None:
         "Words",
         f"  {', '.join(entry.word for entry in entries() if entry.group is Group.WORDS)}",
         "Modes",
-        "  cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned, pipelined, device-resident-async",
+        "  cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned, pipelined, device-resident-async, shared",
     ]
     assert lines[::2][: len(Group)] == [group.title for group in Group]
     assert lines[-2:] == ["", "ortbench explain WORD says what one of them means."]
