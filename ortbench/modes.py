@@ -171,7 +171,8 @@ SHARED = Mode(
 LOOP_MODES = {name: MODES.get(name, SHARED) for name in (CPU, RESIDENT, HOST_ACCESSIBLE, SHARED.name)}
 USUAL_LOOP_MODES = tuple(name for name, mode in LOOP_MODES.items() if not mode.option)
 ALL_MODES = {**MODES, **LOOP_MODES}
-CHAIN_MODES = (CPU, RESIDENT)  # of models one behind the other; see `ortbench.chain_plan`
+# Of models one behind the other, see `ortbench.chain_plan`: links through the host, and where they are.
+CHAIN_MODES = (CPU, RESIDENT)
 
 
 def mode_of(name: str) -> Mode:

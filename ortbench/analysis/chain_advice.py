@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ortbench.analysis.chains import crosses, crossing_ns, saved_ns
-from ortbench.modes import CPU, RESIDENT, TOTAL
+from ortbench.analysis.chains import LINKED, crosses, crossing_ns, saved_ns
+from ortbench.modes import CPU, TOTAL
 from ortbench.result import OK, Result
 from ortbench.units import duration, ratio, share, size
 
@@ -17,7 +17,7 @@ def chain_sentences(result: Result) -> list[str]:
 
 def chain_headline(result: Result) -> str:
     """What there is to say first, in a few words."""
-    resident = result.case(RESIDENT)
+    resident = result.case(LINKED)
     if resident is not None and resident.vs_cpu is not None and not _is_on_host(result):
         return f"The chain is {ratio(resident.vs_cpu['ratio'])} times as fast with its links on the device"
     measured = [case for case in result.cases if case.status == OK and case.median(TOTAL)]
@@ -43,12 +43,12 @@ def _on_host(result: Result) -> list[str]:
 
 def _kept(result: Result) -> list[str]:
     """What it brings that links stay on the device."""
-    cpu, resident, saved = result.case(CPU), result.case(RESIDENT), saved_ns(result)
+    cpu, resident, saved = result.case(CPU), result.case(LINKED), saved_ns(result)
     if cpu is None or resident is None or resident.vs_cpu is None or saved is None or _is_on_host(result):
         return []
     assert result.chain is not None
     times, interval = resident.vs_cpu["ratio"], resident.vs_cpu["ci95"]
-    said = f"{RESIDENT} is {ratio(times)} times as fast as {CPU}"
+    said = f"{LINKED} is {ratio(times)} times as fast as {CPU}"
     said += "" if interval is None else f" (95 %: {ratio(interval[0])} to {ratio(interval[1])})"
     if interval is not None and interval[0] <= 1 <= interval[1]:
         return [f"{said}: no difference can be told from noise."]

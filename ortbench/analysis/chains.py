@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from ortbench.modes import CPU, RESIDENT, STAGE, TOTAL
+from ortbench.modes import CHAIN_MODES, CPU, STAGE, TOTAL
 from ortbench.result import Case, Result
 from ortbench.schema import Chain, ChainLink
 from ortbench.stats import summarise
+
+LINKED = CHAIN_MODES[-1]  # the mode in which links stay where they are
 
 
 def summarise_stages(case: Case, chain: Chain) -> None:
@@ -36,5 +38,5 @@ def crosses(link: ChainLink) -> bool:
 
 def saved_ns(result: Result) -> int | None:
     """What a chain takes less where its links stay on the device; None where one of the modes was not measured."""
-    cpu, resident = (None if it is None else it.median(TOTAL) for it in (result.case(CPU), result.case(RESIDENT)))
+    cpu, resident = (None if it is None else it.median(TOTAL) for it in (result.case(CPU), result.case(LINKED)))
     return None if cpu is None or resident is None else cpu - resident

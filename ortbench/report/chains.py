@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench import units
-from ortbench.analysis.chains import crosses, crossing_ns
-from ortbench.modes import RESIDENT, TOTAL
+from ortbench.analysis.chains import LINKED, crosses, crossing_ns
+from ortbench.modes import TOTAL
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, filled
 from ortbench.report.words import ratio_cells, stage_place
 from ortbench.result import OK, Case, Result
@@ -90,7 +90,7 @@ def _time_cells(stats: Stats | None, scale: float) -> tuple[str, str]:
 def link_table(result: Result) -> Table:
     """A row for each link: its bytes, whether it stays, and what it costs through the host."""
     assert result.chain is not None
-    case = next((case for case in result.cases if case.mode == RESIDENT), None)
+    case = next((case for case in result.cases if case.mode == LINKED), None)
     is_there = case is not None and case.status == OK
     rows = tuple(_link_row(link, is_there) for link in result.chain["links"])
     return filled(Table(_LINK_COLUMNS, rows, title="Links"))

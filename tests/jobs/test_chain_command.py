@@ -14,8 +14,10 @@ import onnx
 import pytest
 
 from ortbench.errors import WrongOutputs
+from ortbench.profiler import DOMAIN
 from ortbench.result import Result, load
 from ortbench.suite.chain_file import plan_of
+from tests import nvtx
 from tests.conftest import MODELS, ONCE, Ran, ortbench, ortbench_here
 from tests.refdevice import HONESTY, Config, Honesty, Trace
 from tests.truth import is_kind
@@ -350,3 +352,17 @@ def test_on_webgpu(tmp_path: Path, software_gpu: tuple[str, ...]) -> None:
         ("cpu", "ok", True), ("device-resident", "ok", True),
     ]  # fmt: skip
     assert [it["stays"] for it in links(result).values()] == [True] * 3
+
+
+def test_every_stage_is_a_range(tmp_path: Path, recorder: Path) -> None:
+    path, record = write(tmp_path, defaults("cpu") + STAGES + BETWEEN), tmp_path / "record.jsonl"
+    environment: dict[str, Any] = nvtx.environ(recorder, record)
+    ran = ortbench("chain", path, "--iterations", 2, "--warmup", 1, "--out", tmp_path / "out", **environment)
+    assert ran.code == 0, ran.err
+    found = nvtx.Record.read(record, DOMAIN).ranges
+    for case in saved(tmp_path / "out").cases:
+        blocks = [it for it in found if it.name == case.mode]
+        chains = [it for block in blocks for it in block.inner if it.name == f"{case.mode}/total"]
+        assert len(chains) == len(case.samples_ns["total"]) == 2
+        stages = [(f"{case.mode}/{name}", number) for number, name in enumerate(("first", "middle", "last"))]
+        assert [[(it.name, it.payload) for it in chain.inner] for chain in chains] == [stages, stages]
