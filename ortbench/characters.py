@@ -18,7 +18,8 @@ from typing import TextIO
 # What ortbench prints beyond ASCII, and what stands for it where the encoding has no such character.
 ASCII = {
     "≈": "~", "×": "x", "±": "+-", "µ": "u", "–": "-", "…": "...", "→": "->",
-    "✓": "+", "✗": "x", "•": "*", "░": ".", "█": "#", "▒": ":", "━": "=", "┅": "-",
+    "✓": "+", "✗": "x", "•": "*", "░": ".", "█": "#", "▒": ":", "━": "=", "┅": "-", "−": "-",
+    "▁": "_", "▂": ".", "▃": ":", "▄": "-", "▅": "=", "▆": "+", "▇": "*",
 }  # fmt: skip
 _ERRORS = "ortbench.ascii"
 _CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # but line breaks and tabs
