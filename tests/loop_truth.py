@@ -140,16 +140,22 @@ def _time(begin: Call, turns: tuple[Call, Call], steps: int) -> list[int]:
     return times
 
 
-def host_times(file: Path, trace: Trace) -> dict[tuple[str, str], int]:
-    """What bare steps and loops took beyond what the trace has of them, ns, at the median, by mode and phase."""
+def host_times(file: Path, trace: Trace) -> dict[tuple[str | int, ...], int]:
+    """What bare steps and loops took beyond what the trace has of them, ns, at the median, by mode and phase, and of each
+    step by its number too."""
     events = np.sort(trace.of("inference", "run", "alloc", "free", *COPIES), order="queued_ns")
-    beyond: dict[tuple[str, str], list[int]] = {}
+    beyond: dict[tuple[str | int, ...], list[int]] = {}
     for line in map(json.loads, file.read_text().splitlines()):
-        times = line["times"]
-        spans = [("total", times[0], times[-1]), *(("step", a, b) for a, b in pairwise(times[1:]))]
-        for phase, start, end in spans:
+        mode, times = line["mode"], line["times"]
+
+        def took(start: int, end: int) -> int:
             first, after = np.searchsorted(events["queued_ns"], [start, end])
-            beyond.setdefault((line["mode"], phase), []).append(end - start - span_ns(events[first:after]))
+            return end - start - span_ns(events[first:after])
+
+        beyond.setdefault((mode, "total"), []).append(took(times[0], times[-1]))
+        for number, step in enumerate(pairwise(times[1:])):
+            for what in ((mode, "step"), (mode, "step", number)):
+                beyond.setdefault(what, []).append(took(*step))
     return {what: round(median(found)) for what, found in beyond.items()}
 
 
@@ -207,7 +213,7 @@ def checks(result: Result, trace: Trace, file: Path) -> list[Check]:
                     (case.mode, "step", number),
                     ns,
                     round(median(loop[number] for loop in steps)),
-                    host[case.mode, "step"],
+                    host[case.mode, "step", number],
                 )
             )
     return found
