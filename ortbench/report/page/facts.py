@@ -58,15 +58,16 @@ def facts(result: Result) -> Iterator[Fact]:
         yield from _of_loop(result, shown, result.loop["steps"])
         return
     median = shown.median(TOTAL) or 1
-    what = "Time per inference" if is_rate(shown.mode, TOTAL) else "One inference"
-    yield Fact(what, units.duration(median), f"{shown.mode}, {units.rate(1e9 / median)} runs a second")
+    one, many = ("inference", "run") if result.chain is None else ("chain", "chain")
+    what = f"Time per {one}" if is_rate(shown.mode, TOTAL) else f"One {one}"
+    yield Fact(what, units.duration(median), f"{shown.mode}, {units.rate(1e9 / median)} {many}s a second")
     copying = next((case for case in measured if case.bytes_in or case.bytes_out), None)
     if copying is not None:
         there, back = copying.bytes_in or 0, copying.bytes_out or 0
         moved = bytes_inside(result)
         inside = f"; {units.size(moved)} more inside the graph" if moved else ""
         note = f"{units.size(there)} in and {units.size(back)} out, with {copying.mode}{inside}"
-        yield Fact("Copied per run", units.size(there + back), note)
+        yield Fact(f"Copied per {many}", units.size(there + back), note)
 
 
 def _of_loop(result: Result, shown: Case, count: int) -> Iterator[Fact]:

@@ -16,9 +16,15 @@ Picture = Split | StepTimes | Spread | Drift | Bandwidth | Totals
 
 def of_one(result: Result) -> list[Picture]:
     """The pictures of one result, as many as it has samples for."""
-    first = split(result) if result.loop is None else step_times(result)  # a loop's parts are its steps
-    found: list[Picture | None] = [first, spread(result), drift(result), bandwidth([result], [""])]
+    found: list[Picture | None] = [_parts(result), spread(result), drift(result), bandwidth([result], [""])]
     return [picture for picture in found if picture is not None]
+
+
+def _parts(result: Result) -> Picture | None:
+    """Where the time goes: of an inference to its phases, of a loop to its steps; a chain's stages are a table."""
+    if result.loop is not None:
+        return step_times(result)
+    return split(result) if result.chain is None else None
 
 
 def of_many(results: Sequence[Result], names: Sequence[str]) -> list[Picture]:

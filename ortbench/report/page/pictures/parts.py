@@ -17,8 +17,11 @@ FEW = 4  # so many are told one by one
 
 
 def what_is_timed(results: Sequence[Result]) -> str:
-    """What one sample of a total is: an inference, or a loop; of results of both kinds either."""
-    kinds = dict.fromkeys("inference" if result.loop is None else "loop" for result in results)
+    """What one sample of a total is: an inference, a loop or a chain; of results of several kinds any of them."""
+    kinds = {
+        "loop" if result.loop is not None else "chain" if result.chain is not None else "inference"
+        for result in results
+    }
     return " or ".join(sorted(kinds))
 
 
