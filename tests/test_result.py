@@ -50,6 +50,7 @@ class ScriptedWorker(Client):
 
     def __init__(self) -> None:  # no process
         self.started_ns = 1
+        self.meanwhile = None
         self._request: dict[str, Any] = {}
 
     def send(self, do: str, **arguments: Any) -> None:
@@ -84,6 +85,7 @@ class ScriptedWorker(Client):
             "first_run_ns": 2_000,
             "stages": [["creating the session", 2, 1_000]],
             "runtime": {"onnxruntime": "1.28.0"},
+            "ep_options": target["options"],
         }
 
     def prepare(self, mode: str, warmup: int | None, depth: int, warmup_ns: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.textpath import TextToPath
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from ortbench import units
 from ortbench.characters import visible
@@ -243,10 +243,26 @@ def duration_axis(axes: Axes, low: float, high: float, narrow: bool) -> None:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda ns, _: plain(units.duration(ns))))
         axes.xaxis.grid(True)
         axes.yaxis.set_major_locator(NullLocator())
-        return
-    room = max(high - low, high / 50, 1) / 40
-    axes.set_xlim(low - room, high + room)
-    time_axis(axes, high, narrow)
+    else:
+        room = max(high - low, high / 50, 1) / 40
+        axes.set_xlim(low - room, high + room)
+        time_axis(axes, high, narrow)
+    _keep_inside(axes)
+
+
+def _keep_inside(axes: Axes) -> None:
+    """Leave out what would be written beyond the sheet's edge at the ends of an axis."""
+    low, high = axes.get_xlim()
+    ticks = [tick for tick in axes.xaxis.get_major_locator().tick_values(low, high) if low <= tick <= high]
+    texts = axes.xaxis.get_major_formatter().format_ticks(ticks)
+    kept = [tick for tick, text in zip(ticks, texts, strict=True) if _fits(axes, tick, text)]
+    if len(kept) < len(ticks):
+        axes.xaxis.set_major_locator(FixedLocator(kept))
+
+
+def _fits(axes: Axes, tick: float, text: str) -> bool:
+    at, half = axes.transData.transform((tick, 0))[0], text_width(text, SMALL) / 2
+    return bool(at - half > -2 and at + half < axes.figure.bbox.width + 2)
 
 
 def plain(text: str) -> str:
