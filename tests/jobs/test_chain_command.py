@@ -317,7 +317,7 @@ def test_an_ep_that_fails_in_a_stage_is_said_with_it(tmp_path: Path, library: Pa
     assert ran.code == 1
     result = saved(tmp_path / "out")
     cpu, resident = result.cases
-    assert (cpu.status, resident.status, bool(cpu.samples_ns["total"])) == ("failed", "ok", True)
+    assert (cpu.status, resident.status) == ("failed", "ok")
     assert re.match(r"stage (first|last): the run failed: |stage middle: step [123] of 3 failed: ", str(cpu.reason))
     assert str(cpu.reason) in ran.err
 

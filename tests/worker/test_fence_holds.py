@@ -24,6 +24,10 @@ def measured(library: Path, folder: Path, config: Config) -> tuple[int, Result]:
     return code, result
 
 
+# A run on a busy machine may make so few runs that what is in the middle of another one is not reached.
+_ATTEMPTS = 4
+
+
 @pytest.mark.process
 @pytest.mark.parametrize("honesty", ["sync", "async-wait", "async"])
 def test_a_mode_whose_fence_no_longer_waits_has_failed(library: Path, tmp_path: Path, honesty: Honesty) -> None:
@@ -33,9 +37,12 @@ def test_a_mode_whose_fence_no_longer_waits_has_failed(library: Path, tmp_path: 
     blocks = sorted(start for case in result.cases for it in case.blocks.values() for _, _, start in it)
     runs = Trace.read(tmp_path / "trace").of("run")["queued_ns"]
     in_the_middle = int((runs < blocks[len(blocks) // 2]).sum())
-    (tmp_path / "again").mkdir()
-    later = Config(compute_us=5000, honesty=honesty, later_runs=in_the_middle)
-    code, result = measured(library, tmp_path / "again", later)
+    for attempt in range(_ATTEMPTS):
+        (tmp_path / f"again{attempt}").mkdir()
+        later = Config(compute_us=5000, honesty=honesty, later_runs=in_the_middle)
+        code, result = measured(library, tmp_path / f"again{attempt}", later)
+        if code == BENCHMARK_FAILED:
+            break
     assert code == BENCHMARK_FAILED
     for case in result.cases:
         assert (case.status, case.samples_ns["total"][:1] != []) == ("failed", True), case
