@@ -60,21 +60,15 @@ def test_a_run_writes_what_there_is_room_for(disk: SmallDisk) -> None:
 
 
 def test_what_is_kept_during_a_run_does_not_end_it(disk: SmallDisk) -> None:
-    ran = disk.run(
-        A_LOT,
-        "run",
-        TINY,
-        "--ep",
-        "cpu",
-        "--mode",
-        "cpu",
-        "--duration",
-        7,
-        "--precision",
-        "0.0001%",
-        "--out",
-        disk.place,
+    # As soon as a state of the result has been kept, something else takes all of the disk but room for two small files.
+    taken = (
+        f'until ls "$0"/*/result.json; do sleep 0.1; done; '
+        f'cat /dev/zero >> "$0"/filler; truncate -s -{2 * PAGE} "$0"/filler'
     )
+    ran = disk.run(
+        64 * A_LOT, "run", TINY, "--ep", "cpu", "--mode", "cpu", "--duration", 7, "--precision", "0.0001%",
+        "--out", disk.place, meanwhile=taken,
+    )  # fmt: skip
     assert "Saved in" in ran.out
     assert "result.json (an earlier state of it is there)" in ran.err
     assert not_written(ran) == {"result.json"}

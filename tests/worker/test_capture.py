@@ -48,7 +48,11 @@ print(json.dumps(found))
 @pytest.mark.process
 def test_replays_are_told_from_runs_and_read_new_inputs(software_gpu: tuple[str, ...]) -> None:
     line = [*software_gpu, sys.executable, "-c", LOOK, str(MODELS / "multi_output.onnx")]
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+    for _ in range(3):
+        done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+        # Once in several hundred times on a busy machine SwiftShader loses a run, and the check of outputs says so.
+        if "was not written" not in done.stderr:
+            break
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert found["True"] == [[True, True], True, True, True]
