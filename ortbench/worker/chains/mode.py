@@ -10,22 +10,17 @@ from typing import TYPE_CHECKING
 
 from ortbench.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
 from ortbench.modes import TOTAL
-from ortbench.plan import Loop
 from ortbench.worker.chains.data import ChainData, of_stage
 from ortbench.worker.chains.resident import ResidentStage
 from ortbench.worker.loops.base import LoopMode
 from ortbench.worker.modes.base import Mode, OneAtATime, Proof, Step, TimedCall
 from ortbench.worker.proofs.fence import Fence
-from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.session.places import Bound
-from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Value
 from ortbench.worker.timing import Ranges
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from ortbench.schema import LinkTimes, StageBytes
 
 _LINK_NS = 50_000_000  # so long is each copy of a link repeated, as long as there are some and not too many
@@ -53,10 +48,6 @@ class ChainMode(OneAtATime):
         self.fence: Fence = stages[main].fence
         moved = [(stage.bytes_in, stage.bytes_out) for stage in stages]
         self.bytes_in, self.bytes_out = (_sum(side) for side in zip(*moved, strict=True))
-
-    @classmethod
-    def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
-        raise NotImplementedError("a chain is made of the data of its stages")
 
     def listen(self, ranges: Ranges) -> Ranges:
         """Put an NVTX range around every stage, if a tool listens."""

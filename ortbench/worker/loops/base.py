@@ -10,20 +10,16 @@ from typing import TYPE_CHECKING
 
 from ortbench.errors import BenchmarkFailed, OrtbenchError, WrongOutputs, ort_text
 from ortbench.modes import TOTAL, WHOLE_LOOP
-from ortbench.plan import Loop
 from ortbench.units import duration
 from ortbench.worker.loops.data import LoopData, by_step, lockstep
 from ortbench.worker.modes.base import Mode, OneAtATime, Proof, Step, TimedCall
 from ortbench.worker.proofs.outputs import difference
-from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.memory import Copy
 from ortbench.worker.session.session import Model
 from ortbench.worker.session.tensors import Array, Value
 from ortbench.worker.timing import Ranges
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from ortbench.schema import LoopBytes
 
 
@@ -54,10 +50,6 @@ class LoopMode(OneAtATime):
         self._starts: list[int] = []
         self._ranges: Ranges | None = None
         self._calls: list[Copy] = []
-
-    @classmethod
-    def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
-        raise NotImplementedError("a loop is made of a loop's data")
 
     @abstractmethod
     def begin(self) -> None:

@@ -87,21 +87,6 @@ class Mode(ABC):
         reason = cls.lacks(provider)
         return None if reason is None else f"{provider.name} offers {reason} on this device"
 
-    @classmethod
-    @abstractmethod
-    def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
-        """Set it up on an EP that lacks nothing: allocate, bind, upload, run once, prove the fences.
-
-        Args:
-            model: open.
-            data: its inputs and reference outputs.
-            depth: how many inferences are in flight where several are.
-
-        Raises:
-            Unsupported: the model cannot be run so.
-            Exception: whatever ORT raises on the way.
-        """
-
     @abstractmethod
     def phases(self) -> dict[str, TimedCall]:
         """What can be timed, each fenced at its end: ``total``, whole inferences, and its parts where it has any. A copy
@@ -178,6 +163,25 @@ class Mode(ABC):
         """What is in flight, where several inferences are: ``depth``, ``items``, ``distinct`` and ``host_memory``; see
         `ortbench.result.Case`."""
         return None
+
+
+class SingleMode(Mode):
+    """A mode of single inferences, which are made of a model and its arrays alone."""
+
+    @classmethod
+    @abstractmethod
+    def make(cls, model: Model, data: Data, depth: int = Loop.depth) -> Self:
+        """Set it up on an EP that lacks nothing: allocate, bind, upload, run once, prove the fences.
+
+        Args:
+            model: open.
+            data: its inputs and reference outputs.
+            depth: how many inferences are in flight where several are.
+
+        Raises:
+            Unsupported: the model cannot be run so.
+            Exception: whatever ORT raises on the way.
+        """
 
 
 class OneAtATime(Mode):

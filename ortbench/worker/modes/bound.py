@@ -12,7 +12,7 @@ import numpy as np
 from ortbench.errors import Unsupported
 from ortbench.modes import MODES, TOTAL
 from ortbench.plan import Loop
-from ortbench.worker.modes.base import Mode, OneAtATime, Proof, Step, TimedCall, fence_step, then
+from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Step, TimedCall, fence_step, then
 from ortbench.worker.modes.dynamic_outputs import DynamicOutputs
 from ortbench.worker.modes.external_inputs import ExternalInputs
 from ortbench.worker.modes.slots import Slot, copied_bytes, download, refuse_strings, upload
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-class BoundMode(OneAtATime):
+class BoundMode(OneAtATime, SingleMode):
     """What all modes with IO binding share: values where the session wants them, bound once, with preallocated outputs.
 
     Attributes:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ortbench.modes import CPU, TOTAL
 from ortbench.plan import Loop
-from ortbench.worker.modes.base import OneAtATime, Step, TimedCall
+from ortbench.worker.modes.base import OneAtATime, SingleMode, Step, TimedCall
 from ortbench.worker.proofs.fence import RUN, Fence
 from ortbench.worker.session.first_run import Data, cpu_arrays, cpu_call
 from ortbench.worker.session.memory import HostMemory
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 
-class CpuMode(OneAtATime):
+class CpuMode(OneAtATime, SingleMode):
     """CPU tensors: `run` with arrays; ORT copies them in and out inside every run."""
 
     name = CPU

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ortbench.errors import Unsupported
 from ortbench.plan import Loop
 from ortbench.worker.modes.asynchronous import AsyncMode
-from ortbench.worker.modes.base import Mode
+from ortbench.worker.modes.base import Mode, SingleMode
 from ortbench.worker.modes.cpu import CpuMode
 from ortbench.worker.modes.device import DeviceMode
 from ortbench.worker.modes.host_accessible import HostAccessibleMode
@@ -16,7 +16,7 @@ from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 
-_KINDS: tuple[type[Mode], ...] = (
+_KINDS: tuple[type[SingleMode], ...] = (
     CpuMode,
     DeviceMode,
     ResidentMode,

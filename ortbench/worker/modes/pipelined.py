@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from ortbench.errors import Unsupported
 from ortbench.modes import PHASE_NAMES, PIPELINED, TOTAL
 from ortbench.plan import Loop
-from ortbench.worker.modes.base import Mode, Step, TimedCall
+from ortbench.worker.modes.base import SingleMode, Step, TimedCall
 from ortbench.worker.modes.buffers import Buffers
 from ortbench.worker.modes.items import make_item, make_variants
 from ortbench.worker.modes.slots import by_memory, copied_bytes
@@ -49,7 +49,7 @@ _COST_REPEATS = 7
 _PATIENCE_S = 5.0  # for what is in flight when something has failed
 
 
-class PipelinedMode(Mode):
+class PipelinedMode(SingleMode):
     """Uploads and downloads behind the inference of another item, through as many buffers as the pipeline is deep.
 
     Args:
