@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -153,5 +152,7 @@ def _filled(pattern: str, parts: Sequence[str]) -> str:
 
 def nearest(name: str, names: Sequence[str]) -> str:
     """The nearest names, or all where they are few, as the end of a message."""
+    from difflib import get_close_matches  # for a mistake alone
+
     close = get_close_matches(name.replace("*", "0"), names, n=3, cutoff=0.4) or list(names[:8])
     return f"; it has {', '.join(close)}{' …' if len(close) < len(names) else ''}" if names else ""

@@ -8,7 +8,7 @@ from ortbench import units
 from ortbench.analysis.chains import LINKED, crosses, crossing_ns
 from ortbench.modes import TOTAL
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, filled
-from ortbench.report.words import ratio_cells, stage_place
+from ortbench.report.words import mode_name, ratio_cells, stage_place
 from ortbench.result import OK, Case, Result
 from ortbench.schema import ChainLink, ChainStage
 from ortbench.stats import Stats
@@ -45,16 +45,12 @@ def _shown(result: Result) -> list[Case]:
     return [case for case in result.cases if case.phases[TOTAL] is not None]
 
 
-def _name(case: Case) -> str:
-    return case.mode if case.status == OK else f"{case.mode} (failed)"
-
-
 def _row(case: Case, scale: float) -> tuple[str, ...]:
     total = case.phases[TOTAL]
     assert total is not None
     copied = None if case.bytes_in is None or case.bytes_out is None else case.bytes_in + case.bytes_out
     return (
-        _name(case),
+        mode_name(case),
         units.time(total.median_ns, scale),
         *ratio_cells(case),
         str(total.n),
@@ -69,7 +65,9 @@ def stage_table(result: Result) -> Table:
     shown = [case for case in _shown(result) if case.stages]
     every = [stats.median_ns for case in shown for stats in (case.stages or {}).values()]
     unit, scale = units.time_unit(max(every, default=1))
-    headed = [(Column(_name(case), Kind.TIME, at), Column("95 %", Kind.NUMBER, at)) for at, case in enumerate(shown, 2)]
+    headed = [
+        (Column(mode_name(case), Kind.TIME, at), Column("95 %", Kind.NUMBER, at)) for at, case in enumerate(shown, 2)
+    ]
     rows = tuple(_stage_row(stage, shown, scale, result) for stage in result.chain["stages"])
     every_column = (*_STAGE_COLUMNS, *(column for pair in headed for column in pair))
     return filled(Table(every_column, rows, unit, title="Stages"))

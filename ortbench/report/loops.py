@@ -10,8 +10,8 @@ from ortbench.analysis.loops import growth_ns, is_first_apart, law, slope_ns, st
 from ortbench.modes import LOOP_PHASES, STEP, TOTAL
 from ortbench.report.csv import csv_text, ratio, statistics
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, filled
-from ortbench.report.words import ratio_cells
-from ortbench.result import OK, Case, Result
+from ortbench.report.words import mode_name, ratio_cells
+from ortbench.result import Case, Result
 
 WHAT_A_LOOP_IS = "loop: the first state is brought to the device, then all steps run; step: any one of them."
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -49,13 +49,12 @@ def _curve(case: Case, result: Result) -> Sequence[int]:
 def _row(case: Case, result: Result, scale: float, span: tuple[int, int]) -> tuple[str, ...]:
     assert result.loop is not None
     total, steps, first = case.median(TOTAL), case.steps_ns, is_first_apart(result)
-    name = case.mode if case.status == OK else f"{case.mode} (failed)"
     step = case.median(STEP)
     ends = (NOTHING, NOTHING) if not steps else tuple(map(units.duration, (steps[0], steps[-1])))
     each = None if not steps else growth_ns(steps, first)
     per_s = steps_per_s(case, result.loop["steps"])
     return (
-        name,
+        mode_name(case),
         NOTHING if total is None else units.time(total, scale),
         *ratio_cells(case),
         NOTHING if step is None else units.duration(step),

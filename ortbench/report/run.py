@@ -39,8 +39,8 @@ from ortbench.report.model import (
 )
 from ortbench.report.places import places_table
 from ortbench.report.throughput import has_items, item_cells, item_columns
-from ortbench.report.words import heading, hint, not_measured, ratio_cells, result_name, warnings
-from ortbench.result import OK, Case, Result
+from ortbench.report.words import heading, hint, mode_name, not_measured, ratio_cells, result_name, warnings
+from ortbench.result import Case, Result
 from ortbench.stats import Stats
 
 if TYPE_CHECKING:
@@ -85,9 +85,8 @@ def mode_table(result: Result) -> Table:
 def _row(case: Case, scale: float) -> tuple[str, ...]:
     total = case.phases[TOTAL]
     assert total is not None
-    name = case.mode if case.status == OK else f"{case.mode} (failed)"
     return (
-        name,
+        mode_name(case),
         units.time(total.median_ns, scale),
         *ratio_cells(case),
         _percentile(case, total, "p95", scale),

@@ -42,6 +42,11 @@ def heading(result: Result) -> list[str]:
     return lines
 
 
+def mode_name(case: Case) -> str:
+    """What a table calls a case: one that failed keeps what was measured of it."""
+    return case.mode if case.status == OK else f"{case.mode} (failed)"
+
+
 def loop_line(loop: Loop) -> str:
     """A loop: how many steps, and what is fed back."""
     pairs = [f"{shortened(out)} → {shortened(into)}" for out, into in loop["feedback"]]

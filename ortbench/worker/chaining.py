@@ -21,8 +21,8 @@ from ortbench.worker.chains.data import (
     run,
 )
 from ortbench.worker.chains.make import main_of
-from ortbench.worker.opening import tensor
-from ortbench.worker.session import first_run, hardware, memory, placement, providers
+from ortbench.worker.opening import described_ep, tensor, with_copies
+from ortbench.worker.session import first_run, hardware, memory, placement
 from ortbench.worker.session.runtime import begin, versions
 from ortbench.worker.session.tensors import nbytes
 from ortbench.worker.state import Opened, Stages, State
@@ -64,13 +64,14 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> a
         unsupported = str(error)
     where = [_placement(it, unsupported is None) for it in stages]
     placed = _together(where)
-    described = [providers.describe(it.asked.target, it.model.provider) for it in stages]
+    described = [described_ep(it.asked.target, it.model.provider) for it in stages]
+    notes = [note for ep in described for note in ep["notes"]]
     parts.done("where nodes are")
     return {
         "ep": described[main]["ep"],
         "library": described[main]["library"],
         "version": described[main]["version"],
-        "notes": _notes(stages, described),
+        "notes": [note for number, note in enumerate(notes) if note not in notes[:number]],
         "ep_options": dict(first.model.target.options),
         "device": hardware.describe_device(first.model),
         "memory": memory.describe(first.model.provider),
@@ -109,11 +110,7 @@ def _placement(stage: OpenStage, has_run: bool) -> schema.Placement:
         with blaming(asked):
             listed = ", ".join(f"{name} ({n})" if n > 1 else name for name, n in operators.items())
             raise BenchmarkFailed(f"--require-placement: {sum(operators.values())} node(s) stay on the CPU: {listed}")
-    if has_run and found["memcpy_nodes"] is None and found["nodes"] is not None:
-        from ortbench.worker.looks import nodes  # most models need none of it, and would wait for it
-
-        found = {**found, **nodes.count_copies(asked.model, model.target, model.provider, stage.loop.single.arrays)}
-    return found
+    return with_copies(found, asked.model, model, stage.loop.single.arrays) if has_run else found
 
 
 def _together(placed: Sequence[schema.Placement]) -> schema.Placement:
@@ -130,19 +127,6 @@ def _together(placed: Sequence[schema.Placement]) -> schema.Placement:
         "memcpy_nodes": None if None in copies else sum(count for count in copies if count is not None),
         "cpu_operators": dict(operators.most_common()),
     }
-
-
-def _notes(stages: Sequence[OpenStage], described: Sequence[answers.LoadedEp]) -> list[schema.Warned]:
-    """What is to be said of the EPs and their options, each once."""
-    found: list[schema.Warned] = []
-    for stage, ep in zip(stages, described, strict=True):
-        notes, asked = list(ep["notes"]), stage.asked.target
-        if asked.options or asked.session_config or asked.run_config:
-            from ortbench.worker.session import ignored  # most runs have none of them, and would wait for it
-
-            notes += ignored.warnings(asked, stage.model.provider)
-        found += [note for note in notes if note not in found]
-    return found
 
 
 def _eps(stages: Sequence[OpenStage], placed: Sequence[schema.Placement]) -> list[schema.EpOfSession]:
@@ -189,7 +173,7 @@ def _stage(stage: OpenStage, described: answers.LoadedEp, has_run: bool) -> sche
 def _link(joint: Joint) -> schema.ChainLink:
     out, into = joint.places()
     why = joint.why_copied()
-    is_state = joint.target.state_in(joint.into) is not None
+    is_state = joint.target.loop.state_in(joint.into) is not None
     return {
         "from": str(joint.from_),
         "to": str(joint.to),

@@ -11,7 +11,7 @@ import numpy as np
 
 from ortbench.ep_options import with_own
 from ortbench.errors import OrtbenchError, Unsupported
-from ortbench.plan import inputs_from, target_from
+from ortbench.plan import Target, inputs_from, target_from
 from ortbench.steps import Steps, steps_from
 from ortbench.worker.inputs import files
 from ortbench.worker.modes import external_inputs
@@ -19,7 +19,8 @@ from ortbench.worker.proofs import outputs, random_nodes
 from ortbench.worker.session import engine_cache, first_run, hardware, memory, placement, providers, session
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.runtime import begin, versions
-from ortbench.worker.session.tensors import TensorSpec, Value, nbytes
+from ortbench.worker.session.session import Model
+from ortbench.worker.session.tensors import Array, TensorSpec, Value, nbytes
 from ortbench.worker.state import Opened, Stages, State
 
 if TYPE_CHECKING:
@@ -54,17 +55,11 @@ def open(
         unsupported = str(error)
     stages.done("inputs and first run")
     kept, data = cache.found(), opened.data
-    if unsupported is None and where["memcpy_nodes"] is None and where["nodes"] is not None:
-        from ortbench.worker.looks import nodes  # most models need none of it, and would wait for it
-
-        where = {**where, **nodes.count_copies(model, wanted, provider, data.arrays)}
+    counted = where if unsupported is not None else with_copies(where, model, opened.model, data.arrays)
+    if counted is not where:
         stages.done("counting Memcpy nodes in a profiled session")
-    described = providers.describe(wanted, provider)
-    if wanted.options or wanted.session_config or wanted.run_config:
-        from ortbench.worker.session import ignored  # most runs have none of them, and would wait for it
-
-        described["notes"] += ignored.warnings(wanted, provider)
-        stages.done("looking for options that do nothing")
+    described = described_ep(wanted, provider)
+    stages.done("describing the EP and its options")
     loop = {} if opened.loop is None or opened.steps is None else {"loop": _loop(opened, opened.loop, opened.steps)}
     return {
         **loop,  # type: ignore[typeddict-item]
@@ -72,8 +67,8 @@ def open(
         "ep_options": wanted.options,
         "device": hardware.describe_device(opened.model),
         "memory": memory.describe(provider),
-        "eps": hardware.eps_of_session(opened.model, where["nodes"] or {}),
-        "placement": where,
+        "eps": hardware.eps_of_session(opened.model, counted["nodes"] or {}),
+        "placement": counted,
         "unsupported": unsupported,
         "inputs": [tensor(spec, data.arrays.get(spec.name), data) for spec in opened.model.inputs],
         "outputs": [tensor(spec, array, data) for spec, array in zip_longest(opened.model.outputs, data.reference)],
@@ -85,6 +80,31 @@ def open(
         "stages": stages.spans,
         "runtime": versions(),
     }
+
+
+def with_copies(where: schema.Placement, path: str, model: Model, arrays: dict[str, Array]) -> schema.Placement:
+    """Where nodes are, with Memcpy nodes counted in a profiled session where ONNX Runtime does not tell of them otherwise.
+
+    Args:
+        where: as far as it is known.
+        path, model: whose nodes they are.
+        arrays: inputs to run it with.
+    """
+    if where["memcpy_nodes"] is not None or where["nodes"] is None:
+        return where
+    from ortbench.worker.looks import nodes  # most models need none of it, and would wait for it
+
+    return {**where, **nodes.count_copies(path, model.target, model.provider, arrays)}
+
+
+def described_ep(target: Target, provider: providers.Provider) -> answers.LoadedEp:
+    """An EP for the result, with what is to be said of options that do nothing there."""
+    described = providers.describe(target, provider)
+    if target.options or target.session_config or target.run_config:
+        from ortbench.worker.session import ignored  # most runs have none of them, and would wait for it
+
+        described["notes"] += ignored.warnings(target, provider)
+    return described
 
 
 def _make_loop(opened: Opened, steps: Steps) -> None:

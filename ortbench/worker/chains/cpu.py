@@ -42,19 +42,19 @@ class CpuStage(CpuLoop):
     def begin(self) -> None:
         super().begin()
         self._holds.clear()
-        states = {pair.into: number for number, pair in enumerate(self._loop.pairs)}
         for it in self._taken:
             value = self._as_own(it)
-            if it.into in states:
-                self._state[states[it.into]] = value
+            number = self._loop.state_in(it.into)
+            if number is not None:
+                self._state[number] = value
             else:
                 for feed in self._feeds:
                     feed[self._model.inputs[it.into].name] = value
 
     def given(self, out: int) -> Any:
         """What the last step gave for an output, as ONNX Runtime gave it."""
-        states = {pair.out: number for number, pair in enumerate(self._loop.pairs)}
-        return self._state[states[out]] if out in states else self._got[-1][out]
+        number = self._loop.state_of(out)
+        return self._got[-1][out] if number is None else self._state[number]
 
     @property
     def spec_of_outputs(self) -> tuple[TensorSpec, ...]:

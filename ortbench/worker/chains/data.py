@@ -48,17 +48,9 @@ class OpenStage:
         """What links call it."""
         return self.asked.name
 
-    def state_of(self, out: int) -> int | None:
-        """The number of the state that an output is; None for one that is none."""
-        return next((number for number, pair in enumerate(self.loop.pairs) if pair.out == out), None)
-
-    def state_in(self, into: int) -> int | None:
-        """The number of the state that an input is; None for one that is none."""
-        return next((number for number, pair in enumerate(self.loop.pairs) if pair.into == into), None)
-
     def last(self, out: int) -> Array:
         """What the last step of the plain run gave for an output."""
-        number = self.state_of(out)
+        number = self.loop.state_of(out)
         if number is not None:
             return self.loop.last[number]
         held = {pair.out for pair in self.loop.pairs}
@@ -68,7 +60,7 @@ class OpenStage:
 
     def place_of_output(self, out: int) -> Place:
         """Where its last step leaves an output: a state where its input is."""
-        number, places = self.state_of(out), self.model.places
+        number, places = self.loop.state_of(out), self.model.places
         return places.outputs[out] if number is None else places.inputs[self.loop.pairs[number].into]
 
 

@@ -136,8 +136,8 @@ class ResidentStage(ResidentLoop):
 
     def end(self, out: int) -> Slot:
         """Where the last step leaves an output, by its place in the model."""
-        states = {pair.out: number for number, pair in enumerate(self._loop.pairs)}
-        return self._ends[states[out]] if out in states else self._outs[-1][self._free.index(out)]
+        number = self._loop.state_of(out)
+        return self._outs[-1][self._free.index(out)] if number is None else self._ends[number]
 
     def handed(self, out: int, stays: bool) -> Handed:
         """What a link has of an output.
@@ -179,9 +179,9 @@ class ResidentStage(ResidentLoop):
         spec, place = self._model.inputs[into], self._model.places.inputs[into]
         if place.on_host:
             return None
-        states = {state.pair.into: (number, state) for number, state in enumerate(self._states)}
-        if into in states:
-            number, state = states[into]
+        number = self._loop.state_in(into)
+        if number is not None:
+            state = self._states[number]
             array = self._loop.first[number]
             value = self._first_value(state, array) if not state.buffers else self._state_value(state, 0)
         else:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import zipfile
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,17 +58,18 @@ def load_steps(path: Path, known: Collection[str]) -> dict[str, Array]:
     Raises:
         BadInput: it cannot be read, has none of them, or others.
     """
-    keys = "its keys are step0/NAME and so on, as many steps as there are"
-    arrays = _load_keys(path, known, keys, ignored=re.compile(r"step\d+/in/.*"))
-    if not arrays:
-        raise BadInput(f"{path} holds no outputs; {keys}")
-    return arrays
+    return _load_outputs(path, known, "its keys are step0/NAME and so on, as many steps as there are", r"step\d+")
 
 
 def load_chain(path: Path, known: Collection[str]) -> dict[str, Array]:
     """Expected outputs of a chain from an .npz file, by ``<stage>/<name>``; as `load_steps`."""
-    keys = f"its keys are STAGE/NAME: {', '.join(known)}"
-    arrays = _load_keys(path, known, keys, ignored=re.compile(r"[^/]+/in/.*"))
+    return _load_outputs(path, known, f"its keys are STAGE/NAME: {', '.join(known)}", "[^/]+")
+
+
+def _load_outputs(path: Path, known: Collection[str], keys: str, owner: str) -> dict[str, Array]:
+    """Arrays whose keys are two names, the first of which is an `owner`; those of its inputs, with ``in`` between them, are
+    left where they are."""
+    arrays = _load_keys(path, known, keys, ignored=re.compile(f"{owner}/in/.*"))
     if not arrays:
         raise BadInput(f"{path} holds no outputs; {keys}")
     return arrays
@@ -76,23 +78,31 @@ def load_chain(path: Path, known: Collection[str]) -> dict[str, Array]:
 def _load_keys(
     path: Path, known: Collection[str], reason: str, ignored: re.Pattern[str] | None = None
 ) -> dict[str, Array]:
-    archive = _open_npz(path)
-    if ignored is not None:
-        archive = {key: array for key, array in archive.items() if not ignored.fullmatch(key)}
-    extra = [key for key in archive if key not in known]
-    if extra:
-        raise BadInput(f"{path} has {extra[0]!r}, which is not known: {reason}")
-    return archive
+    with _npz(path, "an .npz") as archive:
+        names = [name for name in archive.files if ignored is None or not ignored.fullmatch(name)]
+        extra = [name for name in names if name not in known]
+        if extra:
+            raise BadInput(f"{path} has {extra[0]!r}, which is not known: {reason}")
+        return {name: archive[name] for name in names}
 
 
-def _open_npz(path: Path) -> dict[str, Array]:
-    """All arrays of an .npz file."""
+@contextmanager
+def _npz(path: Path, wanted: str) -> Iterator[Any]:
+    """An .npz file that is open inside the block.
+
+    Args:
+        path: of the file.
+        wanted: what to write instead of a file that holds one array.
+
+    Raises:
+        BadInput: it cannot be read.
+    """
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise BadInput(f"{path} holds one array: write an .npz")
-            return {name: archive[name] for name in archive.files}
+                raise BadInput(f"{path} holds one array: write {wanted}")
+            yield archive
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):  # ValueError: it could only be unpickled
         raise BadInput(f"{path} is not an .npz file of plain arrays") from None
 
@@ -101,21 +111,15 @@ def _load_npz(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, 
     for spec in wanted:
         if not spec.is_tensor:
             raise BadInput(f"{path}: {spec.name} is {spec.type}, which no .npz holds: take a folder of {kind}_0.pb …")
-    try:
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise BadInput(f"{path} holds one array: write an .npz whose keys are the {kind} names")
-            names = [spec.name for spec in wanted]
-            missing = [name for name in names if name not in archive.files]
-            extra = [name for name in archive.files if name not in names]
-            if missing or extra:
-                parts = [f"misses {', '.join(missing)}"] if missing else []
-                parts += [f"has {', '.join(extra)} that the model has not"] if extra else []
-                raise BadInput(f"{path} {' and '.join(parts)}; the model's {kind}s are {', '.join(names)}")
-            return {name: archive[name] for name in names}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error):  # ValueError: it could only be unpickled
-        raise BadInput(f"{path} is not an .npz file of plain arrays") from None
+    names = [spec.name for spec in wanted]
+    with _npz(path, f"an .npz whose keys are the {kind} names") as archive:
+        missing = [name for name in names if name not in archive.files]
+        extra = [name for name in archive.files if name not in names]
+        if missing or extra:
+            parts = [f"misses {', '.join(missing)}"] if missing else []
+            parts += [f"has {', '.join(extra)} that the model has not"] if extra else []
+            raise BadInput(f"{path} {' and '.join(parts)}; the model's {kind}s are {', '.join(names)}")
+        return {name: archive[name] for name in names}
 
 
 def _load_folder(path: Path, wanted: Sequence[TensorSpec], kind: str) -> dict[str, Value]:

@@ -37,10 +37,12 @@ class LoopMode(OneAtATime):
     """
 
     whole = WHOLE_LOOP
-    state_in: list[int] | None
-    state_out: list[int] | None
-    step_in: list[int] | None
-    step_out: list[int] | None
+    bytes_in: int | None = None
+    bytes_out: int | None = None
+    state_in: list[int] | None = None
+    state_out: list[int] | None = None
+    step_in: list[int] | None = None
+    step_out: list[int] | None = None
 
     def __init__(self, model: Model, loop: LoopData) -> None:
         self._model, self._loop = model, loop
@@ -179,15 +181,16 @@ class LoopMode(OneAtATime):
 
     def _count_bytes(
         self,
-        state: tuple[list[int] | None, list[int] | None],
-        step: tuple[list[int] | None, list[int] | None],
+        state: tuple[list[int], list[int]],
+        others: tuple[list[int], list[int]],
         first: int = 0,
     ) -> None:
-        """What is copied, by step, in and out; and in before the first step, because of the state."""
-        (self.state_in, self.state_out), (self.step_in, self.step_out) = state, step
-        self.bytes_in, self.bytes_out = (None if it is None else sum(it) for it in step)
-        if self.bytes_in is not None:
-            self.bytes_in += first
+        """Keep what is copied, by step, in and out: because of the state, and besides; and in before the first step."""
+        self.state_in, self.state_out = state
+        self.step_in, self.step_out = (
+            [a + b for a, b in zip(*side, strict=True)] for side in zip(state, others, strict=True)
+        )
+        self.bytes_in, self.bytes_out = first + sum(self.step_in), sum(self.step_out)
 
     def bytes_by_step(self) -> LoopBytes:
         """For the result: a number where it is the same in all steps."""

@@ -85,8 +85,7 @@ class CpuLoop(LoopMode):
     def _count(self) -> None:
         model, loop = self._model, self._loop
         if any(place.is_shared for place in (*model.places.inputs, *model.places.outputs)):
-            self._count_bytes((None, None), (None, None))  # ORT may hand an array on as it is
-            return
+            return  # ORT may hand an array on as it is
         crosses_in = [not place.on_host for place in model.places.inputs]
         crosses_out = [not place.on_host for place in model.places.outputs]
         state_in, state_out = [], []
@@ -103,6 +102,4 @@ class CpuLoop(LoopMode):
             sum(array.nbytes for place, array in zip(self._free, step, strict=True) if crosses_out[place])
             for step in loop.outputs
         ]
-        step_in = [a + b for a, b in zip(state_in, others_in, strict=True)]
-        step_out = [a + b for a, b in zip(state_out, others_out, strict=True)]
-        self._count_bytes((state_in, state_out), (step_in, step_out))
+        self._count_bytes((state_in, state_out), (others_in, others_out))

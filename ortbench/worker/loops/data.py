@@ -75,6 +75,14 @@ class LoopData:
         """How many steps there are."""
         return len(self.feeds)
 
+    def state_of(self, out: int) -> int | None:
+        """The number of the state that an output is; None for one that is none."""
+        return next((number for number, pair in enumerate(self.pairs) if pair.out == out), None)
+
+    def state_in(self, into: int) -> int | None:
+        """The number of the state that an input is; None for one that is none."""
+        return next((number for number, pair in enumerate(self.pairs) if pair.into == into), None)
+
     def grows(self, number: int) -> bool:
         """Whether a pair's state changes its shape."""
         return any(shapes[number] != self.shapes[0][number] for shapes in self.shapes)
