@@ -14,7 +14,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -25,12 +24,12 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as native
 
-from ortbench.measure.process import BOOTSTRAP
 from ortbench.worker import blocks, opening, sweep
 from ortbench.worker.__main__ import main as work
 from ortbench.worker.modes.base import TimedCall
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.state import State
+from tests.own_worker import be_ortbench
 from tests.refdevice import EP_NAME
 
 RIGHT = "right"
@@ -249,18 +248,7 @@ def main(build: str, file: str, *arguments: str) -> None:
         Beside(Path(file)).follow()
         work()
         return
-    start = subprocess.Popen
-
-    def started(line: list[str], *given: Any, **named: Any) -> Any:
-        if line[-1] == str(BOOTSTRAP):
-            line = [*line[:-1], "-m", "tests.bare", build, file, _WORKER]
-        return start(line, *given, **named)
-
-    subprocess.Popen = started  # type: ignore[assignment, misc]
-    from ortbench.__main__ import main as ortbench
-
-    sys.argv = ["ortbench", *arguments]
-    ortbench()
+    be_ortbench(["-m", "tests.bare", build, file, _WORKER], list(arguments))
 
 
 if __name__ == "__main__":

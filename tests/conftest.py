@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,6 +22,7 @@ from tests import installed  # noqa: F401 - before anything of ortbench is
 
 # isort: split
 from ortbench import cli
+from ortbench.result import Result, save
 from tests import nvtx, openvino, softcuda
 from tests.compiling import BuildError
 from tests.refdevice import build
@@ -38,8 +39,10 @@ ONCE = (
 
 
 # A shell starts what it runs in the background with SIGINT ignored, which programs inherit; tests that press Ctrl-C then
-# wait for ever. What is handled here is not ignored in the programs that tests start.
+# wait for ever; nohup does the same with SIGHUP. What is handled here is not ignored in the programs that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 # pytest-xdist gives its workers the width of the terminal, by which programs that write to a pipe would wrap their lines.
@@ -174,6 +177,18 @@ def lacking(reason: str) -> NoReturn:
     if os.environ.get("ORTBENCH_TESTS_MUST_RUN"):
         pytest.fail(f"must not be skipped here: {reason}")
     pytest.skip(reason)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Callable[[str, Result], Path]:
+    """Saves a scripted result and gives its path."""
+
+    def write(name: str, result: Result) -> Path:
+        path = tmp_path / f"{name}.json"
+        save(result, path)
+        return path
+
+    return write
 
 
 @pytest.fixture(scope="session")

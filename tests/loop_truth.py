@@ -7,10 +7,8 @@ of loops is followed by as many bare ones, and FILE gets a line of JSON for each
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -20,12 +18,12 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
-from ortbench.measure.process import BOOTSTRAP
 from ortbench.measure.schedule import dropped
 from ortbench.result import Case, Result
 from ortbench.worker import blocks, opening
 from ortbench.worker.__main__ import main as work
 from tests.bare import Bare, Call, _in_host
+from tests.own_worker import be_ortbench
 from tests.refdevice import Events, Trace
 from tests.truth import COPIES, Check, is_kind, span_ns
 
@@ -230,18 +228,7 @@ def main(file: str, *arguments: str) -> None:
         follow(Path(file))
         work()
         return
-    start: Callable[..., Any] = subprocess.Popen
-
-    def started(line: list[str], *given: Any, **named: Any) -> Any:
-        if line[-1] == str(BOOTSTRAP):
-            line = [*line[:-1], "-m", "tests.loop_truth", file, _WORKER]
-        return start(line, *given, **named)
-
-    subprocess.Popen = started  # type: ignore[assignment, misc]
-    from ortbench.__main__ import main as ortbench
-
-    sys.argv = ["ortbench", *arguments]
-    ortbench()
+    be_ortbench(["-m", "tests.loop_truth", file, _WORKER], list(arguments))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +30,9 @@ def at(factor: float, **changed: Any) -> Result:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> Any:
+def files(files: Callable[[str, Result], Path]) -> Callable[..., list[Path]]:
     """Saves scripted results and gives their paths."""
-
-    def write(**results: Result) -> list[Path]:
-        paths = []
-        for name, result in results.items():
-            paths.append(tmp_path / f"{name}.json")
-            save(result, paths[-1])
-        return paths
-
-    return write
+    return lambda **results: [files(name, result) for name, result in results.items()]
 
 
 def verdicts(out: str) -> list[str]:

@@ -16,7 +16,7 @@ import onnx
 import pytest
 
 from ortbench.modes import USUAL_MODES
-from ortbench.result import Result, save
+from ortbench.result import Result
 from tests.conftest import MODELS, ROOT, Ran, command, lacking, ortbench, ortbench_here
 from tests.environments import INSTALLED, plain, without_ortbench
 from tests.refdevice import EP_NAME
@@ -24,18 +24,6 @@ from tests.results import broken, measured, result_of, steady
 from tests.truth import relu_model
 
 QUIET = [1_000_000, 1_001_000, 999_000, 1_000_500] * 6
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Any:
-    """Saves a scripted result and gives its path."""
-
-    def write(name: str, result: Result) -> Path:
-        path = tmp_path / f"{name}.json"
-        save(result, path)
-        return path
-
-    return write
 
 
 def scaled(factor: float) -> Result:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ortbench.result import Result, save
 from tests.conftest import MODELS, ROOT, Ran, ortbench, ortbench_here
 from tests.jobs.test_profile_command import Nsys
 from tests.made_loops import level, loop_of, loop_result
@@ -18,18 +17,6 @@ from tests.results import measured, result_of, steady
 CELL = MODELS / "recurrent_cell.onnx"
 LARGE = MODELS / "loop_on_device.onnx"
 FED = ("--feedback", "state_out=state")
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Any:
-    """Saves a scripted result and gives its path."""
-
-    def write(name: str, result: Result) -> Path:
-        path = tmp_path / f"{name}.json"
-        save(result, path)
-        return path
-
-    return write
 
 
 # Stored results
