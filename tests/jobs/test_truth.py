@@ -41,13 +41,13 @@ def case_of(result: Result, mode: str) -> Any:
     return next(case for case in result.cases if case.mode == mode)
 
 
-# All points where all is waited for and where nothing is, the two ends of honesty; of the kinds between them the smallest
-# and the largest. reports/truth.md has the whole grid.
+# All points where nothing is waited for, which is the hardest; of the other kinds the smallest, and one whose times are all
+# long. reports/truth.md has the whole grid.
 POINTS = [
     (honesty, size, compute_us)
     for honesty in HONESTY
     for size, compute_us in SIZES_AND_COMPUTE_US
-    if honesty in (HONESTY[0], HONESTY[-1]) or (size, compute_us) in (SIZES_AND_COMPUTE_US[0], SIZES_AND_COMPUTE_US[-1])
+    if honesty == HONESTY[-1] or (size, compute_us) in (SIZES_AND_COMPUTE_US[0], SIZES_AND_COMPUTE_US[3])
 ]
 
 
@@ -58,11 +58,11 @@ MEDIANS = {
 
 
 def attempts(
-    build: str, library: Path, folder: Path, size: int, *arguments: object, **knobs: Any
+    build: str, library: Path, folder: Path, size: int, *arguments: object, most: int = ATTEMPTS, **knobs: Any
 ) -> Iterator[list[Check]]:
     """Runs of a build of ortbench, each with its medians against the device's trace and the host's own time."""
     model = relu_model(folder / "relu.onnx", size)
-    for attempt in range(ATTEMPTS):
+    for attempt in range(most):
         place = folder / str(attempt)
         place.mkdir()
         # A waiting host that sleeps comes back tens of microseconds late; that is its own time, not the device's.
@@ -106,7 +106,7 @@ def test_a_build_that_is_wrong_does_not_agree(
 ) -> None:
     assert build in bare.WRONG
     line = ("--mode", caught[0], "--iterations", 9, "--warmup", 2)
-    found = attempts(build, library, tmp_path, 1 << 20, *line, honesty=honesty, compute_us=5_000)
+    found = attempts(build, library, tmp_path, 1 << 20, *line, most=3, honesty=honesty, compute_us=5_000)
     assert caught in wrong_in_all(found)
 
 
