@@ -64,7 +64,7 @@ def open_chain(state: State, chain: dict[str, Any], inputs: dict[str, Any]) -> a
         unsupported = str(error)
     where = [_placement(it, unsupported is None) for it in stages]
     placed = _together(where)
-    described = [described_ep(it.asked.target, it.model.provider) for it in stages]
+    described = [described_ep(it.asked.target, it.model.provider, parts) for it in stages]
     notes = [note for ep in described for note in ep["notes"]]
     parts.done("where nodes are")
     return {

@@ -58,8 +58,7 @@ def open(
     counted = where if unsupported is not None else with_copies(where, model, opened.model, data.arrays)
     if counted is not where:
         stages.done("counting Memcpy nodes in a profiled session")
-    described = described_ep(wanted, provider)
-    stages.done("describing the EP and its options")
+    described = described_ep(wanted, provider, stages)
     loop = {} if opened.loop is None or opened.steps is None else {"loop": _loop(opened, opened.loop, opened.steps)}
     return {
         **loop,  # type: ignore[typeddict-item]
@@ -97,13 +96,14 @@ def with_copies(where: schema.Placement, path: str, model: Model, arrays: dict[s
     return {**where, **nodes.count_copies(path, model.target, model.provider, arrays)}
 
 
-def described_ep(target: Target, provider: providers.Provider) -> answers.LoadedEp:
+def described_ep(target: Target, provider: providers.Provider, stages: Stages) -> answers.LoadedEp:
     """An EP for the result, with what is to be said of options that do nothing there."""
     described = providers.describe(target, provider)
     if target.options or target.session_config or target.run_config:
         from ortbench.worker.session import ignored  # most runs have none of them, and would wait for it
 
         described["notes"] += ignored.warnings(target, provider)
+        stages.done("looking for options that do nothing")
     return described
 
 

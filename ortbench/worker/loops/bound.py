@@ -93,7 +93,7 @@ class BoundLoop(LoopMode):
             self._calls = [self._growing(number) for number in range(loop.count)]
         else:
             self._calls = [self._in_turns(number) for number in range(loop.count)]
-        self._count_bytes(self._crossing(), self._moved(), first=self._first_bytes())
+        self._count_bytes(*self._bytes(), first=self._first_bytes())
 
     # What is bound
 
@@ -356,14 +356,14 @@ class BoundLoop(LoopMode):
     def bound(self) -> tuple[list[Bound], list[Bound]]:
         return self._single.bound()
 
-    def _moved(self) -> tuple[list[int], list[int]]:
-        """By step, the bytes of what is no state, in and out."""
+    def _bytes(self) -> tuple[tuple[list[int], list[int]], tuple[list[int], list[int]]]:
+        """By step, what is copied in and out: because of the state, and besides."""
         there = [copied_bytes([slot for slot in step if self._is_moved(slot.spec.name)]) for step in self._ins]
         back = [
             copied_bytes([slot for slot in step if self._is_read(slot.spec.name, number)])
             for number, step in enumerate(self._outs)
         ]
-        return there, back
+        return self._crossing(), (there, back)
 
     def _crossing(self) -> tuple[list[int], list[int]]:
         """By step, the bytes of states that the session gives on the host and takes on the device, and the other way round:
