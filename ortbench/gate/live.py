@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from ortbench.errors import BenchmarkFailed, NotComparable
 from ortbench.gate.checks import check_contest, check_facts, check_lost_modes, with_remedy
 from ortbench.gate.contests import Contest, Jury, own_contests, regression_contests
+from ortbench.gate.limits import FAILED as UNFIT
 from ortbench.gate.limits import Check, Limits
 from ortbench.result import FAILED, Result
 
@@ -65,6 +66,11 @@ class LiveGate:
                     f"the inputs differ: the candidate takes {pair[0]}, the baseline {pair[1]} (--shape, --dim and --length set "
                     "them, --force compares them all the same)"
                 )
+
+    def regressions(self, checks: Sequence[Check]) -> set[str]:
+        """The names of the checks that found the candidate slower than the baseline."""
+        slower = {check.name for check in checks if check.verdict == UNFIT and check.ratio is not None}
+        return slower & {contest.name for contest in self._regressions}
 
     def checks(self, results: Sequence[Result]) -> list[Check]:
         """The verdicts, of a run that is over.

@@ -13,6 +13,7 @@ from ortbench.result import FAILED as CASE_FAILED
 from ortbench.result import Result
 
 SIDES = ("candidate", "baseline")
+AGAIN = "again"  # the folder of what was measured once more
 _SAID = {
     PASSED: "passed",
     FAILED: "failed",

@@ -8,15 +8,16 @@ from pathlib import Path
 
 from ortbench.analysis.comparable import changes, comparability, sameness, short
 from ortbench.characters import complain
-from ortbench.errors import INTERRUPTED
+from ortbench.errors import INTERRUPTED, OrtbenchError
 from ortbench.files import write_or_note
 from ortbench.gate.checks import check_alone, check_stored
-from ortbench.gate.limits import Limits
+from ortbench.gate.confirmation import confirmed
+from ortbench.gate.limits import Check, Limits
 from ortbench.gate.live import LiveGate
-from ortbench.gate.verdict import SIDES, Verdict, verdict_json
+from ortbench.gate.verdict import AGAIN, SIDES, Verdict, verdict_json
 from ortbench.jobs.compare import result_file
 from ortbench.jobs.junit import write_junit
-from ortbench.jobs.launch import launch
+from ortbench.jobs.launch import Launched, launch
 from ortbench.jobs.writing import summarise_job, write
 from ortbench.options import declared
 from ortbench.plan import Inputs, Plan
@@ -42,7 +43,8 @@ def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: 
 def gate_live(
     plans: Sequence[Plan], limits: Limits, force: bool, folder: Callable[[], Path], quiet: bool
 ) -> Verdict | None:
-    """Measure a candidate, in turns with its baseline where there are two plans, until the verdict is clear.
+    """Measure a candidate, in turns with its baseline where there are two plans, until the verdict is clear; a regression
+    once more, with fresh workers.
 
     Args:
         plans: of the candidate and the baseline, checked.
@@ -57,19 +59,53 @@ def gate_live(
     Raises:
         BadInput, BenchmarkFailed, NotComparable: before anything could be measured, or nothing could be.
     """
+    held = _hold(plans, limits, force, folder, quiet)
+    if held is None:
+        return None
+    launched, checks, regressions = held
+    results = launched.results
+    remarks = _remarks(plans, results) if results[1:] else []
+    place = launched.folders[0].parent if results[1:] else launched.folders[0]
+    if regressions:
+        again = _hold_again(plans, limits, force, quiet, place)
+        if again is None:
+            return None
+        checks = confirmed(checks, regressions, *again)
+    verdict = Verdict(results, checks, remarks, place)
+    write_or_note(place / "gate.json", verdict_json(verdict))
+    write_or_note(place / "gate.md", markdown(build(verdict)))
+    return verdict
+
+
+def _hold(
+    plans: Sequence[Plan], limits: Limits, force: bool, folder: Callable[[], Path], quiet: bool
+) -> tuple[Launched, list[Check], set[str]] | None:
+    """What was measured, what it comes to, and which checks found a regression; None if it was interrupted. See `gate_live`."""
     steps = plans[0].steps
     count = None if steps is None else steps.count
     live = LiveGate(limits, plans[0].modes, len(plans) > 1, count)
     launched = launch(plans, folder, SIDES[: len(plans)], live, None if force else live.check_inputs, quiet)
     if launched.interrupted:
         return None
-    results = launched.results
-    remarks = _remarks(plans, results) if results[1:] else []
-    place = launched.folders[0].parent if results[1:] else launched.folders[0]
-    verdict = Verdict(results, live.checks(results), remarks, place)
-    write_or_note(place / "gate.json", verdict_json(verdict))
-    write_or_note(place / "gate.md", markdown(build(verdict)))
-    return verdict
+    checks = live.checks(launched.results)
+    return launched, checks, live.regressions(checks)
+
+
+def _hold_again(
+    plans: Sequence[Plan], limits: Limits, force: bool, quiet: bool, place: Path
+) -> tuple[list[Check], str | None] | None:
+    """The checks of another time with fresh workers, which is kept beside the first, or why there are none; None if it was
+    interrupted."""
+
+    def folder() -> Path:
+        (place / AGAIN).mkdir(exist_ok=True)
+        return place / AGAIN
+
+    try:
+        held = _hold(plans, limits, force, folder, quiet)
+    except (OrtbenchError, OSError) as error:
+        return [], f"it failed: {error}"
+    return None if held is None else (held[1], None)
 
 
 def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> list[str]:

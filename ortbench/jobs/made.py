@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ortbench.errors import BadInput
+from ortbench.gate.verdict import AGAIN, SIDES
 from ortbench.jobs.suite_folder import suite_of
 
 _RUN = {"result.json", "table.md", "table.csv", "steps.csv", "report.html", "gate.json", "gate.md"}
@@ -26,7 +27,6 @@ _KINDS = {
 }
 _SUITE, _CASE = {"suite.json", "summary.md", "summary.csv"}, {*_RUN, "case.json"}
 _BOTH_SIDES = {"comparison.md"}
-_SIDES = ("candidate", "baseline")
 _NSYS_TABLE = re.compile(r"report_\w+\.csv")
 _MADE_BY = r'\s*\{\s*"schema_version":\s*\d+,\s*"tool":\s*\{\s*"name":\s*"ortbench"'
 # How the files begin that anybody could call so.
@@ -97,14 +97,14 @@ def _suite(folder: Path) -> Made | None:
 
 
 def _case(folder: Path) -> Made:
-    return _taken(folder, "case", _CASE, lambda inner: _side(inner) if inner.name in _SIDES else None)
+    return _taken(folder, "case", _CASE, lambda inner: _of_gate(inner) if inner.name in (*SIDES, AGAIN) else None)
 
 
 def _marked(folder: Path) -> Made | None:
     """A folder with a file that only ortbench writes."""
     for name, (kind, names) in _KINDS.items():
         if _begins_as_ours(folder / name):
-            found = _taken(folder, kind, names, _side if kind == "gate" else _nothing)
+            found = _taken(folder, kind, names, _of_gate if kind == "gate" else _nothing)
             if kind == "run" and folder / "gate.json" in found.files:
                 found.kind = "gate"
             return found
@@ -115,13 +115,21 @@ def _of_several(folder: Path) -> Made | None:
     """The folder of a run of several EPs, or of a gate or a run that was killed: a run's name, and in it runs or nothing."""
     if not _RUNS_NAME.fullmatch(folder.name):
         return None
-    found = _taken(folder, "run", _BOTH_SIDES, _side)
+    found = _taken(folder, "run", _BOTH_SIDES, _of_gate)
     if any(path.name == "result.json" for path in found.files):
         return found
     if found.foreign or any(path.name in _BOTH_SIDES for path in found.files):
         return None
     found.kind = "unfinished"
     return found
+
+
+def _of_gate(folder: Path) -> Made | None:
+    """A side of a gate, or the sides that were measured once more."""
+    if folder.name != AGAIN:
+        return _side(folder)
+    found = _taken(folder, "gate", set(), _side)
+    return None if found.foreign else found
 
 
 def _side(folder: Path) -> Made | None:

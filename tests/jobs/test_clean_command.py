@@ -48,6 +48,7 @@ def suite_in(out: Path, name: str, days: float = 0.0) -> Path:
     (plain / "case.json").write_text("{}")
     for side in ("candidate", "baseline"):
         run_in(folder / "gate--cpu", side)
+        run_in(folder / "gate--cpu" / "again", side)
     (folder / "gate--cpu" / "gate.json").write_text('{"verdict": "passed", "exit_code": 0}')
     for file in ("gate.md", "case.json"):
         (folder / "gate--cpu" / file).write_text("{}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,9 @@ from typing import Any
 import onnx
 import pytest
 
+from ortbench.jobs.launch import launch
 from ortbench.modes import USUAL_MODES
+from ortbench.plan import Plan
 from ortbench.result import Result
 from tests.conftest import MODELS, ROOT, Ran, command, lacking, ortbench, ortbench_here
 from tests.environments import INSTALLED, plain, without_ortbench
@@ -215,6 +218,32 @@ def test_a_live_gate_tells_a_slower_device(
     (folder,) = tmp_path.iterdir()
     result = json.loads((folder / "candidate" / "result.json").read_text())
     assert result["stopped"] == "verdict: every contest is decided"
+    assert ("; with fresh workers ×1." in ran.out) == bool(code)
+    assert (folder / "again" / "candidate" / "result.json").is_file() == bool(code)
+
+
+@pytest.mark.process
+def test_a_regression_that_fresh_workers_do_not_show_is_none(
+    relu: Path, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Something makes the candidate slower for as long as its worker lives, and not the next one."""
+    times = []
+
+    def launched(plans: list[Plan], *rest: Any) -> Any:
+        times.append(len(plans))
+        return launch(plans if len(times) == 1 else [plans[1]] * 2, *rest)
+
+    monkeypatch.setattr("ortbench.jobs.gate.launch", launched)
+    ran = ortbench_here("gate", "--model", relu, "--ep", library, "--ep-option", "compute_us=9000", "--mode", "cpu",
+                        "--baseline-ep-option", "compute_us=1000", "--max-regression", "50%", "--warmup", 2,
+                        "--duration", 10, "--out", tmp_path)  # fmt: skip
+    assert (ran.code, times) == (4, [2, 2]), ran.out + ran.err
+    (check,) = check_of(tmp_path)
+    assert check["verdict"] == "cannot tell"
+    assert check["ratio"] > 4
+    assert re.search(r"; with fresh workers ×[01]\.\d+ .*so it is not confirmed$", check["text"])
+    (folder,) = tmp_path.iterdir()
+    assert {path.parent.name for path in folder.glob("again/*/result.json")} == {"candidate", "baseline"}
 
 
 @pytest.mark.process
