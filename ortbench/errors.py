@@ -50,6 +50,10 @@ class WrongOutputs(BenchmarkFailed):
     """A mode that computed something else than it should."""
 
 
+class NotWritten(WrongOutputs):
+    """Outputs that are as they were before the run."""
+
+
 class NotComparable(OrtbenchError):
     """Two results were not measured on the same thing, or one is in a form that this version cannot read."""
 

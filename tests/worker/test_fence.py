@@ -460,3 +460,22 @@ def test_a_busy_host_hides_no_fence_that_stopped_waiting(work: int) -> None:
         device.held_up = busy(seed, 0.05 / launches)
         found += fence.returns_early()
     assert found >= 297
+
+
+def test_a_fence_that_was_refused_is_not_taken_again() -> None:
+    device = Simulator(work=MS, run_leaves=0, sync_leaves=0)
+    fences = Fences(device.clock)
+    candidates = [(RUN, None), (SYNCHRONIZE, device.synchronize)]
+
+    def kind() -> str:
+        return fences.prove("run", device.launch, candidates, device.readback, device.token).kind
+
+    assert (kind(), fences.refuse("run", RUN), kind()) == (RUN, True, SYNCHRONIZE)
+    assert (fences.refuse("run", RUN), kind()) == (False, SYNCHRONIZE)
+    assert (fences.refuse("run", SYNCHRONIZE), kind(), fences.refuse("run", READBACK)) == (True, READBACK, False)
+
+
+def test_short_bursts_are_tried_until_one_met_a_host_that_was_not_slow() -> None:
+    """On a busy machine launching takes as long as the work, so that nothing is left, but for a moment now and then."""
+    device = Simulator(work=5 * US, held_up=lambda number: 0 if number % 2000 >= 1700 else 4 * US)
+    assert device.prove().kind == READBACK

@@ -56,5 +56,23 @@ def test_a_mode_whose_fence_no_longer_waits_has_failed(library: Path, tmp_path: 
 @pytest.mark.parametrize("honesty", list(FENCES))
 @pytest.mark.parametrize("compute_us", [5, 20_000])
 def test_a_fence_that_waits_still_does(library: Path, tmp_path: Path, honesty: Honesty, compute_us: int) -> None:
-    code, result = measured(library, tmp_path, Config(compute_us=compute_us, honesty=honesty))
+    for attempt in range(_ATTEMPTS):
+        (tmp_path / str(attempt)).mkdir()
+        code, result = measured(library, tmp_path / str(attempt), Config(compute_us=compute_us, honesty=honesty))
+        # A busy host can take a fence for one that waits, or that does not, where there is next to nothing to wait for.
+        if {case.fence["kind"] for case in result.cases if case.fence is not None} == {FENCES[honesty]}:
+            break
     assert (code, [case.reason for case in result.cases]) == (DONE, [None] * len(MODES))
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("honesty", ["sync", "async", "async-old-api"])
+def test_outputs_that_are_not_there_refuse_a_fence(library: Path, tmp_path: Path, honesty: Honesty) -> None:
+    """Where its trials found nothing left: the host reads the outputs where the device writes them."""
+    model, config = relu_model(tmp_path / "relu.onnx", 1 << 12), Config(compute_us=20_000, honesty=honesty)
+    line = ("--mode", "host-accessible", "--iterations", 2, "--warmup", 1, "--quiet")
+    code, result, _, errors = run_on_device(library, model, config, tmp_path, *line, program=["tests.deceived"])
+    assert (code, errors) == (DONE, "")
+    [case] = result.cases
+    assert case.fence is not None
+    assert (case.outputs_match, case.fence["kind"]) == (True, FENCES[honesty])

@@ -171,6 +171,7 @@ class Fences:
     def __init__(self, clock: Clock = time.perf_counter_ns) -> None:
         self._clock = clock
         self._known: dict[str, Known] = {}
+        self._refused: set[tuple[str, str]] = set()
 
     def prove(self, work: str, launch: Call, candidates: Candidates, readback: Call, token: Call | None) -> Fence:
         """The cheapest fence for some work; see `ortbench.worker.proofs.fence.prove`.
@@ -182,11 +183,20 @@ class Fences:
         confirmed = self.confirmed(work, launch, candidates, readback, token)
         if confirmed is not None:
             return confirmed
-        proved = prove(launch, candidates, readback, token, self._clock)
+        left = [(kind, wait) for kind, wait in candidates if (work, kind) not in self._refused]
+        proved = prove(launch, left, readback, token, self._clock)
         assert proved.known is not None
         if work not in self._known:
             self.know(work, proved.known)
         return proved
+
+    def refuse(self, work: str, kind: str) -> bool:
+        """Never take a fence for some work again: what it should have waited for was not there. False where there is no other."""
+        if kind == READBACK or (work, kind) in self._refused:
+            return False
+        self._refused.add((work, kind))
+        self._known.pop(work, None)
+        return True
 
     def know(self, work: str, known: Known) -> None:
         """What a full proof has found out about a kind of work."""

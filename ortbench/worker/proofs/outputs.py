@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ortbench.analysis import precision
-from ortbench.errors import WrongOutputs
+from ortbench.errors import NotWritten, WrongOutputs
 from ortbench.modes import TOTAL
 from ortbench.worker.session.tensors import Array, Value
 
@@ -156,6 +156,7 @@ def check_outputs(mode: Mode, rtol: float | None, atol: float | None) -> list[in
         What each call of ``total`` took, ns.
 
     Raises:
+        NotWritten: nothing was written to one.
         WrongOutputs: they differ from the reference.
     """
     call, a, b = mode.phases()[TOTAL]
@@ -169,7 +170,7 @@ def check_outputs(mode: Mode, rtol: float | None, atol: float | None) -> list[in
         for got, (name, reference) in zip(mode.outputs(), mode.expected(), strict=True):
             # A user's wide tolerance must not let an output pass that nothing was written to.
             if isinstance(got, np.ndarray) and got.size and np.array_equal(got, poison(reference)):
-                raise WrongOutputs(f"output {name} was not written")
+                raise NotWritten(f"output {name} was not written")
         wrong = differences(mode, rtol, atol)
         if wrong is not None:
             raise WrongOutputs(wrong)

@@ -23,7 +23,8 @@ TOLERANCE_SHARE = 0.01
 _BURST_NS = 50_000_000  # the work that is queued before a fence is tried
 _MAX_BURST = 128
 _REPEATS, _MOST_REPEATS = 7, 25  # of one launch and a fence; short work is tried more often
-_BURST_REPEATS = 5
+# Of a burst. One that is over in less than the system's time slice is tried until a few are sure not to have lost the core.
+_BURST_REPEATS, _BURSTS_NS = 5, 40_000_000
 _DOUBTS = 3  # how often a fence that leaves little more than it may is tried as often again
 # Of work that takes so long noise hides nothing that a burst would show, and patience matters.
 _LONG_NS, _LONG_REPEATS = 10_000_000, 9
@@ -94,6 +95,8 @@ class Trial:
         self.burst = (
             1 if self.is_long else _burst_of(self.work_ns, _BURST_NS if work_ns is None else _CONFIRMED_BURST_NS)
         )
+        shorts = _BURSTS_NS // max(1, self.burst * self.work_ns)
+        self._burst_repeats = max(_BURST_REPEATS, min(_MOST_REPEATS, shorts))
         if self.is_long:
             self._repeats = _LONG_REPEATS if self.work_ns < _SLOW_NS else _SLOW_REPEATS
         else:
@@ -119,7 +122,7 @@ class Trial:
 
     def behind_bursts(self, token: Call) -> Readings:
         """Whether the run itself waits, by the token, and whether the token does, by the readback: both of one burst."""
-        return self._read(None, (token, self._readback), self.burst, min(self._repeats, _BURST_REPEATS))
+        return self._read(None, (token, self._readback), self.burst, min(self._repeats, self._burst_repeats))
 
     def most_left(self, wait: Call | None, witness: Call, bursts: Readings | None = None) -> int | None:
         """What a fence leaves of one launch or of a burst, in ns, whichever is more; None where that is too much.
@@ -138,7 +141,7 @@ class Trial:
         # What noise hides in one run shows in a burst that is not waited for.
         many = bursts
         if many is None or _too_much(many):
-            many = self._read(wait, (witness,), self.burst, _BURST_REPEATS)
+            many = self._read(wait, (witness,), self.burst, self._burst_repeats)
         return None if _too_much(many) else max(one.left(), many.left(), 0)
 
     def still_left(self, wait: Call | None, token: Call | None) -> int | None:
