@@ -55,7 +55,7 @@ class Bench:
     Args:
         sides: at least one. The first has its options for the loop heeded.
         observer: told what happens.
-        meanwhile: called once while the first mode is set up, for what can be done in that time.
+        meanwhile: called once while the first model is loaded, for what can be done in that time.
         judge: may end modes before the budget is spent. With one every side must open; without one a side that does
             not is left out, as long as another opens.
         after_open: given the results so far when every model is open; what it raises ends the run.
@@ -155,6 +155,9 @@ class Bench:
                 machine = environment()
             try:
                 with self._awake(side):
+                    if self._meanwhile is not None:
+                        side.meanwhile(self._meanwhile)
+                        self._meanwhile = None
                     side.open(copy.deepcopy(machine), run_id)
                 opened.append(side)
                 self._forecast.know_run(side.result.setup["first_run_ns"] / 1e9)
@@ -208,9 +211,6 @@ class Bench:
             for mode in side.to_prepare():
                 self._step("prepare", f"preparing {mode} ({side.name})")
                 with self._awake(side):
-                    if self._meanwhile is not None:
-                        side.meanwhile(self._meanwhile)
-                        self._meanwhile = None
                     side.prepare(mode)
             describe_fence(side.result)
         self._keep()

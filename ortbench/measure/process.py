@@ -47,7 +47,7 @@ class Client:
     Attributes:
         started_ns: when the process was started, on the clock of `time.perf_counter_ns`.
         while_waiting: called each second for which an answer is waited for.
-        meanwhile: called once when the next request has been sent, for what can be done in that time; then None.
+        meanwhile: called once before the next answer is waited for, for what can be done in that time; then None.
     """
 
     def __init__(self, timeout_s: float, python: str | None = None) -> None:
@@ -131,13 +131,13 @@ class Client:
         Stopped: the program is to end, by Ctrl-C for example.
         """
         self.send(do, **arguments)
-        if self.meanwhile is not None:
-            call, self.meanwhile = self.meanwhile, None
-            call()
         return self.receive()
 
     def receive(self) -> Any:
         """The answer to the request sent last; raises as `ask` does."""
+        if self.meanwhile is not None:
+            call, self.meanwhile = self.meanwhile, None
+            call()
         line = self._line()
         try:
             answer = json.loads(line)

@@ -176,7 +176,7 @@ class Side:
                 self.timeline.stages += [whole, *(Span(*part) for part in parts)]
 
     def meanwhile(self, call: Callable[[], None]) -> None:
-        """Have something called while the worker does what it is asked next."""
+        """Have something called while the worker does what it was asked last, or is asked next."""
         self._worker.meanwhile = call
 
     def ask(self, do: str, **arguments: Any) -> Any:

@@ -22,7 +22,7 @@ import onnx
 
 from ortbench.modes import TOTAL
 from ortbench.result import OK, Result, load
-from tests.conftest import MODELS, ROOT
+from tests.conftest import MODELS
 from tests.refdevice import HONESTY, Config, build
 from tests.truth import relu_model
 
@@ -35,11 +35,23 @@ PRECISION = "0.001%"  # never reached, so that every run measures as long as it 
 
 def timed(line: Sequence[object], out: Path) -> tuple[float, Result]:
     """How long a command takes, in s, and its result."""
-    full = [sys.executable, "-m", "ortbench", "run", *line, "--out", out, "--duration", DURATION_S]
+    full = [
+        sys.executable,
+        "-m",
+        "ortbench",
+        "run",
+        *line,
+        "--out",
+        out,
+        "--duration",
+        DURATION_S,
+        "--precision",
+        PRECISION,
+    ]
     start = time.perf_counter()
     done = subprocess.run(
-        [*map(str, full), "--precision", PRECISION], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+        [*map(str, full)], cwd=out, capture_output=True, text=True, check=False
+    )  # the installed ortbench
     took = time.perf_counter() - start
     if done.returncode:
         print(done.stderr.strip(), flush=True)
