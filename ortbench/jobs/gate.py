@@ -57,9 +57,7 @@ def gate_live(
     Raises:
         BadInput, BenchmarkFailed, NotComparable: before anything could be measured, or nothing could be.
     """
-    steps = plans[0].steps
-    count = None if steps is None else steps.count
-    live = LiveGate(limits, plans[0].modes, len(plans) > 1, count)
+    live = LiveGate(limits, plans[0].modes, len(plans) > 1, plans[0].work.shared(plans[-1].work))
     launched = launch(plans, folder, SIDES[: len(plans)], live, None if force else live.check_inputs, quiet)
     if launched.interrupted:
         return None

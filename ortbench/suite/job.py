@@ -82,14 +82,14 @@ class _Maker:
         with self._blaming((*self._case.where, "model")):
             check(plan)
         with self._blaming(self._case.where):
-            own_contests(limits, plan.steps is not None)
+            own_contests(limits, plan.work)
         plans = [plan]
         if is_live:
             with self._blaming(self._where("baseline-model"), _BASELINE):
                 plans.append(baseline_of(plan, given))
                 check(plans[1])
             with self._blaming(self._where("metric")):
-                regression_contests(limits, plan.modes, None if plan.steps is None else plan.steps.count)
+                regression_contests(limits, plan.modes, plan.work.shared(plans[1].work))
         plans = [replace(it, name=self._case.id) for it in plans]
         return Job(self._case, tuple(plans), limits, "force" in given, self._earlier())
 
