@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ortbench.analysis import same_chain
 from ortbench.analysis.comparable import changes, comparability, sameness, short
 from ortbench.characters import complain
 from ortbench.errors import INTERRUPTED
@@ -78,6 +79,8 @@ def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> list[str]:
         for name, it in declared(Inputs).items()
         if getattr(plans[1].inputs, name) != getattr(plans[0].inputs, name)
     ]
+    if candidate.chain is not None and baseline.chain is not None:
+        inputs += same_chain.different(baseline.chain, candidate.chain)
     if not inputs and (same := sameness(baseline, candidate)) is not None:
         return [same]
     return [f"baseline → candidate: {change}" for change in [*inputs, *changes(baseline, candidate)]]

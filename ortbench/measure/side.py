@@ -88,7 +88,8 @@ class Side:
             self.plan.inputs, shapes={}, dims={}, lengths={}, expect=None
         )  # of these the result has what came of them
         inputs = [(it["name"], it["type"], it.get("tensors", it["shape"])) for it in self.result.model["inputs"]]
-        stages = [] if self.plan.chain is None else [(it.inputs, it.steps) for it in self.plan.chain.stages]
+        chained = [] if self.plan.chain is None else self.plan.chain.stages
+        stages = [(it.inputs, it.steps.fill, it.steps.first_dims) for it in chained]
         return f"{inputs} {made} {stages}"
 
     # The worker
