@@ -216,7 +216,7 @@ class _Reader:
     # Tables
 
     def _bench(self, table: dict[str, Any], where: Where, defaults: dict[str, Any]) -> _Bench:
-        self._tables.known(table, where, ("model", "chain", "ep", "shapes", *KEYS))
+        self._tables.known(table, where, ("model", "ep", "shapes", "chain", *KEYS))
         if "chain" in table:
             return self._bench_of_chains(table, where)
         if "ep" in table or "ep" not in defaults:
