@@ -12,6 +12,8 @@ from ortbench.analysis.advice import headline, sentences
 from ortbench.analysis.chains import crossing_ns
 from ortbench.report.chains import chain_table, link_table, stage_table
 from ortbench.report.markdown import markdown
+from ortbench.report.page.page import build_page
+from ortbench.report.page.pictures.stages import LinkCosts, StageTimes, link_costs, stage_times
 from ortbench.report.run import build, csv
 from ortbench.report.words import chain_line
 from ortbench.result import load, result_json, save
@@ -123,3 +125,55 @@ def test_other_results_have_nothing_of_chains(key: str) -> None:
 def test_names_of_stages_are_shown_as_text() -> None:
     result = chain({**STAYING, "from": "te\x1bxt.a"}, stages=(stage("te\x1bxt"), stage("image")))
     assert "\x1b" not in markdown(build(result))
+
+
+def test_a_bar_is_cut_into_stages() -> None:
+    found = stage_times(chain(STAYING))
+    assert found is not None
+    assert [(it.mode, it.ns, it.total_ns) for it in found.modes] == [
+        ("cpu", (("text", 2 * MS), ("image", 8 * MS)), 10 * MS),
+        ("device-resident", (("text", 1 * MS), ("image", 5 * MS)), 6 * MS),
+    ]  # fmt: skip
+    assert found.caption == (
+        "cpu: text 2.00 ms, image 8.00 ms; 10.0 ms from end to end. "
+        "device-resident: text 1.00 ms, image 5.00 ms; 6.00 ms from end to end."
+    )
+    assert found.table().headings == ["mode", "text (ms)", "image (ms)", "together (ms)", "chain (ms)"]
+    assert found.table().rows == (
+        ("cpu", "2.00", "8.00", "10.0", "10.0"), ("device-resident", "1.00", "5.00", "6.00", "6.00"),
+    )  # fmt: skip
+    assert stage_times(result_of(measured("cpu", total=steady([MS] * 6)))) is None
+
+
+def test_a_bar_for_each_link_that_is_copied() -> None:
+    inside: ChainLink = {
+        **STAYING,
+        "from": "text.z",
+        "downloads": 0,
+        "uploads": 0,
+        "download_ns": None,
+        "upload_ns": None,
+    }
+    found = link_costs(chain(CROSSING, STAYING, inside, {**STAYING, "from": "text.w", "upload_ns": None}))
+    assert found is not None
+    assert found.table().rows == (
+        ("text.condition → image.condition", "110 µs", "stays"), ("text.mask → image.mask", "20.0 µs", "copied"),
+    )  # fmt: skip
+    assert found.caption == (
+        "Staying on the device saves the copies of: text.condition → image.condition 110 µs. Copied all the same: text.mask → "
+        "image.mask 20.0 µs. Copies are timed by themselves; what staying saves as a whole is the difference of the modes."
+    )
+    assert link_costs(chain(inside)) is None
+
+
+def test_the_page_has_both_pictures() -> None:
+    page = build_page([chain(STAYING, CROSSING)], ["a"])
+    assert [page.count(f">{title}</h") for title in (StageTimes.title, LinkCosts.title)] == [1, 1]
+    for said in (
+        "cpu: text, 2.00 ms",
+        "cpu: whole chain, median 10.0 ms",
+        "text.mask → image.mask: 20.0 µs, copied in every mode",
+    ):
+        assert page.count(f"<title>{said}</title>") == 2  # for a screen and for a phone
+    several = build_page([chain(STAYING), chain(STAYING, resident_ms=(1, 3))], ["a", "b"])
+    assert "One chain, result by result" in several
