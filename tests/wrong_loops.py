@@ -120,7 +120,7 @@ class WithoutFence(HostAccessibleLoop):
 
 def found_out(kind: type[LoopMode], model: Model, loop: LoopData, steps: Steps) -> str | None:
     """What the check of outputs finds of a mode; None where it finds nothing."""
-    made = kind(model, loop, steps) if issubclass(kind, BoundLoop) else kind(model, loop)  # type: ignore[call-arg]
+    made = kind(model, loop, steps) if issubclass(kind, BoundLoop) else kind(model, loop)
     try:
         check_outputs(made, None, None)
         made.compare_steps(None, None)

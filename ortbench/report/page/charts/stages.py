@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 
 from ortbench import units
+from ortbench.characters import visible
 from ortbench.report.page.charts.sheet import (
     ACCENT,
     COLOURS,
@@ -42,7 +43,7 @@ def stage_times(picture: StageTimes, width: int) -> Sheet:
     narrow = is_narrow(width)
     room = text_width("n" * _LONGEST)
     paints = {name: _paint(number) for number, name in enumerate(picture.names)}
-    entries = [(shortened(name, room), patch_mark(**paint)) for name, paint in paints.items()]
+    entries = [(shortened(visible(name), room), patch_mark(**paint)) for name, paint in paints.items()]
     legend = Legend([*entries, ("whole chain, median", upright_mark(linewidth=2))], width)
     top, row = legend.height, 74 if narrow else 58
     whole = [units.duration(it.total_ns) for it in picture.modes]
@@ -82,24 +83,34 @@ def _bar(sheet: Sheet, axes: Axes, it: Stages, base: float, paints: dict[str, di
     sheet.tip(line, f"{it.mode}: whole chain, median {units.duration(it.total_ns)}")
 
 
+class _Label(NamedTuple):
+    """What may stand above a stage's part of a bar: how long it takes, ns, where its middle is, px, and what is said."""
+
+    ns: int
+    centre: float
+    short: str
+    long: str
+
+    def text(self, is_long: bool) -> str:
+        return self.long if is_long else self.short
+
+
 def _labels(sheet: Sheet, it: Stages, left: float, base: float, scale: float) -> None:
     """The times of the stages above their parts of the bar: of all that fit side by side, the longest first."""
-    ends, room = 0, sheet.width - left
-    labels = []  # in the order of the bar: how long, its middle, what it says
+    end, room = 0, sheet.width - left
+    labels: list[_Label] = []  # in the order of the bar
     for name, ns in it.ns:
-        labels.append(
-            (ns, (ends + ns / 2) * scale, units.duration(ns), f"{shortened(name, room / 3)} {units.duration(ns)}")
-        )
-        ends += ns
-    long = [text for _, _, _, text in labels]
-    is_long = _fit(long, room)
-    kept = sorted(range(len(labels)), key=lambda number: -labels[number][0])
-    while not _fit([labels[number][3 if is_long else 2] for number in kept], room):
+        time = units.duration(ns)
+        labels.append(_Label(ns, (end + ns / 2) * scale, time, f"{shortened(visible(name), room / 3)} {time}"))
+        end += ns
+    is_long = _fit([label.long for label in labels], room)
+    kept = sorted(range(len(labels)), key=lambda number: -labels[number].ns)
+    while not _fit([labels[number].text(is_long) for number in kept], room):
         kept.pop()
     shown = [labels[number] for number in sorted(kept)]
-    texts = [label[3 if is_long else 2] for label in shown]
+    texts = [label.text(is_long) for label in shown]
     widths = [text_width(text, SMALL) for text in texts]
-    for x, text in zip(labels_apart([label[1] for label in shown], widths, room), texts, strict=True):
+    for x, text in zip(labels_apart([label.centre for label in shown], widths, room), texts, strict=True):
         sheet.text(left + x, base - _BAR - 8, text, ha="center", fontsize=SMALL, color=MUTED)
 
 
@@ -116,7 +127,7 @@ def _paint(number: int) -> dict[str, Any]:
 def link_costs(picture: LinkCosts, width: int) -> Sheet:
     """A bar for each link, filled where it stays on the device, which saves what it stands for."""
     narrow = is_narrow(width)
-    kinds = {
+    kinds: dict[bool, dict[str, Any]] = {
         True: {"facecolor": ACCENT, "edgecolor": PAPER, "linewidth": 1.0},
         False: {"facecolor": PAPER, "edgecolor": COLOURS[COPIES], "linewidth": 1.2, "hatch": "xxxx"},
     }
@@ -125,7 +136,7 @@ def link_costs(picture: LinkCosts, width: int) -> Sheet:
     legend = Legend([(called[stays], patch_mark(**kinds[stays])) for stays in there], width)
     links = picture.links[:_MOST]
     top, row = legend.height, 48 if narrow else 30
-    names = [shortened(it.name, width - 10 if narrow else width * 0.45) for it in links]
+    names = [shortened(visible(it.name), width - 10 if narrow else width * 0.45) for it in links]
     said = [units.duration(it.ns) for it in links]
     left = 6 if narrow else max(map(text_width, names)) + 18
     right = max(text_width(text, weight="bold") for text in said) + 12
