@@ -14,7 +14,9 @@ PHASE_NAMES = ("upload", "inference", "download", TOTAL)
 # What is timed of a loop. A whole loop is what its total is, under which it is measured and compared.
 STEP, WHOLE_LOOP = "step", "loop"
 LOOP_PHASES = (STEP, WHOLE_LOOP)
-STAGE = "stage"  # what is timed of a chain: all stages of all chains, one after the other
+# What is timed of a chain: all stages of all chains, one after the other; `stage_phase` is one of them. A whole chain is what
+# its total is.
+STAGE, WHOLE_CHAIN = "stage", "chain"
 
 # What the total of a mode is.
 LATENCY = "latency"  # of one inference
@@ -180,9 +182,15 @@ def mode_of(name: str) -> Mode:
     return ALL_MODES.get(name) or Mode(name)
 
 
-def phases_of(mode: str, of_loop: bool) -> tuple[str, ...]:
-    """What can be timed of a mode, in a loop or of single inferences."""
-    return (TOTAL, *LOOP_PHASES) if of_loop else mode_of(mode).phases
+def stage_phase(name: str) -> str:
+    """What the time of a stage is called among phases: ``stage.NAME``."""
+    return f"{STAGE}.{name}"
+
+
+def stage_in(phase: str) -> str | None:
+    """The stage whose time a phase is; None for other phases."""
+    word, dot, name = phase.partition(".")
+    return name if dot and name and word == STAGE else None
 
 
 def modes_that(hold: Callable[[Mode], object]) -> tuple[str, ...]:

@@ -53,6 +53,7 @@ from ortbench.options import (
     seconds,
 )
 from ortbench.steps import Steps
+from ortbench.work import Work
 
 if TYPE_CHECKING:
     from ortbench.chain_plan import Chain
@@ -366,6 +367,12 @@ class Plan:
         "items", "N/DIM", "Items of a run, for items/s: a number, or the dimension that has it.", INPUT, kind=ITEMS,
         shown="the dimension batch, batch_size or N", commands=("run", "gate"), only_live=True, twin=True,
     )  # fmt: skip
+
+    @property
+    def work(self) -> Work:
+        """What one sample is of."""
+        stages = None if self.chain is None else tuple(stage.name for stage in self.chain.stages)
+        return Work(None if self.steps is None else self.steps.count, stages)
 
     @property
     def parts(self) -> int:

@@ -24,7 +24,7 @@ from typing import Any
 from ortbench.characters import printable
 from ortbench.errors import BadInput, NotComparable
 from ortbench.files import write_atomically
-from ortbench.modes import LOOP_PHASES, PHASE_NAMES, WHOLE_LOOP
+from ortbench.modes import LOOP_PHASES, PHASE_NAMES, TOTAL, WHOLE_CHAIN, WHOLE_LOOP, stage_in
 from ortbench.schema import (
     CaseFence,
     Chain,
@@ -53,6 +53,7 @@ from ortbench.schema import (
     ZeroCopy,
 )
 from ortbench.stats import Stats
+from ortbench.work import Work
 
 SCHEMA_VERSION = 1
 
@@ -98,8 +99,8 @@ class Case:
             a list by step where it grows; None where not known.
         step_bytes_in, step_bytes_out: the same of all that is copied. ``bytes_in`` and ``bytes_out`` are of a whole loop then,
             and so is ``total``, which stands under ``loop`` too; ``step`` are all steps of all loops.
-        stages: of a chain, statistics of each stage by its name. ``bytes_in``, ``bytes_out`` and ``total`` are of a whole chain;
-            ``samples_ns`` has all stages of all chains under ``stage``.
+        stages: of a chain, statistics of each stage by its name. ``bytes_in``, ``bytes_out`` and ``total``, which stands under
+            ``chain`` too, are of a whole chain; ``samples_ns`` has all stages of all chains under ``stage``.
         stage_bytes: of a chain, what each stage copies to and from the device, by its name.
         blocks: by phase, a list of ``[round, n, start_ns]``: the blocks the samples came in, start on the worker's
             monotonic clock.
@@ -136,13 +137,18 @@ class Case:
     stage_bytes: dict[str, StageBytes] | None = None
 
     @property
-    def of_loop(self) -> bool:
-        """Whether it is of a loop, so that its total is a whole one."""
-        return WHOLE_LOOP in self.phases
+    def whole(self) -> str:
+        """What its total is of: ``loop``, ``chain``, or ``total`` where it is an inference."""
+        return next((whole for whole in (WHOLE_LOOP, WHOLE_CHAIN) if whole in self.phases), TOTAL)
+
+    def stats(self, phase: str) -> Stats | None:
+        """The statistics of a phase, or of a stage under ``stage.NAME``; None without any."""
+        stage = stage_in(phase)
+        return self.phases.get(phase) if stage is None else (self.stages or {}).get(stage)
 
     def median(self, phase: str) -> int | None:
-        """The median of a phase in ns, or None."""
-        stats = self.phases.get(phase)
+        """The median of a phase in ns, or None; see `stats`."""
+        stats = self.stats(phase)
         return None if stats is None else stats.median_ns
 
     def copies_nothing(self, phase: str) -> bool:
@@ -200,6 +206,12 @@ class Result:
         warning: Warned = {"code": code, "message": message}
         if warning not in self.warnings:
             self.warnings.append(warning)
+
+
+def work_of(result: Result) -> Work:
+    """What one sample of a result is of."""
+    stages = None if result.chain is None else tuple(stage["name"] for stage in result.chain["stages"])
+    return Work(None if result.loop is None else result.loop["steps"], stages)
 
 
 def result_json(result: Result) -> str:
@@ -315,12 +327,13 @@ def from_dict(data: Mapping[str, Any]) -> Result:
 
 
 def _case_from(data: Mapping[str, Any]) -> Case:
-    names = (*PHASE_NAMES, *(name for name in LOOP_PHASES if name in data["phases"]))
+    names = (*PHASE_NAMES, *(name for name in (*LOOP_PHASES, WHOLE_CHAIN) if name in data["phases"]))
     phases = {name: None if data["phases"][name] is None else _stats_from(data["phases"][name]) for name in names}
     known = {key: data[key] for key in Case.__dataclass_fields__ if key in data}
     stages = known.get("stages")
     if stages is not None:
         known["stages"] = {name: _stats_from(stats) for name, stats in stages.items()}
+        phases[WHOLE_CHAIN] = phases[TOTAL]  # where an earlier version left it out
     return Case(**{**known, "phases": phases})
 
 

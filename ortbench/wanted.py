@@ -39,17 +39,20 @@ class Wanted:
         commands=(*_MEASURES, "suite", "merge", "compare", "doctor", "devices", "inspect"),
     )  # fmt: skip
     junit: str | None = _written(
-        "junit", "PATH", "Write JUnit XML, as CI systems read it.", commands=("run", "loop", "gate", "suite", "merge")
+        "junit",
+        "PATH",
+        "Write JUnit XML, as CI systems read it.",
+        commands=("run", "loop", "chain", "gate", "suite", "merge"),
     )
     action_json: str | None = _written(
         "action-json", "PATH", "Write what github-action-benchmark reads (customSmallerIsBetter).",
-        commands=("run", "loop", "suite", "merge"),
+        commands=("run", "loop", "chain", "suite", "merge"),
     )  # fmt: skip
     trace: str | None = _written(
         "trace",
         "PATH",
         "Write a timeline for Perfetto and chrome://tracing (.gz: compressed).",
-        commands=("run", "loop"),
+        commands=("run", "loop", "chain"),
     )
     html: str | None = _written(
         "html", "PATH", "Write a report as one page that opens anywhere; '-' is standard output.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -61,10 +62,12 @@ class BareLoops(Bare):
             "cpu": (begin, (step, step)),
             "device-resident": self._turns(session, accessible=False),
             "host-accessible": self._turns(session, accessible=True),
+            "shared": self._turns(session, accessible=False, one_buffer=True),
         }
 
-    def _turns(self, session: Any, accessible: bool) -> tuple[Call, tuple[Call, Call]]:
+    def _turns(self, session: Any, accessible: bool, one_buffer: bool = False) -> tuple[Call, tuple[Call, Call]]:
         states = [self._on_device(STATE_BYTES, accessible) for _ in range(2)]
+        states = states[:1] * 2 if one_buffer else states
         x, y = (self._on_device(X_BYTES, accessible) for _ in range(2))
         hosts = {size: np.ones(size // 4, np.float32) for size in (STATE_BYTES, X_BYTES)}
         if accessible:
@@ -160,7 +163,13 @@ def host_times(file: Path, trace: Trace) -> dict[tuple[str | int, ...], int]:
 def steps_in(result: Result, case: Case, trace: Trace) -> list[list[Events]]:
     """What the device did in each step of each recorded loop; what brings the first state is of the first step."""
     assert result.loop is not None
-    count, found = result.loop["steps"], []
+    return runs_in(result, case, trace, result.loop["steps"])
+
+
+def runs_in(result: Result, case: Case, trace: Trace, count: int) -> list[list[Events]]:
+    """What the device did in each run of each recorded sample, which has so many of them; a run begins with what is copied
+    for it."""
+    found = []
     starts = sorted(at for other in result.cases for _, _, at in other.blocks["total"])
     for _, n, start in case.blocks["total"]:
         stop = next((at for at in starts if at > start), np.iinfo(np.int64).max)
@@ -214,6 +223,30 @@ def checks(result: Result, trace: Trace, file: Path) -> list[Check]:
                     host[case.mode, "step", number],
                 )
             )
+    return found
+
+
+def plain_checks(result: Result, trace: Trace, counts: Mapping[str, int]) -> list[Check]:
+    """Of every mode the whole and each part, a part being so many runs, with what the trace says they were; for runs that take so
+    long that the host's own time is nothing beside them.
+
+    Args:
+        result: of a loop or a chain.
+        trace: of the same run.
+        counts: of the runs of each part, by the part's name, in their order.
+    """
+    found = []
+    for case in result.cases:
+        samples = runs_in(result, case, trace, sum(counts.values()))
+        assert len(samples) == len(case.samples_ns["total"])
+        parts = case.samples_ns["step" if result.chain is None else "stage"]
+        whole = round(median(span_ns(np.concatenate(runs)) for runs in samples))
+        found.append(Check((case.mode, "total"), case.median("total") or 0, whole))
+        at = 0
+        for number, (name, count) in enumerate(counts.items()):
+            true = round(median(span_ns(np.concatenate(runs[at : at + count])) for runs in samples))
+            found.append(Check((case.mode, name), round(median(parts[number :: len(counts)])), true))
+            at += count
     return found
 
 

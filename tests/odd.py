@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 
+from ortbench.analysis.derive import derive
 from ortbench.modes import MODES
 from ortbench.report.page.page import build_page
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.stats import summarise
+from tests.made_chains import CROSSING, STAYING, chain, link, stage
 from tests.results import Blocks, broken, decoding, loop_case, loop_result, measured, result_of, steady, tensor
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
@@ -119,6 +122,38 @@ def long_loop() -> Result:
     )
 
 
+def long_chain() -> Result:
+    """More stages and links than have colours and bars of their own, some with next to no time, with names of every length."""
+    names = [
+        EVIL,
+        "a stage of a name that nobody would write on a bar",
+        *(f"stage_{number}" for number in range(2, 13)),
+    ]
+    links = [
+        link(
+            f"{name}.present.{number}.key",
+            f"{other}.past.{number}.key",
+            100,
+            "why" if number % 3 else None,
+            (1, number),
+        )
+        for number, (name, other) in enumerate(pairwise([*names, *names]))
+    ]
+    made = chain(*links, stages=tuple(map(stage, names)))
+    for case in made.cases:
+        case.samples_ns["stage"] = [(37 * number % 11) ** 3 * 3 * US for number in range(len(names))] * 18
+        case.blocks["stage"] = [[number, 3 * len(names), 0] for number in range(6)]
+    derive(made)
+    return made
+
+
+def chain_that_failed() -> Result:
+    made = chain(CROSSING)
+    made.cases[1].status, made.cases[1].reason = FAILED, "stage image: the run failed"
+    derive(made)
+    return made
+
+
 EVIL = "<script>alert(1)</script> \"'&$x$ 模型 🦄 \u202e\x00\x07\ud800"
 
 
@@ -158,6 +193,10 @@ ODD: dict[str, Callable[[], Result]] = {
     "loop": lambda: decoding(first=True),
     "long-loop": long_loop,
     "loop-of-one-step": lambda: loop_result(loop_case("cpu", [MS])),
+    "chain": lambda: chain(STAYING, CROSSING),
+    "chain-of-one-stage": lambda: chain(stages=(stage("text"),), resident_ms=(0, 0)),
+    "chain-that-failed": chain_that_failed,
+    "long-chain": long_chain,
     "loop-that-failed": lambda: loop_result(broken("cpu", FAILED, "step 3 of 4 failed: no memory")),
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.modes import CHAIN_MODES, CPU, STAGE, TOTAL
+from ortbench.modes import CHAIN_MODES, CPU, STAGE, TOTAL, WHOLE_CHAIN
 from ortbench.result import Case, Result
 from ortbench.schema import Chain, ChainLink
 from ortbench.stats import summarise
@@ -17,6 +17,7 @@ def summarise_stages(case: Case, chain: Chain) -> None:
         case: of a chain.
         chain: whose stages they are, in their order.
     """
+    case.phases[WHOLE_CHAIN] = case.phases[TOTAL]
     samples, names = case.samples_ns.get(STAGE), [stage["name"] for stage in chain["stages"]]
     if samples:
         sizes = [size // len(names) for _, size, _ in case.blocks[STAGE]]

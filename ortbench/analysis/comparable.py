@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ortbench.analysis import variables
+from ortbench.analysis import same_chain, variables
 from ortbench.errors import NotComparable
+from ortbench.modes import WHOLE_CHAIN
 from ortbench.options import changed
 from ortbench.plan import Target
-from ortbench.result import OK, Result
+from ortbench.result import OK, Result, work_of
 from ortbench.schema import Environment, Provider
 from ortbench.steps import Steps
 
@@ -18,11 +19,14 @@ def mismatches(one: Result, other: Result) -> list[str]:
     """What makes two results incomparable, in words; empty when they were measured on the same thing."""
     if one.setup.get("run_id") is not None and one.setup.get("run_id") == other.setup.get("run_id"):
         return []  # two sides of one run, taken to be compared
+    kinds = work_of(one).whole, work_of(other).whole
     found = []
-    if one.model["sha256"] != other.model["sha256"]:
+    if one.model["sha256"] != other.model["sha256"] and kinds != (WHOLE_CHAIN, WHOLE_CHAIN):
         found = [f"model: {_model(one)} and {_model(other)}"]
-    if (one.loop is None) != (other.loop is None):
+    if kinds[0] != kinds[1]:
         return [*found, f"kind: {_kind(one)} and {_kind(other)}"]  # their inputs are not the same kind of thing either
+    if one.chain is not None and other.chain is not None and (found := same_chain.different(one.chain, other.chain)):
+        return found
     mine, theirs = _identity(one), _identity(other)
     return found + [
         f"{name}: {short(mine[name])} and {short(theirs[name])}" for name in mine if mine[name] != theirs[name]
@@ -30,6 +34,8 @@ def mismatches(one: Result, other: Result) -> list[str]:
 
 
 def _kind(result: Result) -> str:
+    if result.chain is not None:
+        return f"a chain of {len(result.chain['stages'])} stages"
     return "single inferences" if result.loop is None else f"a loop of {result.loop['steps']} steps"
 
 
@@ -40,7 +46,11 @@ def _model(result: Result) -> str:
 def _identity(result: Result) -> dict[str, object]:
     """What a result was measured on, besides the model."""
     shapes = {tensor["name"]: tensor.get("tensors", tensor["shape"]) for tensor in result.model["inputs"]}
-    return {**_loop(result), "shapes": shapes, **machine(result.target, result.environment)}
+    where = machine(result.target, result.environment)
+    if result.chain is not None:  # whose stages may each be on another EP
+        of_stages = same_chain.places(result.chain)
+        where = {**of_stages, **{key: value for key, value in where.items() if key not in ("EP", "device")}}
+    return {**_loop(result), "shapes": shapes, **where}
 
 
 def _loop(result: Result) -> dict[str, object]:
@@ -102,9 +112,9 @@ def changes(one: Result, other: Result) -> list[str]:
     for name, a, b in (
         ("ONNX Runtime", one.environment["onnxruntime"], other.environment["onnxruntime"]),
         *_libraries(one, other),
-        ("EP version", one.target.get("ep_version"), other.target.get("ep_version")),
+        *_versions(one, other),
         *_packages(one, other),
-        *changed(Target, one.target, other.target),
+        *_settings(one, other),
         ("Python", one.environment.get("python"), other.environment.get("python")),
         ("OS", one.environment.get("os"), other.environment.get("os")),
         *([] if one.loop is None or other.loop is None else changed(Steps, one.loop, other.loop)),
@@ -117,6 +127,20 @@ def changes(one: Result, other: Result) -> list[str]:
         if others.get(mode, depth) != depth:
             found.append(f"depth of {mode}: {depth} → {others[mode]}")
     return found
+
+
+def _settings(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
+    """The session's settings; of chains what each stage has."""
+    if one.chain is not None and other.chain is not None:
+        return same_chain.changes(one.chain, other.chain)
+    return changed(Target, one.target, other.target)
+
+
+def _versions(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
+    """The EP's version, which chains have by stage."""
+    if one.chain is not None and other.chain is not None:
+        return []
+    return [("EP version", one.target.get("ep_version"), other.target.get("ep_version"))]
 
 
 def _libraries(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
@@ -147,6 +171,7 @@ def sameness(one: Result, other: Result) -> str | None:
             result.model["sha256"],
             result.model["inputs"],
             result.loop,
+            None if result.chain is None else same_chain.essence(result.chain),
             result.setup.get("seed"),
             {key: value for key, value in result.target.items() if key not in _OF_THE_RUN},
             {key: value for key, value in result.environment.items() if key not in _OF_THE_MOMENT},

@@ -15,7 +15,7 @@ import numpy as np
 from ortbench.analysis.enough import PARTS, lack
 from ortbench.analysis.pairs import block_medians, blocks, shared, timed_phase
 from ortbench.analysis.sequential import median_ratio
-from ortbench.modes import ALL_MODES, PHASE_NAMES, STEP, WHOLE_LOOP
+from ortbench.modes import ALL_MODES, PHASE_NAMES, STEP, WHOLE_CHAIN, WHOLE_LOOP, stage_phase
 from ortbench.result import Case, Result
 
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
@@ -60,10 +60,11 @@ def stored_ratio(base: Case, case: Case, phase: str, stat: str = "median") -> Sp
     """
     sides = []
     for it in (base, case):
-        samples = it.samples_ns.get(timed_phase(it.mode, phase, it.of_loop))
+        taken = blocks(it, phase)
+        samples = [sample for _, block in taken for sample in block]
         if not samples:
             return None
-        sides.append((STATISTICS[stat](samples), _segments(blocks(it, phase), stat)))
+        sides.append((STATISTICS[stat](samples), _segments(taken, stat)))
     (base_ns, base_parts), (value_ns, parts) = sides
     ratio = max(value_ns, 1) / max(base_ns, 1)
     if not base_parts or not parts:
@@ -138,20 +139,24 @@ class Selection:
 EVERYTHING = Selection()
 
 
-def are_loops(results: Sequence[Result]) -> bool:
-    """Whether all of them are of loops."""
-    return all(result.loop is not None for result in results)
+def parts(results: Sequence[Result]) -> tuple[str, ...]:
+    """Of loops the whole one and its steps, of chains the whole one and every stage; of others, or of several kinds, nothing."""
+    if all(result.loop is not None for result in results):
+        return WHOLE_LOOP, STEP
+    names = [[stage["name"] for stage in result.chain["stages"]] for result in results if result.chain is not None]
+    every = dict.fromkeys(name for stages in names for name in stages)
+    return (WHOLE_CHAIN, *map(stage_phase, every)) if len(names) == len(results) else ()
 
 
 def rows(results: Sequence[Result], only: Selection = EVERYTHING) -> list[Row]:
-    """All modes and phases that at least one result has, in their usual order; of loops the whole one and its steps.
+    """All modes and phases that at least one result has, in their usual order; of loops and chains see `parts`.
 
     Args:
         results: at least two.
         only: these.
     """
     found = []
-    usual = (WHOLE_LOOP, STEP) if are_loops(results) else PHASE_NAMES
+    usual = parts(results) or PHASE_NAMES
     for mode in only.modes or ALL_MODES:
         for phase in only.phases or usual:
             medians = tuple(case.median(phase) if (case := result.case(mode)) else None for result in results)

@@ -118,4 +118,4 @@ def phases(result: Result) -> Iterator[tuple[Case, str]]:
 
 def range_name(case: Case, phase: str) -> str:
     """What the ranges of a phase are called: ``<mode>/<phase>``, of a whole loop ``<mode>/loop``."""
-    return f"{case.mode}/{WHOLE_LOOP if case.of_loop and phase == TOTAL else phase}"
+    return f"{case.mode}/{WHOLE_LOOP if case.whole == WHOLE_LOOP and phase == TOTAL else phase}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import median
 
-from ortbench.modes import TOTAL, WHOLE_LOOP, mode_of
+from ortbench.modes import STAGE, TOTAL, mode_of, stage_in
 from ortbench.result import Case
 
 
@@ -15,22 +15,33 @@ def block_medians(case: Case, phase: str) -> dict[int, float]:
 
 
 def blocks(case: Case, phase: str) -> list[tuple[int, list[int]]]:
-    """The round and the samples (ns) of every block of a phase, in the order they were taken."""
+    """The round and the samples (ns) of every block of a phase, in the order they were taken; ``stage.NAME`` is one too."""
+    stage = stage_in(phase)
+    if stage is not None:
+        names = list(case.stages or {})
+        if stage not in names:
+            return []
+        every = slice(names.index(stage), None, len(names))
+        return [(number, samples[every]) for number, samples in blocks(case, STAGE)]
     found, at = [], 0
-    phase = timed_phase(case.mode, phase, case.of_loop)
+    phase = timed_phase(case.mode, phase, case.whole)
     for number, size, _ in case.blocks.get(phase, []):
         found.append((number, case.samples_ns[phase][at : at + size]))
         at += size
     return found
 
 
-def timed_phase(mode: str, phase: str, of_loop: bool = False) -> str:
+def timed_phase(mode: str, phase: str, whole: str = TOTAL) -> str:
     """Under which phase samples were taken.
 
-    Where inference is all there is to a mode, it is timed as its total, and so is a whole loop.
+    Where inference is all there is to a mode, it is timed as its total, and so is a whole loop or chain.
+
+    Args:
+        mode, phase: which.
+        whole: what the total is of, see `ortbench.result.Case.whole`.
     """
-    if of_loop:
-        return TOTAL if phase == WHOLE_LOOP else phase
+    if whole != TOTAL:
+        return TOTAL if phase == whole else phase
     return mode_of(mode).timed_as(phase)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from ortbench.errors import BadInput
 from ortbench.gate.baseline import LIVE_BASELINE, STORED_BASELINE, baseline_of, has_live_baseline
 from ortbench.gate.limits import Limits, limits_of
 from ortbench.options import RUNS, Given, make, options_of
-from ortbench.plan import PLAN, check
+from ortbench.plan import PLAN, Plan, check
 from ortbench.wanted import Wanted
 
 
@@ -30,11 +31,20 @@ def gate(
         str | None,
         typer.Option("--model", metavar="MODEL", help="Live: the candidate's model.", rich_help_panel=RUNS),
     ] = None,
+    chain: Annotated[
+        Path | None,
+        typer.Option(
+            "--chain",
+            metavar="FILE",
+            help="Live: the candidate's chain, in the place of --model.",
+            rich_help_panel=RUNS,
+        ),
+    ] = None,
 ) -> None:
     """Pass or fail, for CI: a model, live, or a stored result.
 
-    Against limits and a baseline. Live, with --model, candidate and baseline are measured in turns until the verdict
-    is clear.
+    Against limits and a baseline. Live, with --model or --chain, candidate and baseline are measured in turns until the
+    verdict is clear.
     """
     is_contest = has_live_baseline(given)
     has_baseline = "baseline" in given or is_contest
@@ -50,20 +60,44 @@ def gate(
 
     wanted, force = make(Wanted, given), "force" in given
     if result is not None:
-        if model is not None or is_contest:
-            raise BadInput("a result file and a live gate (--model, --baseline-…) exclude each other")
+        if model is not None or chain is not None or is_contest:
+            raise BadInput("a result file and a live gate (--model, --chain, --baseline-…) exclude each other")
         _refuse_live_options(given)
         baseline = Path(given["baseline"]) if "baseline" in given else None
         raise SystemExit(job.check_stored_result(result, baseline, limits, force, wanted))
-    if model is None:
-        raise BadInput("name a result file, or for a live gate a --model")
-    if "baseline" in given:
+    if "baseline" in given and (model is not None or chain is not None):
         raise BadInput("a live gate measures its baseline itself: leave --baseline out or name a result file")
-    plan = live(plan_of(model, given, command_line(), limits.needed()), given, limits.phases())
-    plans = [plan, baseline_of(plan, given)] if is_contest else [plan]
+    if model is not None and chain is not None:
+        raise BadInput("--model and --chain exclude each other: name one candidate", "--chain")
+    if model is None and chain is None:
+        raise BadInput("name a result file, or for a live gate a --model or a --chain")
+    plan = live(_plan(model, chain, given, limits), given, limits.phases())
+    plans = [plan, _baseline(plan, given)] if is_contest else [plan]
     for it in plans:
         check(it)
     raise SystemExit(job.measure_until_decided(plans, limits, force, wanted))
+
+
+def _plan(model: str | None, chain: Path | None, given: Given, limits: Limits) -> Plan:
+    """The candidate's plan: of a model, or of a chain.
+
+    Raises:
+        BadInput: a mistake in a chain's file, an option that cannot be read, or that chains have not.
+    """
+    if chain is None:
+        return plan_of(str(model), given, command_line(), limits.needed())
+    from ortbench.suite import chain_job  # it reads files, which gates of models need not
+
+    return chain_job.plan_of(chain, os.environ, given, command_line(), limits.needed())
+
+
+def _baseline(plan: Plan, given: Given) -> Plan:
+    """The baseline's plan, see `_plan`."""
+    if plan.chain is None:
+        return baseline_of(plan, given)
+    from ortbench.suite import chain_job
+
+    return chain_job.baseline_of(plan, os.environ, given)
 
 
 def _refuse_live_options(given: Given) -> None:

@@ -16,7 +16,10 @@ from ortbench.steps import Steps
 _EARLIER = PATH._replace(example='"folder of an earlier suite"')
 _MODEL = Option("baseline-model", "MODEL", "Live: the model it is held against.", BASELINE, PATH, commands=("gate",))
 _TWINS = tuple(twin(it) for it in options_of(Target, Steps, Inputs, Loop, Plan) if it.twin)
-LIVE_BASELINE = (_MODEL, *_TWINS)
+BASELINE_CHAIN = Option(
+    "baseline-chain", "FILE", "Live: the chain it is held against.", BASELINE, PATH, commands=("gate",)
+)
+LIVE_BASELINE = (_MODEL, BASELINE_CHAIN, *_TWINS)
 STORED_BASELINE = (
     Option("baseline", "BASE.json", "The stored result it is held against.", BASELINE, _EARLIER, commands=("gate",)),
     Option(
@@ -43,20 +46,22 @@ def baseline_of(plan: Plan, given: Given) -> Plan:
     Raises:
         BadInput: one that cannot be, that says nothing, or an interpreter that is not there.
     """
+    if BASELINE_CHAIN.flag in given:
+        raise BadInput(f"{BASELINE_CHAIN.name} is for a chain: name the candidate's with --chain", BASELINE_CHAIN.name)
     given = library_apart(given, "baseline-")
     target: dict[str, Any] = {}
     if "baseline-ep" in given or "baseline-ep-library" in given:
         target = {name: it.default for name, it in declared(Target).items() if it.of_ep or name == "ep"}
-    target |= _changes(Target, given)
-    loop = _changes(Loop, given)
+    target |= changes(Target, given)
+    loop = changes(Loop, given)
     if "depth" in loop and not {*modes_by("depth")} & {*plan.modes}:
         reason = f"says nothing without mode {' or '.join(modes_by('depth'))}: add --depth"
         raise BadInput(f"--baseline-depth {reason}", "--baseline-depth")
-    steps = _changes(Steps, given)
+    steps = changes(Steps, given)
     if steps and plan.steps is None:
         name = twin(declared(Steps)[next(iter(steps))]).name
         raise BadInput(f"{name} is for a loop: say what is fed back with --feedback OUT=IN", name)
-    inputs = _changes(Inputs, given)
+    inputs = changes(Inputs, given)
     if plan.steps is None:
         check_sizes(inputs.get("dims", {}), "--baseline-dim")
     return replace(
@@ -66,11 +71,11 @@ def baseline_of(plan: Plan, given: Given) -> Plan:
         inputs=replace(plan.inputs, **inputs),
         loop=replace(plan.loop, **loop),
         steps=None if plan.steps is None else replace(plan.steps, **steps),
-        **_changes(Plan, given),
+        **changes(Plan, given),
     )
 
 
-def _changes(owner: type, given: Given) -> dict[str, Any]:
+def changes(owner: type, given: Given) -> dict[str, Any]:
     """What the twins of a dataclass's options say, by the names of its fields.
 
     Raises:

@@ -11,18 +11,19 @@ from ortbench.analysis.handing_on import HANDED_ON, handing_on
 from ortbench.analysis.pairs import blocks
 from ortbench.errors import BadInput
 from ortbench.gate.contests import CANDIDATE, COPY_SHARE, Contest, Jury, contest_name, fill, own_contests
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
-from ortbench.modes import ALL_MODES
-from ortbench.result import OK, Result
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric
+from ortbench.modes import ALL_MODES, stage_in
+from ortbench.result import OK, Result, work_of
+from ortbench.work import Work
 
 
 def check_alone(result: Result, limits: Limits) -> list[Check]:
     """Everything that needs no baseline.
 
     Raises:
-        BadInput: a mode that a limit needs was not measured, or a limit that a loop has not.
+        BadInput: a mode that a limit needs was not measured, or a limit that a loop or a chain has not.
     """
-    contests = own_contests(limits, result.loop is not None)
+    contests = own_contests(limits, work_of(result))
     jury = Jury(contests)
     fill(jury, CANDIDATE, result)
     return [*check_facts(result, limits), *(check_contest(result, jury, contest) for contest in contests)]
@@ -124,16 +125,23 @@ def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check
             one, other = result.case(mode), baseline.case(mode)
             spread = stored_ratio(other, one, metric.phase, metric.stat) if one and other else None
             if one and other and spread is not None:
-                name = contest_name(mode, metric, one.of_loop)
+                name = contest_name(mode, metric, one.whole)
                 lacking = (
                     lack("the baseline", baseline, len(blocks(other, metric.phase))),
                     lack("the candidate", result, len(blocks(one, metric.phase))),
                 )
                 found.append(_check_ratio(name, spread, 1 + limits.max_regression, "; ".join(filter(None, lacking))))
         if not found and not lost:
-            raise BadInput(f"--metric {metric.text}: not measured in both results")
+            raise BadInput(f"--metric {metric.text}: {_why_none(metric, work_of(result).shared(work_of(baseline)))}")
         checks += found
     return checks
+
+
+def _why_none(metric: Metric, both: Work) -> str:
+    """Why results have nothing of a metric; of a stage also which there are."""
+    if stage_in(metric.phase) is None or both.stages is None:
+        return "not measured in both results"
+    return f"there is no such stage in both; there are {', '.join(both.stages) or 'none'}"
 
 
 def check_lost_modes(result: Result, baseline: Result, limits: Limits) -> list[Check]:

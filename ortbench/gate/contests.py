@@ -18,8 +18,9 @@ from ortbench.analysis.pairs import blocks, timed_phase
 from ortbench.analysis.sequential import Interval, fewest, median_ratio
 from ortbench.errors import BadInput
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric
-from ortbench.modes import CPU, LOOP_PHASES, MODES, STEP, TOTAL, WHOLE_LOOP, phases_of
+from ortbench.modes import CPU, LOOP_PHASES, MODES, STEP, TOTAL, WHOLE_CHAIN, stage_in
 from ortbench.result import OK, Result
+from ortbench.work import INFERENCE, Work
 
 ALPHA = 0.01  # the chance that a gate fails what is exactly at its limit, over all of its contests
 # What a block of a few runs has: a percentile of four samples would be only another name for the slowest one.
@@ -69,13 +70,13 @@ class Contest:
         return Check(self.name, verdict, text, found.ratio, found.low, found.high, self.limit, found.rounds)
 
 
-def regression_contests(limits: Limits, modes: Sequence[str], steps: int | None = None) -> list[Contest]:
+def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFERENCE) -> list[Contest]:
     """Candidate over baseline, for every metric and mode.
 
     Args:
         limits: with the metrics.
         modes: that are measured.
-        steps: of a loop; None for single inferences.
+        work: what a sample is of.
 
     Raises:
         BadInput: a metric that blocks do not have, or that no mode has.
@@ -84,13 +85,13 @@ def regression_contests(limits: Limits, modes: Sequence[str], steps: int | None 
         return []
     contests = []
     for metric in limits.metrics:
-        _check_statistic(metric, steps)
+        _check_statistic(metric, work.steps)
         compared = [mode for mode in modes if metric.mode == mode or (metric.mode is None and limits.held(mode))]
-        chosen = [mode for mode in compared if metric.phase in phases_of(mode, steps is not None)]
+        chosen = [mode for mode in compared if metric.phase in work.phases(mode)]
         if not chosen:
-            raise BadInput(f"--metric {metric.text}: {_why_none(metric, modes, steps)}", "--metric")
-        contests += [_regression(mode, metric, 1 + limits.max_regression, steps is not None) for mode in chosen]
-    return list(dict.fromkeys(contests))  # the total of a loop has two names
+            raise BadInput(f"--metric {metric.text}: {_why_none(metric, modes, work)}", "--metric")
+        contests += [_regression(mode, metric, 1 + limits.max_regression, work.whole) for mode in chosen]
+    return list(dict.fromkeys(contests))  # the total of a loop or a chain has two names
 
 
 def _check_statistic(metric: Metric, steps: int | None) -> None:
@@ -106,35 +107,36 @@ def _check_statistic(metric: Metric, steps: int | None) -> None:
         raise BadInput(f"{say}, {reason}", "--metric")
 
 
-def _why_none(metric: Metric, modes: Sequence[str], steps: int | None) -> str:
-    if steps is None and metric.phase in LOOP_PHASES:
+def _why_none(metric: Metric, modes: Sequence[str], work: Work) -> str:
+    if not work.parts and metric.phase in LOOP_PHASES:
         return "single inferences have no steps; say what is fed back with --feedback OUT=IN"
-    if steps is not None and metric.phase not in phases_of("", of_loop=True):
-        return f"a loop has {' and '.join(LOOP_PHASES)} only"
+    if not work.parts and (metric.phase == WHOLE_CHAIN or stage_in(metric.phase)):
+        return f"{work.name} have no stages, which chains have"
+    if work.parts and metric.phase not in (TOTAL, *work.parts):
+        return f"{work.name} has {', '.join(work.parts[:-1])} and {work.parts[-1]} only"
     return f"no mode that is measured has it; measured: {', '.join(modes)}"
 
 
-def _regression(mode: str, metric: Metric, limit: float, of_loop: bool) -> Contest:
-    name = contest_name(mode, metric, of_loop)
-    phase = timed_phase(mode, metric.phase, of_loop)
+def _regression(mode: str, metric: Metric, limit: float, whole: str) -> Contest:
+    name = contest_name(mode, metric, whole)
+    phase = timed_phase(mode, metric.phase, whole)
     over, under = (Stream(side, mode, phase, metric.stat) for side in (CANDIDATE, BASELINE))
     return Contest(name, over, under, limit, at_most=True, what=f"{name}, candidate to baseline")
 
 
-def contest_name(mode: str, metric: Metric, of_loop: bool) -> str:
-    """What is held against the baseline, in a few words; the total of a loop is the loop."""
-    phase = WHOLE_LOOP if of_loop and metric.phase == TOTAL else metric.phase
-    return f"{mode} {phase} {metric.stat}"
+def contest_name(mode: str, metric: Metric, whole: str) -> str:
+    """What is held against the baseline, in a few words; the total of a loop is the loop, that of a chain the chain."""
+    return f"{mode} {whole if metric.phase == TOTAL else metric.phase} {metric.stat}"
 
 
-def own_contests(limits: Limits, of_loop: bool = False) -> list[Contest]:
+def own_contests(limits: Limits, work: Work = INFERENCE) -> list[Contest]:
     """What the candidate's modes must keep to among themselves.
 
     Raises:
-        BadInput: a limit that a loop has not.
+        BadInput: a limit that a loop or a chain has not.
     """
-    if of_loop and limits.max_copy_share is not None:
-        reason = "is of single inferences; of a loop say --min-speedup device-resident=X"
+    if work.parts and limits.max_copy_share is not None:
+        reason = f"is of single inferences; of {work.name} say --min-speedup device-resident=X"
         raise BadInput(f"--max-copy-share {reason}", "--max-copy-share")
     cpu = Stream(CANDIDATE, CPU, TOTAL, "median")
     found = [

@@ -9,7 +9,7 @@ from typing import Any, TypedDict, cast
 
 from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.kinds import MODE_NAMES, SHARE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
-from ortbench.modes import ALL_MODES, CPU, LOOP_PHASES, MODES, PHASE_NAMES, TOTAL
+from ortbench.modes import ALL_MODES, CPU, LOOP_PHASES, MODES, PHASE_NAMES, STAGE, TOTAL, WHOLE_CHAIN, stage_phase
 from ortbench.options import LIMIT, Given, check_values, make, not_negative, option
 
 PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
@@ -32,11 +32,14 @@ class Metric:
         return ".".join(filter(None, (self.mode, self.phase, self.stat)))
 
 
+_PHASES = (*PHASE_NAMES, *LOOP_PHASES, WHOLE_CHAIN)
 DEFAULT_METRIC = Metric(None, TOTAL, "median")
 
 
 def parse_metric(text: str, option: str = "--metric") -> Metric:
     """``device.total.median``, or less: ``total.median`` of every mode, ``total`` for its median, ``p95`` of the total.
+
+    Of a stage of a chain ``cpu.stage.NAME.median``, or less.
 
     Raises:
         BadInput: a part that is not a mode, a phase or a statistic.
@@ -44,17 +47,20 @@ def parse_metric(text: str, option: str = "--metric") -> Metric:
     from ortbench.analysis.compare import STATISTICS  # brings numpy, and help needs none
 
     mode, phase, stat = None, None, None
-    for part in text.split("."):
+    parts = iter(text.split("."))
+    for part in parts:
         if part in ALL_MODES and mode is None and phase is None and stat is None:
             mode = part
-        elif part in (*PHASE_NAMES, *LOOP_PHASES) and phase is None and stat is None:
+        elif part in _PHASES and phase is None and stat is None:
             phase = part
+        elif part == STAGE and phase is None and stat is None and (name := next(parts, "")):
+            phase = stage_phase(name)
         elif part in STATISTICS and stat is None:
             stat = part
         else:
             raise BadInput(
                 f"{option} {text!r}: {part!r} does not fit; write mode.phase.statistic such as device.total.median, with "
-                f"{', '.join(ALL_MODES)}; {', '.join((*PHASE_NAMES, *LOOP_PHASES))}; {', '.join(STATISTICS)}",
+                f"{', '.join(ALL_MODES)}; {', '.join(_PHASES)}, {stage_phase('NAME')}; {', '.join(STATISTICS)}",
                 option,
             )
     return Metric(mode, phase or TOTAL, stat or "median")

@@ -13,6 +13,7 @@ from ortbench.gate.contests import Contest, Jury, own_contests, regression_conte
 from ortbench.gate.limits import FAILED as UNFIT
 from ortbench.gate.limits import Check, Limits
 from ortbench.result import FAILED, Result
+from ortbench.work import INFERENCE, Work
 
 
 class LiveGate:
@@ -22,17 +23,17 @@ class LiveGate:
         limits: what the candidate must keep to.
         modes: that are measured.
         has_baseline: whether there is a second side.
-        steps: of a loop; None for single inferences.
+        work: what a sample is of.
 
     Raises:
-        BadInput: a metric that blocks do not have, or a limit that a loop has not.
+        BadInput: a metric that blocks do not have, or a limit that a loop or a chain has not.
     """
 
-    def __init__(self, limits: Limits, modes: Sequence[str], has_baseline: bool, steps: int | None = None) -> None:
+    def __init__(self, limits: Limits, modes: Sequence[str], has_baseline: bool, work: Work = INFERENCE) -> None:
         self._limits = limits
         self._modes = modes
-        self._regressions = regression_contests(limits, modes, steps) if has_baseline else []
-        self._own = own_contests(limits, steps is not None)
+        self._regressions = regression_contests(limits, modes, work) if has_baseline else []
+        self._own = own_contests(limits, work)
         self._jury = Jury([*self._regressions, *self._own])
 
     def add(self, side: int, mode: str, phase: str, round: int, samples: Sequence[int]) -> None:
@@ -62,9 +63,10 @@ class LiveGate:
                     ", ".join(f"{name} {kind} {shape}" for name, (kind, shape) in it.items())
                     for it in (takes[0], other)
                 ]
+                set_by = "--shape, --dim and --length set" if results[0].chain is None else "the chains' files set"
                 raise NotComparable(
-                    f"the inputs differ: the candidate takes {pair[0]}, the baseline {pair[1]} (--shape, --dim and --length set "
-                    "them, --force compares them all the same)"
+                    f"the inputs differ: the candidate takes {pair[0]}, the baseline {pair[1]} ({set_by} them, --force "
+                    "compares them all the same)"
                 )
 
     def regressions(self, checks: Sequence[Check]) -> set[str]:

@@ -14,10 +14,11 @@ from typing import Any
 
 from ortbench import __version__
 from ortbench.analysis.variables import recorded
+from ortbench.chain_plan import Chain
 from ortbench.files import sha256
 from ortbench.interpreters import packages
 from ortbench.jobs.suite_folder import results_in
-from ortbench.plan import Plan
+from ortbench.plan import Inputs, Plan, Target
 from ortbench.suite.job import Job
 
 
@@ -30,7 +31,12 @@ def fingerprint(job: Job) -> str:
     Raises:
         OSError: a file cannot be read.
     """
-    eps = {f"{plan.target.ep} " for plan in job.plans}  # an EP can go by the name of its package
+    targets = [
+        target
+        for plan in job.plans
+        for target in ([plan.target] if plan.chain is None else [stage.target for stage in plan.chain.stages])
+    ]
+    eps = {f"{target.ep} " for target in targets}  # an EP can go by the name of its package
     data = {
         "ortbench": __version__,
         "packages": [package for package in _packages() if package.startswith(("onnxruntime", *eps))],
@@ -50,12 +56,31 @@ def _packages() -> list[str]:
 
 
 def _essence(plan: Plan) -> dict[str, Any]:
-    """A plan with the content of files instead of their paths; neither where engines are kept nor a name enters a figure."""
-    target = replace(plan.target, library=_content(plan.target.library), engine_cache=None)
-    inputs = replace(plan.inputs, path=_content(plan.inputs.path), expect=_content(plan.inputs.expect))
-    model = _content(plan.model) or ""
-    essence = asdict(replace(plan, model=model, target=target, inputs=inputs, command=(), name=None))
+    """A plan with the content of files instead of their paths; neither where engines are kept nor a name enters a figure.
+
+    Of a chain it is what its file says, and no matter how that is written.
+    """
+    chain = None if plan.chain is None else _chain(plan.chain)
+    model = (_content(plan.model) or "") if chain is None else ""
+    target, inputs = _target(plan.target), _inputs(plan.inputs)
+    essence = asdict(replace(plan, model=model, target=target, inputs=inputs, chain=chain, command=(), name=None))
     return {**essence, "variables": recorded(plan.record_env, os.environ)[0]}
+
+
+def _target(target: Target) -> Target:
+    return replace(target, library=_content(target.library), engine_cache=None)
+
+
+def _inputs(inputs: Inputs) -> Inputs:
+    return replace(inputs, path=_content(inputs.path), expect=_content(inputs.expect))
+
+
+def _chain(chain: Chain) -> Chain:
+    stages = (
+        replace(it, model=_content(it.model) or "", target=_target(it.target), inputs=_inputs(it.inputs), where={})
+        for it in chain.stages
+    )
+    return Chain(tuple(stages), tuple(replace(link, where={}) for link in chain.links))
 
 
 @cache

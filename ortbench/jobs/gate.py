@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ortbench.analysis import same_chain
 from ortbench.analysis.comparable import changes, comparability, sameness, short
 from ortbench.characters import complain
 from ortbench.errors import INTERRUPTED, OrtbenchError
@@ -81,9 +82,7 @@ def _hold(
     plans: Sequence[Plan], limits: Limits, force: bool, folder: Callable[[], Path], quiet: bool
 ) -> tuple[Launched, list[Check], set[str]] | None:
     """What was measured, what it comes to, and which checks found a regression; None if it was interrupted. See `gate_live`."""
-    steps = plans[0].steps
-    count = None if steps is None else steps.count
-    live = LiveGate(limits, plans[0].modes, len(plans) > 1, count)
+    live = LiveGate(limits, plans[0].modes, len(plans) > 1, plans[0].work.shared(plans[-1].work))
     launched = launch(plans, folder, SIDES[: len(plans)], live, None if force else live.check_inputs, quiet)
     if launched.interrupted:
         return None
@@ -116,6 +115,8 @@ def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> list[str]:
         for name, it in declared(Inputs).items()
         if getattr(plans[1].inputs, name) != getattr(plans[0].inputs, name)
     ]
+    if candidate.chain is not None and baseline.chain is not None:
+        inputs += same_chain.different(baseline.chain, candidate.chain)
     if not inputs and (same := sameness(baseline, candidate)) is not None:
         return [same]
     return [f"baseline → candidate: {change}" for change in [*inputs, *changes(baseline, candidate)]]

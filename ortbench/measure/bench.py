@@ -22,7 +22,6 @@ from ortbench.measure.gpus import Watch
 from ortbench.measure.schedule import MAX_SAMPLES, Block, Estimates, InOrder, Schedule, StopRule
 from ortbench.measure.side import Side
 from ortbench.measure.thinning import Thinning
-from ortbench.modes import STEP
 from ortbench.plan import Observer
 from ortbench.result import Result
 from ortbench.schema import Machine
@@ -290,8 +289,8 @@ class Bench:
                 self._thin(self._thinning, block)
             if self._judge is not None:
                 self._judge.add(*block.lane, block.phase, block.round, answer["samples"])
-                if "steps" in answer:
-                    self._judge.add(*block.lane, STEP, block.round, answer["steps"])
+                for phase, samples in side.parts(answer).items():
+                    self._judge.add(*block.lane, phase, block.round, samples)
             watch.look()
             if time.monotonic() - self._kept_at > max(_KEEP_EVERY_S, self._keep_took / _KEEP_SHARE):
                 self._keep()

@@ -54,12 +54,18 @@ def _close_up(side: Side, timeline: Timeline, mode: str) -> None:
 
 
 def _profile(side: Side, timeline: Timeline) -> None:
-    _show_profile(timeline, side.ask("profile"))
+    stages = side.plan.work.stages
+    if stages is None:
+        _show_profile(timeline, side.ask("profile"))
+        return
+    for number, name in enumerate(stages):
+        _show_profile(timeline, side.ask("profile", stage=number), f" of {name}")
 
 
-def _show_profile(timeline: Timeline, answer: Recorded) -> None:
-    timeline.profiled_runs = [Span(f"profiled run {number}", *run) for number, run in enumerate(answer["runs"], 1)]
-    timeline.nodes = [Node.of(event) for event in answer["nodes"]]
+def _show_profile(timeline: Timeline, answer: Recorded, of: str = "") -> None:
+    runs = enumerate(answer["runs"], 1)
+    timeline.profiled_runs += [Span(f"profiled run {number}{of}", *run) for number, run in runs]
+    timeline.nodes += [Node.of(event) for event in answer["nodes"]]
 
 
 def measure_copies(side: Side) -> None:

@@ -20,7 +20,7 @@ from ortbench.measure.describe import describe
 from ortbench.measure.environment import load_average
 from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.schedule import Block
-from ortbench.modes import STAGE, STEP
+from ortbench.modes import STAGE, STEP, stage_phase
 from ortbench.plan import Plan
 from ortbench.result import FAILED, OK, UNSUPPORTED, Case, Result
 from ortbench.schema import Machine
@@ -83,12 +83,14 @@ class Side:
         return bool(self.result.target)
 
     def takes(self) -> str:
-        """What an open model is run on, in a text: the same for sides whose outputs must be the same too."""
+        """What an open model or chain is run on, in a text: the same for sides whose outputs must be the same too."""
         made = replace(
             self.plan.inputs, shapes={}, dims={}, lengths={}, expect=None
         )  # of these the result has what came of them
         inputs = [(it["name"], it["type"], it.get("tensors", it["shape"])) for it in self.result.model["inputs"]]
-        return f"{inputs} {made}"
+        chained = [] if self.plan.chain is None else self.plan.chain.stages
+        stages = [(it.inputs, it.steps.fill, it.steps.first_dims) for it in chained]
+        return f"{inputs} {made} {stages}"
 
     # The worker
 
@@ -282,6 +284,13 @@ class Side:
                 case.blocks.setdefault(part, []).append([block.round, len(timed["steps"]), timed["start_ns"]])
             return timed
         return None
+
+    def parts(self, timed: Samples) -> dict[str, list[int]]:
+        """The samples of a block's parts, ns, by phase: the steps of loops, or of chains each of the stages; else none."""
+        samples, stages = timed.get("steps", []), self.plan.work.stages
+        if not samples or stages is None:
+            return {STEP: samples} if samples else {}
+        return {stage_phase(name): samples[at :: len(stages)] for at, name in enumerate(stages)}
 
     def _timed(self, mode: str, block: Block[Any], answer: TracedSamples) -> TimedBlock:
         return TimedBlock(

@@ -7,8 +7,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ortbench import units
-from ortbench.analysis.compare import EVERYTHING, Row, Selection, Spread, are_loops, lacks, rows, word
-from ortbench.modes import TOTAL, WHOLE_LOOP
+from ortbench.analysis.compare import EVERYTHING, Row, Selection, Spread, lacks, parts, rows, word
+from ortbench.modes import TOTAL, WHOLE_CHAIN, WHOLE_LOOP
 from ortbench.report.model import (
     KEY,
     NOTHING,
@@ -51,7 +51,7 @@ def side_table(
     """Results side by side.
 
     Args:
-        results: at least two. Two give every mode and phase, more the total of every mode; of loops that and the steps.
+        results: at least two. Two give every mode and phase, more the total of every mode; of loops and chains those of their parts too.
         names: what to call them.
         same: up to which share a difference does not matter; None leaves the words out.
         in_order: they are steps of one history, so each is held against the one before it too.
@@ -61,13 +61,13 @@ def side_table(
 
 
 def _rows(results: Sequence[Result], only: Selection) -> list[Row]:
-    is_all = len(results) == 2 or only.phases or are_loops(results)
+    is_all = len(results) == 2 or only.phases or parts(results)
     return rows(results, only if is_all else Selection(only.modes, (TOTAL,)))
 
 
 def _is_whole(row: Row) -> bool:
-    """Whether it is of whole inferences or loops."""
-    return row.phase in (TOTAL, WHOLE_LOOP)
+    """Whether it is of whole inferences, loops or chains."""
+    return row.phase in (TOTAL, WHOLE_LOOP, WHOLE_CHAIN)
 
 
 def _table(
@@ -175,8 +175,8 @@ def side_by_side(
 
 
 def _heading(result: Result) -> list[str]:
-    """One result in two lines, of a loop in three: what ran where, and when."""
-    *first, where = heading(result)[: 2 if result.loop is None else 3]
+    """One result in two lines, of a loop or a chain in three: what ran where, and when."""
+    *first, where = heading(result)[: 2 if result.loop is None and result.chain is None else 3]
     return [*first, f"{where}; {result.created}"]
 
 

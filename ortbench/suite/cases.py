@@ -11,7 +11,7 @@ import glob
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
@@ -29,15 +29,17 @@ _PATHS = {flag for flag, option in {**OPTIONS, **GATE}.items() if option.kind.is
 
 @dataclass(frozen=True)
 class SuiteCase:
-    """One model on one EP with one shape.
+    """One model on one EP with one shape, or a chain.
 
     Attributes:
         id: readable, unique in its suite, and the name of its folder.
-        model: path of the model.
-        model_name, ep, shape: what overrides go by; `shape` is empty where the bench has none.
+        model: path of the model, or of the chain's file.
+        model_name, ep, shape: what overrides go by; `shape` is empty where the bench has none, and of a chain, whose name is
+            `model_name`, so is `ep`.
         skip: why it is not run, or None.
         given: the options of `ortbench run` and `ortbench gate` that hold for it, by their long names.
         where: the bench it comes from.
+        of_chain: whether it is a chain.
     """
 
     id: str
@@ -48,6 +50,7 @@ class SuiteCase:
     skip: str | None
     given: Mapping[str, Value]
     where: Where
+    of_chain: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,11 +61,13 @@ class Suite:
         name: of the suite.
         file: it came from.
         cases: in the file's order.
+        environ: environment variables, for the files of chains.
     """
 
     name: str
     file: SuiteFile
     cases: Sequence[SuiteCase]
+    environ: Mapping[str, str] = field(default_factory=dict)
 
 
 def read(path: Path, environ: Mapping[str, str]) -> Suite:
@@ -76,7 +81,7 @@ def read(path: Path, environ: Mapping[str, str]) -> Suite:
         BadInput: a mistake in it, with its line and key. What only a plan shows (a file that is not there, a number out of
             its range) is found by whoever makes plans, and reported by `SuiteFile.mistake`.
     """
-    return _Reader(SuiteFile(path, environ)).suite()
+    return replace(_Reader(SuiteFile(path, environ)).suite(), environ=environ)
 
 
 @dataclass(frozen=True)
@@ -89,28 +94,35 @@ class _Choice:
 
 @dataclass(frozen=True)
 class _Bench:
-    """One product."""
+    """One product; of chains there are no EPs and shapes to choose from."""
 
     models: Sequence[Path]
     eps: Sequence[_Choice]
     shapes: Sequence[_Choice]
     layer: Layer
     where: Where
+    of_chains: bool = False
 
 
 @dataclass(frozen=True)
 class _Override:
-    """What holds for the cases that fit: a list of patterns each for the model, the EP and the shape."""
+    """What holds for the cases that fit: a list of patterns each for the model, the EP and the shape, or for the chain."""
 
     patterns: Mapping[str, Sequence[str]]
     layer: Layer
     where: Where
 
-    def fits(self, model: str, ep: str, shape: str) -> bool:
-        names = {"model": model, "ep": ep, "shape": shape}
+    def fits(self, names: Mapping[str, str]) -> bool:
+        """Whether it is for a case, whose names are by the axes that it has."""
         return all(
-            any(fnmatchcase(names[axis], pattern) for pattern in patterns) for axis, patterns in self.patterns.items()
+            axis in names and any(fnmatchcase(names[axis], pattern) for pattern in patterns)
+            for axis, patterns in self.patterns.items()
         )
+
+
+def _axes(of_chain: bool, name: str, ep: str, shape: str) -> dict[str, str]:
+    """What overrides choose a case by."""
+    return {"chain": name} if of_chain else {"model": name, "ep": ep, "shape": shape}
 
 
 class _Reader:
@@ -132,15 +144,18 @@ class _Reader:
         if not benches:
             raise self._file.mistake(("bench",), "there is nothing to run: give at least one [[bench]] with a model")
         overrides = [self._override(table, where) for table, where in self._tables.tables(data, "override")]
-        names = _names([model for bench in benches for model in bench.models])
+        names = {
+            of_chains: _names([it for bench in benches if bench.of_chains == of_chains for it in bench.models])
+            for of_chains in (False, True)
+        }
         cases = [
-            self._case(layer, bench, names[model], model, ep, shape, overrides)
+            self._case(layer, bench, names[bench.of_chains][model], model, ep, shape, overrides)
             for bench in benches
             for model, ep, shape in product(bench.models, bench.eps, bench.shapes)
         ]
         self._refuse_twins(cases)
         for override in overrides:
-            if not any(override.fits(case.model_name, case.ep, case.shape) for case in cases):
+            if not any(override.fits(_axes(it.of_chain, it.model_name, it.ep, it.shape)) for it in cases):
                 raise self._file.mistake((*override.where, "where"), "fits no case")
         return Suite(name, self._file, cases)
 
@@ -160,7 +175,8 @@ class _Reader:
         shape: _Choice,
         overrides: Sequence[_Override],
     ) -> SuiteCase:
-        fitting = [override.layer for override in overrides if override.fits(name, ep.name, shape.name)]
+        axes = _axes(bench.of_chains, name, ep.name, shape.name)
+        fitting = [override.layer for override in overrides if override.fits(axes)]
         given = merged([defaults, bench.layer, ep.layer, shape.layer, *fitting])
         skip = given.pop("skip", None)
         for key in given.keys() & _PATHS:
@@ -174,6 +190,7 @@ class _Reader:
             skip=None if skip is None else skip.given,
             given=given,
             where=bench.where,
+            of_chain=bench.of_chains,
         )
 
     def _filled(self, path: Value, model: Path) -> str:
@@ -199,7 +216,9 @@ class _Reader:
     # Tables
 
     def _bench(self, table: dict[str, Any], where: Where, defaults: dict[str, Any]) -> _Bench:
-        self._tables.known(table, where, ("model", "ep", "shapes", *KEYS))
+        self._tables.known(table, where, ("model", "ep", "shapes", "chain", *KEYS))
+        if "chain" in table:
+            return self._bench_of_chains(table, where)
         if "ep" in table or "ep" not in defaults:
             eps = self._choices(table.get("ep", "auto"), (*where, "ep"), self._ep)
         else:
@@ -207,14 +226,23 @@ class _Reader:
         shapes = [_Choice("", {})]
         if "shapes" in table:
             shapes = self._choices(table["shapes"], (*where, "shapes"), self._shape)
-        return _Bench(self._models(table, where), eps, shapes, self._tables.layer(table, where), where)
+        return _Bench(self._models(table, where, "model"), eps, shapes, self._tables.layer(table, where), where)
 
-    def _models(self, table: dict[str, Any], where: Where) -> list[Path]:
-        place = (*where, "model")
-        if "model" not in table:
+    def _bench_of_chains(self, table: dict[str, Any], where: Where) -> _Bench:
+        for key in ("model", "ep", "shapes"):
+            if key in table:
+                message = "a chain's file says it of each stage, so leave it out of a bench with chain"
+                raise self._file.mistake((*where, key), message)
+        none = [_Choice("", {})]
+        return _Bench(self._models(table, where, "chain"), none, none, self._tables.layer(table, where), where, True)
+
+    def _models(self, table: dict[str, Any], where: Where, key: str) -> list[Path]:
+        """The files that a bench names under a key."""
+        place = (*where, key)
+        if key not in table:
             raise self._file.mistake(place, "is missing: name a model, or several by a pattern or a list")
         with self._file.at(place):
-            patterns = texts_of(table["model"])
+            patterns = texts_of(table[key])
         found: list[Path] = []
         for pattern in patterns:
             path = self._base / pattern
@@ -264,7 +292,7 @@ class _Reader:
         if "where" not in table:
             raise self._file.mistake(place, 'is missing: say for which cases, such as where = {ep = "webgpu"}')
         conditions = self._tables.table(table["where"], place)
-        self._tables.known(conditions, place, ("model", "ep", "shape"))
+        self._tables.known(conditions, place, ("model", "ep", "shape", "chain"))
         patterns = {}
         for axis, value in conditions.items():
             with self._file.at((*place, axis)):

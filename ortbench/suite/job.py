@@ -9,17 +9,20 @@ from pathlib import Path
 
 from ortbench.asked import asked_modes, is_library, live, plan_of
 from ortbench.errors import BadInput
-from ortbench.gate.baseline import baseline_of, has_live_baseline
+from ortbench.gate.baseline import BASELINE_CHAIN, baseline_of, has_live_baseline
 from ortbench.gate.contests import own_contests, regression_contests
 from ortbench.gate.limits import Limits, limits_of
 from ortbench.options import declared
 from ortbench.plan import Plan, check
+from ortbench.sides import eps_of
 from ortbench.steps import Steps
+from ortbench.suite import chain_job
 from ortbench.suite.cases import Suite, SuiteCase
 from ortbench.suite.toml_file import Where
 
 _DEFAULTS = ("defaults",)
 _BASELINE = "baseline-"
+_OF_LOOPS = {it.flag for it in declared(Steps).values()}
 
 
 @dataclass(frozen=True)
@@ -58,40 +61,59 @@ class _Maker:
     """Makes the job of one case."""
 
     def __init__(self, suite: Suite, case: SuiteCase, command: tuple[str, ...]) -> None:
-        self._file = suite.file
+        self._file, self._environ = suite.file, suite.environ
         self._case = case
         self._command = command
         self._given = {flag: value.given for flag, value in case.given.items() if value.given != []}
         for flag in ("ep", f"{_BASELINE}ep"):
             if is_library(self._given.get(flag, "")):  # relative to the file, as all paths are
                 self._given[flag] = str(self._file.path.parent / self._given[flag])
-        if "feedback" not in self._given:  # as defaults they are for loops
-            for it in declared(Steps).values():
-                if self._where(it.flag)[:1] == _DEFAULTS:
-                    self._given.pop(it.flag, None)
+        for flag in list(self._given):
+            if self._where(flag)[:1] == _DEFAULTS and not self._can_have(flag):
+                del self._given[flag]
+
+    def _can_have(self, flag: str) -> bool:
+        """Whether an option that is a default is for this case: those of loops are for loops, and chains have few."""
+        if self._case.of_chain:
+            return chain_job.is_for_chains(flag)
+        return flag != BASELINE_CHAIN.flag and ("feedback" in self._given or flag not in _OF_LOOPS)
 
     def job(self) -> Job:
         given, is_live = self._given, has_live_baseline(self._given)
         self._check_gate(is_live)
-        with self._blaming(self._case.where):
+        of_chain = self._case.of_chain
+        named = (*self._case.where, "chain" if of_chain else "model")
+        with self._blaming(named if of_chain else self._case.where):
             modes = asked_modes(given) if "mode" in given else ()
             limits = limits_of(given, is_live or "baseline" in given, modes)
-            plan = plan_of(self._case.model, given, self._command, limits.needed())
+            plan = self._plan(limits)
         if is_live:
             plan = live(plan, given, limits.phases())
-        with self._blaming((*self._case.where, "model")):
+        with self._blaming(named):
             check(plan)
         with self._blaming(self._case.where):
-            own_contests(limits, plan.steps is not None)
+            own_contests(limits, plan.work)
         plans = [plan]
         if is_live:
-            with self._blaming(self._where("baseline-model"), _BASELINE):
-                plans.append(baseline_of(plan, given))
+            with self._blaming(self._where(f"{_BASELINE}{named[-1]}"), _BASELINE):
+                plans.append(self._baseline(plan))
                 check(plans[1])
             with self._blaming(self._where("metric")):
-                regression_contests(limits, plan.modes, None if plan.steps is None else plan.steps.count)
+                regression_contests(limits, plan.modes, plan.work.shared(plans[1].work))
         plans = [replace(it, name=self._case.id) for it in plans]
-        return Job(self._case, tuple(plans), limits, "force" in given, self._earlier())
+        case = replace(self._case, ep=" and ".join(eps_of(plan))) if of_chain else self._case
+        return Job(case, tuple(plans), limits, "force" in given, self._earlier())
+
+    def _plan(self, limits: Limits) -> Plan:
+        case, needed = self._case, limits.needed()
+        if not case.of_chain:
+            return plan_of(case.model, self._given, self._command, needed)
+        return chain_job.plan_of(Path(case.model), self._environ, self._given, self._command, needed)
+
+    def _baseline(self, plan: Plan) -> Plan:
+        if not self._case.of_chain:
+            return baseline_of(plan, self._given)
+        return chain_job.baseline_of(plan, self._environ, self._given)
 
     def _where(self, flag: str) -> Where:
         value = self._case.given.get(flag)

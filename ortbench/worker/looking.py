@@ -42,13 +42,14 @@ def close_up(state: State, mode: str) -> answers.ClosedUp:
     return {"inferences": look_close_up.close_up(state.modes[mode])}
 
 
-def profile(state: State) -> answers.Recorded:
-    """Some runs in a session with ONNX Runtime's profiler, and what it recorded of their nodes."""
+def profile(state: State, stage: int | None = None) -> answers.Recorded:
+    """Some runs in a session with ONNX Runtime's profiler, and what it recorded of their nodes; of a chain those of a stage."""
     opened = state.opened
-    runs = ort_profile.profile_runs(
-        opened.path, opened.target, opened.model.provider, opened.data.arrays, _PROFILED_RUNS
-    )
-    return _recorded(runs)
+    path, target, model, arrays = opened.path, opened.target, opened.model, opened.data.arrays
+    if opened.chain is not None and stage is not None:
+        it = opened.chain.stages[stage]
+        path, target, model, arrays = it.asked.model, it.model.target, it.model, it.loop.single.arrays
+    return _recorded(ort_profile.profile_runs(path, target, model.provider, arrays, _PROFILED_RUNS))
 
 
 def devices(state: State, library: str | None = None) -> answers.Listed:

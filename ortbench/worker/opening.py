@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -150,18 +151,26 @@ def tensor(spec: TensorSpec, value: Value, data: Data) -> schema.Tensor:
 
 def save_outputs(state: State, folder: str) -> answers.Saved:
     """Write the reference outputs for another worker to compare; false where they cannot be written as protobuf."""
-    reference = state.opened.data.reference
-    return {"saved": bool(reference) and files.save(Path(folder), state.opened.model.outputs, reference, "output")}
+    specs, reference = _references(state.opened)
+    return {"saved": bool(reference) and files.save(Path(folder), specs, reference, "output")}
+
+
+def _references(opened: Opened) -> tuple[Sequence[TensorSpec], Sequence[Value]]:
+    """The outputs and what a plain run gave for them, of a chain those of all stages; no values where it did not run."""
+    if opened.chain is None or not opened.data.reference:
+        return opened.model.outputs, opened.data.reference
+    specs, arrays = zip(*opened.chain.outputs(), strict=True)
+    return specs, arrays
 
 
 def hold_outputs(state: State, folder: str) -> answers.HeldOutputs:
     """What differs between the reference outputs here and those that another worker saved, in words, or null."""
-    specs, data, request = state.opened.model.outputs, state.opened.data, state.opened.request
+    (specs, references), request = _references(state.opened), state.opened.request
     try:
         others = files.load(Path(folder), specs, "output")
     except OrtbenchError as error:
         return {"differs": str(error), "relative": None}
-    for spec, array in zip(specs, data.reference, strict=False):
+    for spec, array in zip(specs, references, strict=False):
         wrong = outputs.difference(spec.name, array, others[spec.name], request.rtol, request.atol)
         if wrong is not None:
             found = outputs.distance(array, others[spec.name], request.atol)

@@ -82,7 +82,7 @@ def quick(arguments: list[str]) -> list[str]:
         return [*arguments, "--iterations", "3", "--warmup", "1"]
     if arguments[0] == "bandwidth":
         return [*arguments, "--iterations", "1"]
-    if arguments[:2] == ["gate", "--model"]:
+    if arguments[0] == "gate" and arguments[1] in ("--model", "--chain"):
         return [*arguments, "--duration", "0.3", "--warmup", "1"]
     return arguments
 
@@ -94,7 +94,9 @@ def test_the_commands_run(line: str, tmp_path: Path) -> None:
     if ran.code == 1 and re.search(r"--ep (?!cpu)", line):
         assert UNAVAILABLE.search(ran.error_line), ran.err
     else:
-        assert ran.code in (VERDICTS if line.startswith("ortbench gate --model") else (0,)), ran.err
+        assert ran.code in (
+            VERDICTS if line.startswith(("ortbench gate --model", "ortbench gate --chain")) else (0,)
+        ), ran.err
         assert ran.out or "--quiet" in line
 
 

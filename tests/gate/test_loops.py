@@ -13,6 +13,7 @@ from ortbench.gate.limits import FAILED, PASSED, Limits, parse_metric
 from ortbench.gate.live import LiveGate
 from ortbench.jobs.gate import gate_stored
 from ortbench.result import Result
+from ortbench.work import Work
 from tests.made_loops import level, loop_case, loop_of, loop_result
 from tests.results import measured, result_of, steady
 
@@ -35,11 +36,11 @@ def limits(*metrics: str, most: float = 0.05) -> Limits:
     ],
 )
 def test_metrics_of_a_loop(metric: str, names: list[str]) -> None:
-    assert [it.name for it in regression_contests(limits(metric), MODES, STEPS)] == names
+    assert [it.name for it in regression_contests(limits(metric), MODES, Work(STEPS))] == names
 
 
 def test_the_two_names_of_a_whole_loop_are_one_contest() -> None:
-    assert len(regression_contests(limits("total", "loop"), ["cpu"], STEPS)) == 1
+    assert len(regression_contests(limits("total", "loop"), ["cpu"], Work(STEPS))) == 1
 
 
 @pytest.mark.parametrize(
@@ -60,14 +61,14 @@ def test_the_two_names_of_a_whole_loop_are_one_contest() -> None:
 )
 def test_metrics_that_there_are_not(metric: str, modes: tuple[str, ...], steps: int | None, message: str) -> None:
     with pytest.raises(BadInput) as caught:
-        regression_contests(limits(metric), modes, steps)
+        regression_contests(limits(metric), modes, Work(steps))
     assert str(caught.value).startswith(f"--metric {metric}")
     assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(("metric", "steps"), [("step.p95", 11), ("step.p90", 6), ("step.p99", 51)])
 def test_enough_steps_for_a_percentile(metric: str, steps: int) -> None:
-    assert len(regression_contests(limits(metric), MODES, steps)) == 2
+    assert len(regression_contests(limits(metric), MODES, Work(steps))) == 2
 
 
 def hear(live: LiveGate, candidate: tuple[int, int], baseline: tuple[int, int], rounds: Iterable[int]) -> None:
@@ -83,7 +84,7 @@ def hear(live: LiveGate, candidate: tuple[int, int], baseline: tuple[int, int], 
 )
 def test_a_live_gate_tells_loops_from_steps(metric: str, verdict: str) -> None:
     """Of loops that take longer between their steps, the steps do not."""
-    live = LiveGate(limits(metric), ["cpu"], has_baseline=True, steps=4)
+    live = LiveGate(limits(metric), ["cpu"], has_baseline=True, work=Work(4))
     hear(live, (8_000, 1_000), (5_000, 1_000), range(8))
     assert live.decided() == []
     hear(live, (8_000, 1_000), (5_000, 1_000), [8])
@@ -97,7 +98,7 @@ def test_a_live_gate_tells_loops_from_steps(metric: str, verdict: str) -> None:
 def test_a_loop_has_no_copy_share(result: Result) -> None:
     message = "^--max-copy-share is of single inferences; of a loop say --min-speedup device-resident=X$"
     with pytest.raises(BadInput, match=message):
-        LiveGate(Limits(max_copy_share=0.1), MODES, has_baseline=False, steps=4)
+        LiveGate(Limits(max_copy_share=0.1), MODES, has_baseline=False, work=Work(4))
     with pytest.raises(BadInput, match=message):
         check_alone(result, Limits(max_copy_share=0.1))
 

@@ -17,7 +17,7 @@ from ortbench.errors import WrongOutputs
 from ortbench.profiler import DOMAIN
 from ortbench.result import Result, load
 from ortbench.suite.chain_file import plan_of
-from tests import nvtx
+from tests import nvtx, traceformat
 from tests.conftest import MODELS, ONCE, Ran, ortbench, ortbench_here
 from tests.refdevice import HONESTY, Config, Honesty, Trace
 from tests.truth import is_kind
@@ -122,6 +122,7 @@ def test_the_example_gives_what_is_expected_of_it(tmp_path: Path) -> None:
     chain.write_text(defaults("cpu") + text.replace('= "text_enc', f'= "{MODELS}/text_enc')
                      .replace('"denoiser.onnx', f'"{MODELS}/denoiser.onnx').replace('"image_d', f'"{MODELS}/image_d'))  # fmt: skip
     ran = ortbench("chain", chain, "--expect", expected, *ONCE, "--out", tmp_path / "out", "--html", tmp_path / "page.html",
+                   *(word for option in ("--trace", "--junit", "--action-json") for word in (option, tmp_path / option[2:])),
                    COLUMNS="120")  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
     result = saved(tmp_path / "out")
@@ -145,7 +146,36 @@ def test_the_example_gives_what_is_expected_of_it(tmp_path: Path) -> None:
     (table,) = (tmp_path / "out").glob("*/table.md")
     assert "| denoise.denoised → image.latent | 16.4 kB | in host memory |" in table.read_text()
     page = (tmp_path / "page.html").read_text()
-    assert [word in page for word in ("Stages", "Links", "denoise.denoised → image.latent")] == [True] * 3
+    words = ("Stages", "Links", "denoise.denoised → image.latent", "Where the time of the chain goes")
+    assert [word in page for word in words] == [True] * 4
+    assert "What a link costs through the host" not in page  # on the CPU none does
+    check_timeline(traceformat.load(tmp_path / "trace"), result)
+    xml = (tmp_path / "junit").read_text()
+    assert re.findall(r'testcase name="([^"]+)" classname="ortbench chain\.', xml) == ["cpu", "device-resident"]
+    assert "median of 1 chains of 3 stages" in xml
+    entries = {it["name"].partition(": ")[2]: it["value"] for it in json.loads((tmp_path / "action-json").read_text())}
+    assert list(entries)[:4] == ["cpu chain", "cpu stage.text", "cpu stage.denoise", "cpu stage.image"]
+    assert entries["cpu chain"] == result.cases[0].samples_ns["total"][0] / 1e6
+
+
+def check_timeline(trace: traceformat.Trace, result: Result) -> None:
+    """Every chain and every stage is the result's, in order and inside one another."""
+    assert result.chain is not None
+    names = [stage["name"] for stage in result.chain["stages"]]
+    for case in result.cases:
+        track = trace[f"mode {case.mode}"]
+        chains = [it for it in track if it.name == f"{case.mode}/chain"]
+        stages = [it for it in track if it.name in [f"{case.mode}/{name}" for name in names]]
+        assert [it.duration for it in chains] == case.samples_ns["total"]
+        assert [it.duration for it in stages] == case.samples_ns["stage"]
+        assert [it.name for it in stages] == [f"{case.mode}/{name}" for _ in chains for name in names]
+        assert [it.parent for it in stages] == [it for it in chains for _ in names]
+        numbers = [{"stage": at, "iteration": number} for number in range(len(chains)) for at in range(len(names))]
+        assert [it.args for it in stages] == numbers
+        assert [it.name for it in trace[f"close-up {case.mode}"]][:4] == ["one chain", *names]
+    assert trace.other["missing"] == []
+    runs = [it.name for it in trace["profiled runs"]]
+    assert runs == [f"profiled run {number} of {name}" for name in names for number in (1, 2, 3)]
 
 
 def test_outputs_that_are_not_the_expected_ones(tmp_path: Path) -> None:

@@ -10,56 +10,16 @@ import pytest
 
 from ortbench.analysis.advice import headline, sentences
 from ortbench.analysis.chains import crossing_ns
-from ortbench.analysis.derive import derive
 from ortbench.report.chains import chain_table, link_table, stage_table
 from ortbench.report.markdown import markdown
+from ortbench.report.page.page import build_page
+from ortbench.report.page.pictures.stages import LinkCosts, StageTimes, link_costs, stage_times
 from ortbench.report.run import build, csv
 from ortbench.report.words import chain_line
-from ortbench.result import Result, load, result_json, save
-from ortbench.schema import ChainLink, ChainStage, Memory
+from ortbench.result import load, result_json, save
+from ortbench.schema import ChainLink
+from tests.made_chains import CROSSING, HOST, STAYING, chain, stage
 from tests.results import MS, US, measured, result_of, steady
-
-DEVICE: Memory = {"kind": "ep-device", "default": "Mem (DEFAULT)", "host_accessible": None}
-HOST: Memory = {"kind": "host", "default": "host memory", "host_accessible": None}
-
-
-def stage(name: str, repeat: int = 1, memory: Memory = DEVICE) -> ChainStage:
-    ep = "CPUExecutionProvider" if memory is HOST else "SomeExecutionProvider"
-    return {
-        "name": name, "model": f"{name}.onnx", "sha256": "b" * 64, "ep": ep, "ep_version": "1.0",
-        "device": {"type": "GPU", "vendor": "Some", "vendor_id": 1, "device_id": 2}, "memory": memory, "repeat": repeat,
-        "feedback": [["out", "in"]] if repeat > 1 else [], "keep": [], "session_ns": 1, "first_run_ns": 1, "settings": {},
-    }  # fmt: skip
-
-
-def link(source: str, to: str, size: int, why: str | None = None, crossings: tuple[int, int] = (1, 1)) -> ChainLink:
-    return {
-        "from": source, "to": to, "bytes": size, "stays": why is None, "why": why, "memory": "Mem (DEFAULT)",
-        "downloads": crossings[0], "uploads": crossings[1], "download_ns": 30 * US, "upload_ns": 20 * US,
-    }  # fmt: skip
-
-
-def chain(*links: ChainLink, resident_ms: tuple[int, int] = (1, 5), stages: tuple[ChainStage, ...] = ()) -> Result:
-    """Two stages, of 2 ms and 8 ms with cpu."""
-    cpu = measured("cpu", total=steady([10 * MS] * 6), stage=steady([0] * 6))
-    resident = measured("device-resident", total=steady([sum(resident_ms) * MS] * 6), stage=steady([0] * 6))
-    for case, parts in ((cpu, (2, 8)), (resident, resident_ms)):
-        case.samples_ns["stage"] = [ms * MS for ms in parts] * 18
-        case.blocks["stage"] = [[number, 6, 0] for number in range(6)]
-        del case.phases["stage"]
-        case.phases["inference"] = None
-        case.bytes_in, case.bytes_out, case.outputs_match = 3000, 4000, True
-        case.stage_bytes = {"text": {"bytes_in": 1000, "bytes_out": 0}, "image": {"bytes_in": 2000, "bytes_out": 4000}}
-    resident.bytes_in = 0
-    result = result_of(cpu, resident)
-    result.kind = "chain"
-    result.chain = {"stages": list(stages or (stage("text"), stage("image", 4))), "links": list(links)}
-    derive(result)
-    return result
-
-
-STAYING = link("text.condition", "image.condition", 64_000, crossings=(1, 4))
-CROSSING = link("text.mask", "image.mask", 8, "text has it in host memory, image wants it in Mem (DEFAULT)", (0, 1))
 
 
 def test_each_stage_has_its_statistics() -> None:
@@ -165,3 +125,55 @@ def test_other_results_have_nothing_of_chains(key: str) -> None:
 def test_names_of_stages_are_shown_as_text() -> None:
     result = chain({**STAYING, "from": "te\x1bxt.a"}, stages=(stage("te\x1bxt"), stage("image")))
     assert "\x1b" not in markdown(build(result))
+
+
+def test_a_bar_is_cut_into_stages() -> None:
+    found = stage_times(chain(STAYING))
+    assert found is not None
+    assert [(it.mode, it.ns, it.total_ns) for it in found.modes] == [
+        ("cpu", (("text", 2 * MS), ("image", 8 * MS)), 10 * MS),
+        ("device-resident", (("text", 1 * MS), ("image", 5 * MS)), 6 * MS),
+    ]  # fmt: skip
+    assert found.caption == (
+        "cpu: text 2.00 ms, image 8.00 ms; 10.0 ms from end to end. "
+        "device-resident: text 1.00 ms, image 5.00 ms; 6.00 ms from end to end."
+    )
+    assert found.table().headings == ["mode", "text (ms)", "image (ms)", "together (ms)", "chain (ms)"]
+    assert found.table().rows == (
+        ("cpu", "2.00", "8.00", "10.0", "10.0"), ("device-resident", "1.00", "5.00", "6.00", "6.00"),
+    )  # fmt: skip
+    assert stage_times(result_of(measured("cpu", total=steady([MS] * 6)))) is None
+
+
+def test_a_bar_for_each_link_that_is_copied() -> None:
+    inside: ChainLink = {
+        **STAYING,
+        "from": "text.z",
+        "downloads": 0,
+        "uploads": 0,
+        "download_ns": None,
+        "upload_ns": None,
+    }
+    found = link_costs(chain(CROSSING, STAYING, inside, {**STAYING, "from": "text.w", "upload_ns": None}))
+    assert found is not None
+    assert found.table().rows == (
+        ("text.condition → image.condition", "110 µs", "stays"), ("text.mask → image.mask", "20.0 µs", "copied"),
+    )  # fmt: skip
+    assert found.caption == (
+        "Staying on the device saves the copies of: text.condition → image.condition 110 µs. Copied all the same: text.mask → "
+        "image.mask 20.0 µs. Copies are timed by themselves; what staying saves as a whole is the difference of the modes."
+    )
+    assert link_costs(chain(inside)) is None
+
+
+def test_the_page_has_both_pictures() -> None:
+    page = build_page([chain(STAYING, CROSSING)], ["a"])
+    assert [page.count(f">{title}</h") for title in (StageTimes.title, LinkCosts.title)] == [1, 1]
+    for said in (
+        "cpu: text, 2.00 ms",
+        "cpu: whole chain, median 10.0 ms",
+        "text.mask → image.mask: 20.0 µs, copied in every mode",
+    ):
+        assert page.count(f"<title>{said}</title>") == 2  # for a screen and for a phone
+    several = build_page([chain(STAYING), chain(STAYING, resident_ms=(1, 3))], ["a", "b"])
+    assert "One chain, result by result" in several

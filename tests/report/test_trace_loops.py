@@ -80,7 +80,7 @@ def check_against(trace: Trace, result: Result) -> None:
         assert [it.args["step"] for it in steps] == [at % count for at in range(len(steps))]
         close_ups = trace[f"close-up {case.mode}"]
         assert [it.name for it in close_ups[: count + 2]] == [
-            "one inference", "the first state", *(f"step {number}" for number in range(count))
+            "one loop", "the first state", *(f"step {number}" for number in range(count))
         ]  # fmt: skip
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,7 +21,7 @@ from ortbench.plan import Inputs, Target
 from ortbench.steps import Steps
 from ortbench.worker.loops import data
 from ortbench.worker.loops.base import LoopMode
-from ortbench.worker.loops.bound import BoundLoop, State
+from ortbench.worker.loops.bound import BoundLoop
 from ortbench.worker.loops.cpu import CpuLoop
 from ortbench.worker.loops.data import LoopData, Pair, by_step
 from ortbench.worker.loops.make import make_loop
@@ -26,7 +29,21 @@ from ortbench.worker.loops.resident import ResidentLoop
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import providers, session
 from ortbench.worker.session.session import Model
-from tests.conftest import MODELS
+from tests.conftest import MODELS, ROOT
+from tests.wrong_loops import (
+    CASES,
+    READS_LATE,
+    RIGHT,
+    ArraysNotFedBack,
+    GrownOnce,
+    LastForAll,
+    NeverBegun,
+    NotFedBack,
+    OldArrays,
+    OneStepTooFew,
+    TooEarly,
+    found_out,
+)
 
 CACHE = (("present.*", "past_key_values.*"),)
 GROWN: dict[str, int | str] = {"total_length": "past_length+sequence"}
@@ -150,9 +167,6 @@ def test_a_number_where_all_steps_have_the_same() -> None:
 
 # One buffer for past and present
 
-READS_LATE = """g (float[8] state, float[8] x) => (float[8] state_out, float[8] y)
-    { state_out = Neg(state)  plus = Abs(state_out)  twice = Add(plus, x)  y = Add(twice, state) }"""
-
 
 def test_a_model_that_lets_past_and_present_be_one_buffer() -> None:
     model, loop, steps, request = loop_of("decoder_shared")
@@ -186,94 +200,10 @@ def test_a_state_that_grows_has_no_one_buffer() -> None:
 # Loops that are wrong
 
 
-class TooEarly(ResidentLoop):
-    """Both turns are bound to one buffer."""
-
-    one_buffer = True
-
-
-class NotFedBack(ResidentLoop):
-    """The state's output goes to a buffer that no step reads."""
-
-    def _bind_state(self, binding: Any, state: State, number: int) -> None:
-        binding.bind_ortvalue_input(state.name_in, state.buffers[0])
-
-    def _bind_next(self, binding: Any, state: State, number: int) -> None:
-        binding.bind_ortvalue_output(state.name_out, state.buffers[1])
-
-
-class OneStepTooFew(ResidentLoop):
-    """The last step is left out."""
-
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self._calls.pop()
-
-
-class NeverBegun(ResidentLoop):
-    """A loop goes on where the one before it ended."""
-
-    begun = False
-
-    def begin(self) -> None:
-        if not self.begun:
-            super().begin()
-        self.begun = True
-
-
-class LastForAll(ResidentLoop):
-    """What a step left is read when the loop is over."""
-
-    def _copies(self, number: int, synchronize: Any) -> Any:
-        before, _ = super()._copies(number, synchronize)
-        if number < self._loop.count - 1:
-            return before, lambda: None
-        backs = [self._down([replace(slot, array=slot.array) for slot in slots]) for slots in self._outs]
-        return before, lambda: [back() for back in backs]
-
-
-class ArraysNotFedBack(CpuLoop):
-    """Every step has the first state."""
-
-    def _step(self, *given: Any) -> None:
-        super()._step(*given)
-        self._state = self._first
-
-
-class OldArrays(CpuLoop):
-    """A step has the state before that which the last one left."""
-
-    def _step(self, *given: Any) -> None:
-        before = self._state
-        super()._step(*given)
-        self._older, self._state = before, getattr(self, "_older", self._state)
-
-
-class GrownOnce(ResidentLoop):
-    """What was handed on once is handed on for ever."""
-
-    def _growing(self, number: int) -> Any:
-        step, held = super()._growing(number), self._grown
-
-        def stale() -> None:
-            before = dict(held)
-            step()
-            if number:
-                held.update(before)
-
-        return stale
-
-
 def wrong(kind: type[LoopMode], name: str) -> str | None:
     """What is found out of a mode of a model's loop."""
     model, loop, steps, _ = loop_of(name)
-    made = kind(model, loop, steps) if issubclass(kind, BoundLoop) else kind(model, loop)
-    try:
-        check_outputs(made, None, None)
-        made.compare_steps(None, None)
-    except (BenchmarkFailed, ValueError) as error:  # the latter of an array that has another shape
-        return str(error)
-    return None
+    return found_out(kind, model, loop, steps)
 
 
 @pytest.mark.parametrize(
@@ -306,6 +236,23 @@ def test_a_buffer_that_is_handed_on_too_early_is_found_out(tmp_path: Path) -> No
     made = TooEarly(opened(path), loop, steps)
     with pytest.raises(WrongOutputs, match="values differ"):
         check_outputs(made, None, None)
+
+
+@pytest.mark.process
+def test_on_a_device_they_are_found_out_too(library: Path, tmp_path: Path) -> None:
+    """All of them in one process on the reference device, which returns before it is done."""
+    line = [sys.executable, "-m", "tests.wrong_loops", str(tmp_path), str(library)]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    right = {f"{kind.__name__} {name}" for kind, name in CASES if kind in RIGHT}
+    assert {name for name, wrong in found.items() if wrong is None} == right
+    assert len(found) == len(CASES) > len(right) == 6
+    for name in found.keys() - right - {"GrownOnce grow"}:
+        assert re.match(
+            r"output \w+ (of step \d|after the last step)(: \d+ of \d+ values differ| was not written)", found[name]
+        )
+    assert "shape" in found["GrownOnce grow"] or "failed" in found["GrownOnce grow"]
 
 
 def test_the_right_ones_beside_them_are_right() -> None:

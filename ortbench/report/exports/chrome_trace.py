@@ -19,8 +19,8 @@ from pathlib import PurePath
 from typing import Any
 
 from ortbench.characters import visible_lines
-from ortbench.modes import STEP, TOTAL, WHOLE_LOOP, mode_of
-from ortbench.result import Case, Result
+from ortbench.modes import STAGE, STEP, TOTAL, mode_of
+from ortbench.result import Case, Result, work_of
 from ortbench.timeline import Span, TimedBlock, Timeline
 
 MAX_SAMPLES = 100_000  # slices of samples in a trace: some 15 MB of text, which viewers still open in seconds
@@ -161,6 +161,7 @@ def _process(number: int, origin: int, result: Result, timeline: Timeline, label
     stages = process.track("stages")
     for span in [*timeline.stages, *_measuring(timeline)]:
         process.slice(stages, "stage", span)
+    work = work_of(result)
     for case in result.cases:
         blocks = [block for block in timeline.blocks if block.mode == case.mode]
         failures = [failure for failure in timeline.failures if failure.mode == case.mode]
@@ -169,14 +170,14 @@ def _process(number: int, origin: int, result: Result, timeline: Timeline, label
             moved = {"upload": case.bytes_in, "download": case.bytes_out, TOTAL: _sum(case)}
             fences = _fences(case)
             for block in blocks:
-                called = WHOLE_LOOP if case.of_loop else block.phase
-                _add_block(process, track, block, called, moved.get(block.phase), fences.get(block.phase))
+                called = case.whole if block.phase == TOTAL else block.phase
+                _add_block(process, track, block, called, moved.get(block.phase), fences.get(block.phase), work.stages)
             for failure in failures:
                 process.mark(track, "failure", f"{failure.mode} failed", failure.at_ns, reason=failure.reason)
     for mode, iterations in timeline.close_ups.items():
         track = process.track(f"close-up {mode}")
         for index, steps in enumerate(iterations):
-            _add_close_up(process, track, index, steps)
+            _add_close_up(process, track, index, steps, "inference" if work.whole == TOTAL else work.whole)
     _add_profile(process, timeline)
     return process
 
@@ -211,9 +212,15 @@ def _measuring(timeline: Timeline) -> list[Span]:
 
 
 def _add_block(
-    process: _Process, track: int, block: TimedBlock, called: str, moved: int | None, fence: str | None
+    process: _Process,
+    track: int,
+    block: TimedBlock,
+    called: str,
+    moved: int | None,
+    fence: str | None,
+    stages: Sequence[str] | None,
 ) -> None:
-    """A block, in it what ran before its first sample, and its samples; in those of loops their steps.
+    """A block, in it what ran before its first sample, and its samples; in those of loops their steps, of chains their stages.
 
     Args:
         process, track: where.
@@ -221,6 +228,7 @@ def _add_block(
         called: its phase.
         moved: bytes copied in one iteration, if known.
         fence: what ends each sample, if anything does besides the work itself.
+        stages: of a chain, which its samples are of in turn; else None.
     """
     args: dict[str, Any] = {"round": block.round, "n": block.n, "dropped": block.dropped}
     if fence is not None:
@@ -238,14 +246,17 @@ def _add_block(
     count = len(block.steps_ns) // block.n
     steps = zip(block.step_starts_ns, block.steps_ns, strict=True)
     for index, (start, duration) in enumerate(steps, block.first * count):
-        number = {"step": index % count, "iteration": index}
-        process.slice(track, "sample", Span(f"{block.mode}/{STEP}", start, duration, number))
+        part, number = index % count, {STEP: index % count, "iteration": index}
+        if stages is not None:
+            number = {STAGE: part, "iteration": index // count}
+        called = STEP if stages is None else stages[part]
+        process.slice(track, "sample", Span(f"{block.mode}/{called}", start, duration, number))
 
 
-def _add_close_up(process: _Process, track: int, index: int, steps: Sequence[Span]) -> None:
-    """One iteration of a close-up and the steps in it."""
+def _add_close_up(process: _Process, track: int, index: int, steps: Sequence[Span], called: str) -> None:
+    """One iteration of a close-up, an inference, a loop or a chain, and the steps in it."""
     start = steps[0].start_ns
-    process.slice(track, "close-up", Span("one inference", start, steps[-1].end_ns - start, {"iteration": index}))
+    process.slice(track, "close-up", Span(f"one {called}", start, steps[-1].end_ns - start, {"iteration": index}))
     for step in steps:
         process.slice(track, "close-up", step)
 

@@ -14,9 +14,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from io import FileIO
 
+from ortbench.analysis.compare import parts
 from ortbench.analysis.pairs import timed_phase
 from ortbench.errors import BadInput, one_line
-from ortbench.modes import PHASE_NAMES, STEP, TOTAL, WHOLE_LOOP, is_rate
+from ortbench.modes import PHASE_NAMES, TOTAL, is_rate
 from ortbench.report.exports.junit import plain_line, samples_text, told_apart
 from ortbench.report.model import NOTHING
 from ortbench.report.run import SAMPLES_FOR
@@ -35,7 +36,7 @@ SUMMARY_CUT = "Cut here: GitHub takes at most 1 MiB of summary from a step. The 
 def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
     """Every median that was measured, as github-action-benchmark reads it with ``tool: customSmallerIsBetter``.
 
-    A JSON list with one object for each phase of each mode that is ok, ``total`` first, of a loop ``loop`` and ``step``: ``name``; ``unit``, always
+    A JSON list with one object for each phase of each mode that is ok, ``total`` first, of a loop ``loop`` and ``step``, of a chain ``chain`` and each ``stage.NAME``: ``name``; ``unit``, always
     "ms"; ``value``, the median in ms; ``range``, "± x" with x in ms, as far as the farther end of its 95 % interval;
     ``extra``, lines for the tooltip. Where inference is all there is to a mode, its total stands for both. The list is
     empty if nothing was measured, which the action takes for an error.
@@ -54,8 +55,8 @@ def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
         for label, result in zip(_labels(results, settings or [""] * len(results)), results, strict=True)
         for case in result.cases
         if case.status == OK
-        for phase in ((WHOLE_LOOP, STEP) if result.loop is not None else _PHASES)
-        if (stats := case.phases.get(phase)) is not None and timed_phase(case.mode, phase) == phase
+        for phase in (parts([result]) or _PHASES)
+        if (stats := case.stats(phase)) is not None and timed_phase(case.mode, phase) == phase
     ]
     return json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 

@@ -96,15 +96,16 @@ def samples_text(case: Case, phase: str, stats: Stats) -> str:
         return f"{stats.n} bursts of {case.runs_per_sample} runs, time per run"
     if case.steps_ns:
         return f"{stats.n} steps" if phase == STEP else f"{stats.n} loops of {len(case.steps_ns)} steps"
-    return f"{stats.n} runs"
+    return f"{stats.n} chains of {len(case.stages)} stages" if case.stages else f"{stats.n} runs"
 
 
 def _seconds(result: Result, check: Check) -> float:
-    parts = check.name.split(" ")
-    case = result.case(parts[0])
-    if case is None or len(parts) != 3:
+    mode, _, figure = check.name.partition(" ")
+    phase, _, statistic = figure.rpartition(" ")
+    case = result.case(mode)
+    if case is None:
         return 0.0
-    ns: int = getattr(case.phases.get(parts[1]), f"{parts[2]}_ns", 0)
+    ns: int = getattr(case.stats(phase), f"{statistic}_ns", 0)
     return ns / 1e9
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ortbench.chain_plan import Chain, End, Link, Stage
@@ -124,6 +124,14 @@ class ChainData:
 
     stages: list[OpenStage]
     joints: list[Joint]
+
+    def outputs(self) -> list[tuple[TensorSpec, Array]]:
+        """What the plain run gave for every output of every stage, by ``stage.name``."""
+        return [
+            (replace(spec, name=str(End(stage.name, spec.name))), stage.last(place))
+            for stage in self.stages
+            for place, spec in enumerate(stage.model.outputs)
+        ]
 
     def taken_by(self, stage: OpenStage) -> list[Joint]:
         """The links that give a stage something."""

@@ -44,6 +44,7 @@ class ChainMode(OneAtATime):
         self._chain, self._stages = data, stages
         self._runs: list[Callable[[object, object], object]] = [stage.phases()[TOTAL][0] for stage in stages]
         self._times: list[int] = []
+        self._starts: list[int] = []
         self._ranges: Ranges | None = None
         self.fence: Fence = stages[main].fence
         moved = [(stage.bytes_in, stage.bytes_out) for stage in stages]
@@ -51,7 +52,7 @@ class ChainMode(OneAtATime):
 
     def listen(self, ranges: Ranges) -> Ranges:
         """Put an NVTX range around every stage, if a tool listens."""
-        self._ranges = ranges if ranges.listening else None
+        self._ranges = ranges
         return ranges
 
     def phases(self) -> dict[str, TimedCall]:
@@ -60,10 +61,10 @@ class ChainMode(OneAtATime):
     def _whole(self, _a: object, _b: object) -> None:
         done = len(self._times)
         try:
-            if self._ranges is None:
-                self._run_stages()
+            if self._ranges is not None and (self._ranges.shows_steps or self.notes_starts):
+                self._run_watched(self._ranges)
             else:
-                self._run_in_ranges(self._ranges)
+                self._run_stages()
         except OrtbenchError as error:
             raise of_stage(self.parts[len(self._times) - done], error) from None
 
@@ -74,13 +75,16 @@ class ChainMode(OneAtATime):
             run(None, None)
             add(clock() - start)
 
-    def _run_in_ranges(self, ranges: Ranges) -> None:
+    def _run_watched(self, ranges: Ranges) -> None:
+        """The same with a range around each stage, and a note of when it began."""
         clock, add = time.perf_counter_ns, self._times.append
         for number, run in enumerate(self._runs):
             with ranges.part(number):
                 start = clock()
                 run(None, None)
                 add(clock() - start)
+            if self.notes_starts:
+                self._starts.append(start)
 
     def take_times(self, calls: int) -> list[int]:
         times = self._times[len(self._times) - calls * len(self._stages) :]
@@ -88,6 +92,11 @@ class ChainMode(OneAtATime):
         for stage in self._stages:
             stage.take_times(0)
         return times
+
+    def take_starts(self, calls: int) -> list[int]:
+        starts = self._starts[len(self._starts) - calls * len(self._stages) :]
+        self._starts.clear()
+        return starts
 
     def steps(self) -> list[Step]:
         return [(name, partial(run, None, None)) for name, run in zip(self.parts, self._runs, strict=True)]

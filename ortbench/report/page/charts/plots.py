@@ -9,12 +9,13 @@ import warnings
 
 import matplotlib as mpl
 
-from ortbench.report.page.charts import bandwidth, samples, split, steps, totals
+from ortbench.report.page.charts import bandwidth, samples, split, stages, steps, totals
 from ortbench.report.page.charts.sheet import STYLE
 from ortbench.report.page.pictures.bandwidth import Bandwidth
 from ortbench.report.page.pictures.gallery import Picture
 from ortbench.report.page.pictures.samples import Drift, Spread
 from ortbench.report.page.pictures.split import Split
+from ortbench.report.page.pictures.stages import LinkCosts, StageTimes
 from ortbench.report.page.pictures.steps import StepTimes
 from ortbench.report.page.pictures.totals import Totals
 
@@ -36,6 +37,10 @@ def draw(picture: Picture, width: int, salt: str) -> str:
                 sheet = split.split(picture, width)
             case StepTimes():
                 sheet = steps.step_times(picture, width)
+            case StageTimes():
+                sheet = stages.stage_times(picture, width)
+            case LinkCosts():
+                sheet = stages.link_costs(picture, width)
             case Spread():
                 sheet = samples.spread(picture, width)
             case Drift():

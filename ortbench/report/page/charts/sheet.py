@@ -137,6 +137,20 @@ def shortened(text: str, width: float) -> str:
     return "…"
 
 
+def labels_apart(centres: Sequence[float], widths: Sequence[float], room: float) -> list[float]:
+    """Centres of labels as near to the wanted ones as they can be side by side, between 0 and `room`."""
+    found: list[float] = []
+    edge = 0.0
+    for centre, width in zip(centres, widths, strict=True):
+        found.append(max(centre, edge + width / 2))
+        edge = found[-1] + width / 2 + 10
+    edge = room
+    for number in range(len(found) - 1, -1, -1):
+        found[number] = min(found[number], edge - widths[number] / 2)
+        edge = found[number] - widths[number] / 2 - 10
+    return found
+
+
 # Legends
 
 

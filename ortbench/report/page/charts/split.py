@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -20,6 +19,7 @@ from ortbench.report.page.charts.sheet import (
     Sheet,
     is_narrow,
     kind_name,
+    labels_apart,
     patch_mark,
     text_width,
     time_axis,
@@ -79,22 +79,8 @@ def _bar(sheet: Sheet, axes: Axes, bar: Bar, base: float, left: float, top: floa
     what = "time per inference" if is_rate(bar.mode, TOTAL) else "whole inference"
     sheet.tip(line, f"{bar.mode}: {what}, median {units.duration(bar.total_ns)}")
     widths = [text_width(text, SMALL) for text in texts]
-    for x, text in zip(_apart(centres, widths, sheet.width - left), texts, strict=True):
+    for x, text in zip(labels_apart(centres, widths, sheet.width - left), texts, strict=True):
         sheet.text(left + x, top + base - _BAR - 8, text, ha="center", fontsize=SMALL, color=MUTED)
-
-
-def _apart(centres: Sequence[float], widths: Sequence[float], room: float) -> list[float]:
-    """Centres of labels as near to the wanted ones as they can be side by side, between 0 and `room`."""
-    found: list[float] = []
-    edge = 0.0
-    for centre, width in zip(centres, widths, strict=True):
-        found.append(max(centre, edge + width / 2))
-        edge = found[-1] + width / 2 + 10
-    edge = room
-    for number in range(len(found) - 1, -1, -1):
-        found[number] = min(found[number], edge - widths[number] / 2)
-        edge = found[number] - widths[number] / 2 - 10
-    return found
 
 
 def _paint(kind: str, derived: bool) -> dict[str, Any]:

@@ -7,24 +7,31 @@ from collections.abc import Sequence
 from ortbench.report.page.pictures.bandwidth import Bandwidth, bandwidth
 from ortbench.report.page.pictures.samples import Drift, Spread, drift, spread
 from ortbench.report.page.pictures.split import Split, split
+from ortbench.report.page.pictures.stages import LinkCosts, StageTimes, link_costs, stage_times
 from ortbench.report.page.pictures.steps import StepTimes, step_times
 from ortbench.report.page.pictures.totals import Totals, totals
 from ortbench.result import Result
 
-Picture = Split | StepTimes | Spread | Drift | Bandwidth | Totals
+Picture = Split | StepTimes | StageTimes | LinkCosts | Spread | Drift | Bandwidth | Totals
 
 
 def of_one(result: Result) -> list[Picture]:
     """The pictures of one result, as many as it has samples for."""
-    found: list[Picture | None] = [_parts(result), spread(result), drift(result), bandwidth([result], [""])]
+    found: list[Picture | None] = [
+        _parts(result),
+        link_costs(result),
+        spread(result),
+        drift(result),
+        bandwidth([result], [""]),
+    ]
     return [picture for picture in found if picture is not None]
 
 
 def _parts(result: Result) -> Picture | None:
-    """Where the time goes: of an inference to its phases, of a loop to its steps; a chain's stages are a table."""
+    """Where the time goes: of an inference to its phases, of a loop to its steps, of a chain to its stages."""
     if result.loop is not None:
         return step_times(result)
-    return split(result) if result.chain is None else None
+    return split(result) if result.chain is None else stage_times(result)
 
 
 def of_many(results: Sequence[Result], names: Sequence[str]) -> list[Picture]:

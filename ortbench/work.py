@@ -1,0 +1,52 @@
+"""What one sample is of: an inference, a loop of steps, or a chain of stages; and what can be timed of it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ortbench.modes import LOOP_PHASES, TOTAL, WHOLE_CHAIN, WHOLE_LOOP, mode_of, stage_phase
+
+
+@dataclass(frozen=True)
+class Work:
+    """An inference; with `steps` a loop of so many, with `stages` a chain of those.
+
+    Attributes:
+        steps: of a loop, else None.
+        stages: the names of those of a chain, else None.
+    """
+
+    steps: int | None = None
+    stages: tuple[str, ...] | None = None
+
+    @property
+    def whole(self) -> str:
+        """What all of it is called where its parts are too."""
+        return (
+            TOTAL if self.steps is None and self.stages is None else WHOLE_LOOP if self.stages is None else WHOLE_CHAIN
+        )
+
+    @property
+    def name(self) -> str:
+        """What it is, in a message."""
+        return {TOTAL: "single inferences", WHOLE_LOOP: "a loop", WHOLE_CHAIN: "a chain"}[self.whole]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What there is of a loop or a chain besides its total, the whole of it among them; nothing of an inference."""
+        if self.stages is not None:
+            return (WHOLE_CHAIN, *map(stage_phase, self.stages))
+        return () if self.steps is None else LOOP_PHASES
+
+    def phases(self, mode: str) -> tuple[str, ...]:
+        """What can be timed of a mode."""
+        return (TOTAL, *self.parts) if self.parts else mode_of(mode).phases
+
+    def shared(self, other: Work) -> Work:
+        """What two of a kind have in common: of two chains the stages of one name."""
+        if self.stages is None or other.stages is None:
+            return self
+        return Work(stages=tuple(name for name in self.stages if name in other.stages))
+
+
+INFERENCE = Work()

@@ -1,0 +1,126 @@
+"""Chains side by side: which may be compared, what differs between them, and their rows."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortbench.analysis.comparable import changes, mismatches, sameness
+from ortbench.analysis.compare import Selection, rows
+from ortbench.report import comparison
+from ortbench.result import Result, result_json, save
+from ortbench.result import load as read
+from tests.conftest import ortbench_here
+from tests.made_chains import CROSSING, STAYING, chain, link, stage
+from tests.results import MS, measured, result_of, steady
+
+
+def changed(**stage_of_text: Any) -> Result:
+    """The chain with another first stage, and so with another digest."""
+    made = deepcopy(chain(STAYING))
+    assert made.chain is not None
+    made.chain["stages"][0].update(stage_of_text)  # type: ignore[typeddict-item]
+    made.model["sha256"] = "c" * 64
+    return made
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (chain(STAYING, stages=(stage("text"), stage("image", 5))), ["stages: text, image ×4 and text, image ×5"]),
+        (chain(STAYING, stages=(stage("text"),)), ["stages: text, image ×4 and text"]),
+        (changed(sha256="d" * 64, model="new.onnx"),
+         [f"model of text: text.onnx ({'b' * 12}) and new.onnx ({'d' * 12})"]),
+        (changed(feedback=[["a", "b"]]), ["stages: text, image ×4 and text ×1, image ×4"]),
+        (chain(STAYING, CROSSING), ["links that the other has not: none and text.mask → image.mask"]),
+        (chain(link("text.a", "image.b", 1)),
+         ["links that the other has not: text.condition → image.condition and text.a → image.b"]),
+        (changed(ep="CPUExecutionProvider"), ["EP of text: SomeExecutionProvider and CPUExecutionProvider"]),
+        (changed(keep=["y"]), []),
+    ],
+)  # fmt: skip
+def test_what_makes_chains_incomparable(other: Result, said: list[str]) -> None:
+    assert mismatches(chain(STAYING), other) == said
+
+
+def test_a_chain_is_no_loop_and_no_inference() -> None:
+    single = result_of(measured("cpu", total=steady([1])))
+    assert mismatches(chain(STAYING), single)[-1] == "kind: a chain of 2 stages and single inferences"
+
+
+def test_what_else_differs_is_said_by_stage() -> None:
+    other = changed(settings={"threads": 2, "opt_level": "basic"}, keep=["y"], ep_version="1.1")
+    assert changes(chain(STAYING), other) == [
+        "text: EP version: 1.0 → 1.1", "text: threads: default → 2", "text: optimisation: all → basic",
+        "text: kept on the device: none → y",
+    ]  # fmt: skip
+    assert sameness(chain(STAYING), other) is None
+    slower = chain({**STAYING, "download_ns": 1}, resident_ms=(3, 3))
+    assert sameness(chain(STAYING), slower) is not None  # times are no difference
+
+
+def test_rows_of_chains_are_the_whole_and_its_stages() -> None:
+    results = [chain(STAYING, rounds=24), chain(STAYING, resident_ms=(1, 10), rounds=24)]
+    found = rows(results)
+    assert [(row.mode, row.phase) for row in found] == [
+        (mode, phase) for mode in ("cpu", "device-resident") for phase in ("chain", "stage.text", "stage.image")
+    ]  # fmt: skip
+    assert [row.medians_ns for row in found[3:]] == [(6 * MS, 11 * MS), (1 * MS, 1 * MS), (5 * MS, 10 * MS)]
+    spread = found[5].since_first[1]
+    assert spread is not None
+    assert (spread.ratio, spread.paired) == (2.0, False)
+    chosen = rows(results, Selection(("cpu",), ("stage.image",)))
+    assert [(row.mode, row.phase, row.medians_ns) for row in chosen] == [("cpu", "stage.image", (8 * MS, 8 * MS))]
+
+
+def test_stages_of_one_run_are_compared_by_rounds() -> None:
+    one, other = chain(STAYING, rounds=24, run_id="r"), chain(STAYING, resident_ms=(2, 5), rounds=24, run_id="r")
+    row = next(it for it in rows([one, other]) if (it.mode, it.phase) == ("device-resident", "stage.text"))
+    spread = row.since_first[1]
+    assert spread is not None
+    assert (spread.ratio, spread.low, spread.high, spread.paired) == (2.0, 2.0, 2.0, True)
+
+
+def test_a_stage_that_only_one_has_is_a_row_without_a_ratio() -> None:
+    results = [chain(STAYING), chain(STAYING, stages=(stage("prompt"), stage("image", 4)))]
+    table = comparison.side_table(results, ["a", "b"], 0.02, in_order=True, only=Selection(("cpu",)))
+    assert [row[:5] for row in table.rows] == [
+        ("cpu", "chain", "10.0", "10.0", "×1.000"), ("cpu", "stage.text", "2.00", "–", "–"),
+        ("cpu", "stage.image", "8.00", "8.00", "×1.000"), ("cpu", "stage.prompt", "–", "2.00", "–"),
+    ]  # fmt: skip
+
+
+def test_the_command_and_three_of_them(tmp_path: Path) -> None:
+    paths = []
+    for name, ms in (("a", 5), ("b", 5), ("c", 10)):
+        paths.append(tmp_path / f"{name}.json")
+        save(chain(STAYING, resident_ms=(1, ms), rounds=24), paths[-1])
+    ran = ortbench_here("compare", *paths, "--mode", "device-resident")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.count("chain of 2 stages and 1 link: text, image ×4") == 3
+    shown = [line.split()[:3] for line in ran.out.splitlines() if line.startswith("device-resident ")]
+    assert shown == [["device-resident", it, "a"] for it in ("chain", "stage.text", "stage.image")]
+    only = ortbench_here("compare", *paths, "--phase", "stage.image", "--mode", "cpu", "--json", "-")
+    assert [(it["phase"], it["median_ns"]) for it in json.loads(only.out)] == [("stage.image", 8 * MS)] * 3
+    wrong = ortbench_here("compare", *paths, "--phase", "stge")
+    assert wrong.error_line.endswith("step, loop, chain, stage.NAME")
+    save(chain(STAYING, CROSSING), tmp_path / "d.json")
+    ran = ortbench_here("compare", paths[0], tmp_path / "d.json")
+    assert (ran.code, ran.error_line) == (
+        5, "a and d are not comparable: links that the other has not: none and text.mask → image.mask (--force compares them "
+        "all the same)",
+    )  # fmt: skip
+
+
+def test_a_result_of_before_has_its_whole_chain(tmp_path: Path) -> None:
+    data = json.loads(result_json(chain(STAYING)))
+    for case in data["cases"]:
+        assert case["phases"].pop("chain") == case["phases"]["total"]
+    (tmp_path / "old.json").write_text(json.dumps(data))
+    result = read(tmp_path / "old.json")
+    assert [case.median("chain") for case in result.cases] == [10 * MS, 6 * MS]
+    assert [case.whole for case in result.cases] == ["chain", "chain"]

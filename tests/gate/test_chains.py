@@ -1,0 +1,193 @@
+"""Gates of chains: the whole chain and its stages against a baseline, live and stored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ortbench.errors import BadInput
+from ortbench.gate.checks import check_alone, check_stored
+from ortbench.gate.contests import BASELINE, CANDIDATE, regression_contests
+from ortbench.gate.limits import FAILED, PASSED, Limits, Metric, parse_metric
+from ortbench.gate.live import LiveGate
+from ortbench.measure.side import Side
+from ortbench.result import save
+from ortbench.suite.chain_file import plan_of
+from ortbench.work import Work
+from tests.conftest import ortbench_here
+from tests.made_chains import STAYING, chain, stage
+from tests.results import measured, result_of, steady
+
+MODES = ("cpu", "device-resident")
+WORK = Work(stages=("text", "image"))
+
+
+def limits(*metrics: str, most: float = 0.05) -> Limits:
+    return Limits(most, tuple(map(parse_metric, metrics or ("total",))))
+
+
+@pytest.mark.parametrize(
+    ("text", "metric"),
+    [
+        ("stage.text", Metric(None, "stage.text", "median")),
+        ("cpu.stage.text.min", Metric("cpu", "stage.text", "min")),
+        ("device-resident.stage.cpu.median", Metric("device-resident", "stage.cpu", "median")),
+        ("stage.median.mean", Metric(None, "stage.median", "mean")),
+        ("device-resident.chain.median", Metric("device-resident", "chain", "median")),
+        ("chain", Metric(None, "chain", "median")),
+    ],
+)
+def test_metrics_of_stages_and_chains(text: str, metric: Metric) -> None:
+    assert parse_metric(text) == metric
+    assert parse_metric(metric.text) == metric
+
+
+@pytest.mark.parametrize("text", ["stage", "stage.", "cpu.stage", "stage.text.image", "stage.text.stage.image"])
+def test_what_is_no_metric_of_a_stage(text: str) -> None:
+    with pytest.raises(BadInput, match=r"does not fit; write mode\.phase\.statistic .* chain, stage\.NAME; median"):
+        parse_metric(text)
+
+
+@pytest.mark.parametrize(
+    ("metric", "names"),
+    [
+        ("total", ["cpu chain median", "device-resident chain median"]),
+        ("cpu.chain.mean", ["cpu chain mean"]),
+        ("stage.image", ["cpu stage.image median", "device-resident stage.image median"]),
+    ],
+)
+def test_contests_of_a_chain(metric: str, names: list[str]) -> None:
+    assert [it.name for it in regression_contests(limits(metric), MODES, WORK)] == names
+    assert len(regression_contests(limits("total", "chain"), ["cpu"], WORK)) == 1
+
+
+@pytest.mark.parametrize(
+    ("metric", "work", "message"),
+    [
+        ("stage.nope", WORK, "--metric stage.nope.median: a chain has chain, stage.text and stage.image only"),
+        ("step", WORK, "--metric step.median: a chain has chain, stage.text and stage.image only"),
+        ("stage.text", Work(4), "--metric stage.text.median: a loop has step and loop only"),
+        ("chain", Work(), "--metric chain.median: single inferences have no stages, which chains have"),
+        ("stage.text", Work(), "--metric stage.text.median: single inferences have no stages, which chains have"),
+    ],
+)
+def test_metrics_that_there_are_not(metric: str, work: Work, message: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        regression_contests(limits(metric), MODES, work)
+    assert str(caught.value) == message
+
+
+def test_a_live_gate_tells_one_stage_from_the_whole() -> None:
+    """The slower stage fails, the chain, in which it is little, passes."""
+    live = LiveGate(limits("stage.text", "chain"), ["cpu"], has_baseline=True, work=WORK)
+    for number in range(12):
+        for side, text in ((CANDIDATE, 120), (BASELINE, 100)):
+            live.add(side, "cpu", "total", number, [text + 10_000] * 2)
+            live.add(side, "cpu", "stage.text", number, [text] * 2)
+            live.add(side, "cpu", "stage.image", number, [10_000] * 2)
+    assert live.decided() == ["cpu"]
+    found = live.checks([chain(STAYING), chain(STAYING)])
+    assert [(check.name, check.verdict) for check in found] == [
+        ("cpu stage.text median", FAILED), ("cpu chain median", PASSED),
+    ]  # fmt: skip
+
+
+def test_a_side_hands_each_stage_to_the_judge(tmp_path: Path) -> None:
+    (tmp_path / "a.onnx").write_text("a")
+    file = tmp_path / "chain.toml"
+    file.write_text('[[stage]]\nname = "text"\nmodel = "a.onnx"\n[[stage]]\nname = "image"\nmodel = "a.onnx"\n')
+    side = Side(plan_of(file, {}, {}))
+    timed: Any = {"samples": [30, 70], "start_ns": 0, "spent_ns": 100, "steps": [10, 20, 30, 40]}
+    assert side.parts(timed) == {"stage.text": [10, 30], "stage.image": [20, 40]}
+
+
+def test_limits_of_a_chain_alone() -> None:
+    asked = Limits(min_speedup={"device-resident": 1.5}, max_cpu_nodes=0, require_modes=("device-resident", "device"))
+    assert {check.name: check.verdict for check in check_alone(chain(STAYING, rounds=24), asked)} == {
+        "mode device-resident": PASSED, "mode device": FAILED, "cpu nodes": PASSED, "device-resident speedup": PASSED,
+    }  # fmt: skip
+    with pytest.raises(BadInput, match=r"^--max-copy-share is of single inferences; of a chain say --min-speedup"):
+        check_alone(chain(STAYING), Limits(max_copy_share=0.1))
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        ("total", [("cpu chain median", PASSED), ("device-resident chain median", FAILED)]),
+        ("device-resident.stage.text", [("device-resident stage.text median", PASSED)]),
+        ("stage.image.p95", [("cpu stage.image p95", PASSED), ("device-resident stage.image p95", FAILED)]),
+    ],
+)
+def test_a_stored_baseline(metric: str, said: list[tuple[str, str]]) -> None:
+    slower, before = chain(STAYING, resident_ms=(1, 8), rounds=24), chain(STAYING, rounds=24)
+    found = check_stored(slower, before, limits(metric, most=0.1))
+    assert [(check.name, check.verdict) for check in found] == said
+
+
+def test_a_stage_that_stored_results_lack() -> None:
+    one, other = chain(STAYING), chain(STAYING, stages=(stage("prompt"), stage("image", 4)))
+    with pytest.raises(
+        BadInput, match=r"^--metric stage\.text\.median: there is no such stage in both; there are image$"
+    ):
+        check_stored(one, other, limits("stage.text"))
+    single = result_of(measured("cpu", total=steady([1000] * 24)))
+    with pytest.raises(BadInput, match=r"^--metric chain\.median: not measured in both results$"):
+        check_stored(single, single, limits("chain"))
+
+
+def test_a_stored_gate_of_a_chain_and_its_files(tmp_path: Path) -> None:
+    save(chain(STAYING, rounds=24), tmp_path / "old.json")
+    save(chain(STAYING, resident_ms=(2, 5), rounds=24), tmp_path / "new.json")
+    metrics = ("--metric", "device-resident.stage.text", "--metric", "cpu.chain")
+    more = ("--junit", tmp_path / "junit.xml", "--json", tmp_path / "gate.json")
+    ran = ortbench_here("gate", tmp_path / "new.json", "--baseline", tmp_path / "old.json", *metrics, *more)
+    assert (ran.code, ran.err) == (3, "")
+    assert "✗ device-resident stage.text median: 2.00 ms against 1.00 ms, ×2.000" in ran.out
+    assert "✓ cpu chain median: 10.0 ms against 10.0 ms, ×1.000" in ran.out
+    assert ran.out.count("chain of 2 stages and 1 link: text, image ×4") == 2
+    xml = (tmp_path / "junit.xml").read_text()
+    assert 'testcase name="device-resident stage.text median"' in xml
+    assert 'time="0.002000"' in xml
+    assert "median of 72 chains of 2 stages" in xml
+    assert json.loads((tmp_path / "gate.json").read_text())["verdict"] == "failed"
+
+
+FILE = '[[stage]]\nname = "text"\nmodel = "a.onnx"\n'
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--baseline-ep", "cpu"], "--baseline-ep is of one model: give the baseline's chain a file of its own, "
+         "--baseline-chain FILE"),
+        (["--max-cpu-nodes", "0", "--ep", "cpu"], "--ep is not for a chain, whose file says how each stage runs"),
+        (["--max-cpu-nodes", "0", "--depth", "2"], "--depth is not for a chain, whose file says how each stage runs"),
+        (["--max-cpu-nodes", "0", "--feedback", "a=b"], "--feedback is not for a chain, whose file says how each stage runs"),
+        (["--max-cpu-nodes", "0", "--model", "m.onnx"], "--model and --chain exclude each other: name one candidate"),
+        (["--require-mode", "device"], "--mode 'device': is no mode of a chain; choose from cpu, device-resident"),
+        (["--max-copy-share", "1%"], "--max-copy-share is of single inferences; of a chain say --min-speedup "
+         "device-resident=X"),
+        (["--baseline-chain", "none.toml"], "cannot read none.toml: No such file or directory"),
+        (["--baseline-python", "none"], "--baseline-python: no such interpreter: none"),
+    ],
+)  # fmt: skip
+def test_what_a_live_gate_of_a_chain_has_not(options: list[str], message: str, tmp_path: Path) -> None:
+    (tmp_path / "a.onnx").write_text("a")
+    file = tmp_path / "chain.toml"
+    file.write_text(FILE)
+    ran = ortbench_here("gate", "--chain", file, "--out", tmp_path / "out", *options)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.error_line.startswith(message)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_baseline_chain_is_for_chains() -> None:
+    ran = ortbench_here("gate", "--model", "m.onnx", "--baseline-chain", "c.toml")
+    assert (ran.code, ran.error_line) == (2, "--baseline-chain is for a chain: name the candidate's with --chain")
+    ran = ortbench_here("gate", "result.json", "--chain", "c.toml", "--max-cpu-nodes", "0")
+    assert (ran.code, ran.error_line) == (
+        2, "a result file and a live gate (--model, --chain, --baseline-…) exclude each other",
+    )  # fmt: skip

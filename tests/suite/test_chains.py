@@ -1,0 +1,180 @@
+"""Chains in suites: their key, what a case is, when it is measured again, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ortbench.jobs import fingerprint as marks
+from ortbench.suite.record import Record, figures
+from tests.made_chains import STAYING, chain
+from tests.suite.test_suite import ids, jobs, mark, mistake
+
+CHAIN = '[[stage]]\nname = "text"\nmodel = "a.onnx"\nep = "cpu"\n[[stage]]\nname = "image"\nmodel = "b.onnx"\nep = "webgpu"\n'
+BENCH = '[[bench]]\nchain = "two.toml"\n'
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path) -> None:
+    """Two files of chains of two models; what there was of them is forgotten."""
+    for name in ("two", "three"):
+        (tmp_path / f"{name}.toml").write_text(CHAIN)
+    marks._content.cache_clear()
+
+
+def test_a_bench_of_chains_is_a_case_for_each(tmp_path: Path) -> None:
+    assert ids(tmp_path, '[[bench]]\nchain = "t*.toml"\n[[bench]]\nmodel = "a.onnx"\nep = "cpu"\n') == [
+        "three", "two", "a--cpu",
+    ]  # fmt: skip
+    (job,) = jobs(tmp_path, BENCH).values()
+    (plan,) = job.plans
+    assert (job.case.model_name, job.case.ep, job.case.shape, job.case.of_chain) == ("two", "cpu and webgpu", "", True)
+    assert (plan.model, plan.modes, plan.name) == (str(tmp_path / "two.toml"), ("cpu", "device-resident"), "two")
+    assert plan.chain is not None
+    assert [stage.model for stage in plan.chain.stages] == [str(tmp_path / "a.onnx"), str(tmp_path / "b.onnx")]
+
+
+def test_a_chain_and_a_model_of_one_name_are_two_cases(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(CHAIN)
+    assert ids(tmp_path, '[[bench]]\nmodel = "a.onnx"\nep = "cpu"\n[[bench]]\nchain = "a.toml"\n') == ["a--cpu", "a"]
+
+
+def test_options_that_a_chain_takes(tmp_path: Path) -> None:
+    text = f"""
+[defaults]
+ep = "cpu"
+threads = 3
+steps = 9
+duration = 2
+seed = 5
+{BENCH}mode = "cpu"
+precision = 0.5
+warmup = 2
+record-env = "SOME_*"
+"""
+    (job,) = jobs(tmp_path, text).values()
+    (plan,) = job.plans
+    assert (plan.modes, plan.loop.duration_s, plan.loop.precision, plan.loop.warmup) == (("cpu",), 2, 0.5, 2)
+    assert plan.record_env == ("SOME_*",)
+    assert plan.chain is not None
+    assert [stage.inputs.seed for stage in plan.chain.stages] == [5, 6]
+    assert [(stage.target.ep, stage.target.threads) for stage in plan.chain.stages] == [("cpu", None), ("webgpu", None)]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("ep = 'cpu'", "bench.toml:3: bench[0].ep: a chain's file says it of each stage, so leave it out of a bench with chain"),
+        ("model = 'a.onnx'", "bench.toml:3: bench[0].model: a chain's file says it of each stage, so leave it out of a bench "
+         "with chain"),
+        ("shapes = [{dim = {n = 1}}]", "bench.toml:3: bench[0].shapes: a chain's file says it of each stage, so leave it out of "
+         "a bench with chain"),
+        ("threads = 1", "bench.toml:3: bench[0].threads: is not for a chain, whose file says how each stage runs"),
+        ("feedback = 'a=b'", "bench.toml:3: bench[0].feedback: is not for a chain, whose file says how each stage runs"),
+        ("pinned = true", "bench.toml:3: bench[0].pinned: is not for a chain, whose file says how each stage runs"),
+        ("mode = 'device'", "bench.toml:3: bench[0].mode: 'device': is no mode of a chain; choose from cpu, device-resident"),
+        ("gate = {max-copy-share = 0.1}", "bench.toml:3: bench[0].gate.max-copy-share: is of single inferences; of a chain say "
+         "--min-speedup device-resident=X"),
+        ("gate = {baseline-ep = 'cpu'}", "bench.toml:3: bench[0].gate.baseline-ep: is of one model: give the baseline's chain a "
+         "file of its own, --baseline-chain FILE"),
+        ("gate = {baseline-chain = 'three.toml', metric = 'stage.nope'}",
+         "bench.toml:3: bench[0].gate.metric: stage.nope.median: a chain has chain, stage.text and stage.image only"),
+        ("gate = {baseline-chain = 'four.toml'}",
+         "bench.toml:3: bench[0].gate.baseline-chain: cannot read four.toml: No such file or directory"),
+        ("[[override]]\nwhere = {chain = 'one'}\nwarmup = 1", "bench.toml:4: override[0].where: fits no case"),
+        ("[[override]]\nwhere = {model = '*', ep = '*'}\nwarmup = 1", "bench.toml:4: override[0].where: fits no case"),
+        ("[[override]]\nwhere = {chain = '*'}\nthreads = 1",
+         "bench.toml:5: override[0].threads: is not for a chain, whose file says how each stage runs"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_its_line(more: str, message: str, tmp_path: Path) -> None:
+    assert mistake(tmp_path, BENCH + more) == message
+
+
+def test_a_mistake_in_the_chains_file_is_told_with_both_lines(tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text(CHAIN.replace('"b.onnx"', '"c.onnx"'))
+    assert mistake(tmp_path, BENCH) == "bench.toml:2: bench[0].chain: two.toml:7: stage[1].model: no such file: c.onnx"
+    assert (
+        mistake(tmp_path, '[[bench]]\nchain = "none*.toml"\n')
+        == "bench.toml:2: bench[0].chain: 'none*.toml' matches no file"
+    )
+
+
+def test_a_chains_file_has_variables_too(tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text(CHAIN.replace('"webgpu"', '"${AN_EP}"'))
+    (job,) = jobs(tmp_path, BENCH, AN_EP="cpu").values()
+    assert job.case.ep == "cpu"
+    assert "the environment variable AN_EP is not set" in mistake(tmp_path, BENCH)
+
+
+def test_overrides_choose_chains(tmp_path: Path) -> None:
+    text = f"""{BENCH}[[bench]]
+chain = "three.toml"
+[[bench]]
+model = "a.onnx"
+ep = "cpu"
+[[override]]
+where = {{chain = "tw*"}}
+warmup = 7
+[[override]]
+where = {{chain = "three"}}
+skip = "not now"
+[[override]]
+where = {{ep = "*"}}
+threads = 2
+"""
+    found = jobs(tmp_path, text)
+    assert (found["two"].plans[0].loop.warmup, found["three"].case.skip) == (7, "not now")
+    assert found["a--cpu"].plans[0].target.threads == 2
+
+
+def test_a_live_gate_has_the_baselines_chain(tmp_path: Path) -> None:
+    (tmp_path / "three.toml").write_text(CHAIN.replace('"webgpu"', '"cpu"'))
+    more = 'gate = {baseline-chain = "three.toml", metric = "device-resident.stage.text", max-regression = 0.1}\n'
+    (job,) = jobs(tmp_path, BENCH + 'mode = "cpu"\n' + more).values()
+    candidate, baseline = job.plans
+    assert (candidate.model, baseline.model) == (str(tmp_path / "two.toml"), str(tmp_path / "three.toml"))
+    assert candidate.modes == baseline.modes == ("cpu", "device-resident")
+    assert candidate.loop == baseline.loop
+    assert candidate.loop.phases == ("stage.text", "total")
+    assert baseline.chain is not None
+    assert [stage.target.ep for stage in baseline.chain.stages] == ["cpu", "cpu"]
+
+
+def test_defaults_that_are_for_models_leave_chains_alone(tmp_path: Path) -> None:
+    text = f'[defaults]\ngate = {{baseline-ep = "cpu", max-cpu-nodes = 0, metric = "total"}}\n{BENCH}'
+    (job,) = jobs(tmp_path, text).values()
+    assert len(job.plans) == 1
+    assert (job.limits.max_cpu_nodes, job.limits.max_regression) == (0, None)
+
+
+def test_a_changed_chain_is_measured_again(tmp_path: Path) -> None:
+    def now(text: str = CHAIN, bench: str = BENCH) -> str:
+        marks._content.cache_clear()
+        (tmp_path / "two.toml").write_text(text)
+        return mark(tmp_path, bench)
+
+    first = now()
+    assert now("# only said otherwise\n" + CHAIN) == first
+    variants = [
+        now(CHAIN.replace('"image"', '"picture"')),
+        now(CHAIN.replace('"webgpu"', '"cpu"')),
+        now(CHAIN + "threads = 2\n"),
+        now(CHAIN + 'feedback = "a=b"\nrepeat = 2\n'),
+        now(CHAIN + '[[link]]\nfrom = "text.y"\nto = "image.x"\n'),
+        now(bench=BENCH + "seed = 1\n"),
+    ]
+    assert len({first, *variants}) == len(variants) + 1
+    (tmp_path / "b.onnx").write_text("another")
+    marks._content.cache_clear()
+    (job,) = jobs(tmp_path, BENCH).values()  # which writes the models anew
+    (tmp_path / "b.onnx").write_text("another")
+    assert marks.fingerprint(job) != first
+
+
+def test_a_chain_has_its_whole_in_the_summary() -> None:
+    record = Record("two", "two", "cpu", "", "f", "measured", **figures(chain(STAYING)))
+    assert (record.cpu_ns, record.fastest, record.fastest_ns) == (10_000_000, "device-resident", 6_000_000)
+    assert record.vs_cpu == pytest.approx(10 / 6, rel=1e-3)
+    assert record.steps is None

@@ -1,0 +1,179 @@
+"""Loops that are wrong on purpose, and what the check of outputs says of them.
+
+``python -m tests.wrong_loops FOLDER LIBRARY`` prints a line of JSON: for each of them on the reference device what is found
+wrong, or null. A process of its own, because it registers the device's library.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ortbench.errors import BenchmarkFailed
+from ortbench.plan import Inputs, Target
+from ortbench.steps import Steps
+from ortbench.worker.loops import data
+from ortbench.worker.loops.base import LoopMode
+from ortbench.worker.loops.bound import BoundLoop, State
+from ortbench.worker.loops.cpu import CpuLoop
+from ortbench.worker.loops.data import LoopData
+from ortbench.worker.loops.host_accessible import HostAccessibleLoop
+from ortbench.worker.loops.resident import ResidentLoop, SharedLoop
+from ortbench.worker.proofs.outputs import check_outputs
+from ortbench.worker.session import providers, session
+from ortbench.worker.session.session import Model
+
+READS_LATE = """g (float[8] state, float[8] x) => (float[8] state_out, float[8] y)
+    { state_out = Neg(state)  plus = Abs(state_out)  twice = Add(plus, x)  y = Add(twice, state) }"""
+
+
+class TooEarly(ResidentLoop):
+    """Both turns are bound to one buffer."""
+
+    one_buffer = True
+
+
+class NotFedBack(ResidentLoop):
+    """The state's output goes to a buffer that no step reads."""
+
+    def _bind_state(self, binding: Any, state: State, number: int) -> None:
+        binding.bind_ortvalue_input(state.name_in, state.buffers[0])
+
+    def _bind_next(self, binding: Any, state: State, number: int) -> None:
+        binding.bind_ortvalue_output(state.name_out, state.buffers[1])
+
+
+class OneStepTooFew(ResidentLoop):
+    """The last step is left out."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._calls.pop()
+
+
+class NeverBegun(ResidentLoop):
+    """A loop goes on where the one before it ended."""
+
+    begun = False
+
+    def begin(self) -> None:
+        if not self.begun:
+            super().begin()
+        self.begun = True
+
+
+class LastForAll(ResidentLoop):
+    """What a step left is read when the loop is over."""
+
+    def _copies(self, number: int, synchronize: Any) -> Any:
+        before, _ = super()._copies(number, synchronize)
+        if number < self._loop.count - 1:
+            return before, lambda: None
+        backs = [self._down([replace(slot, array=slot.array) for slot in slots]) for slots in self._outs]
+        return before, lambda: [back() for back in backs]
+
+
+class ArraysNotFedBack(CpuLoop):
+    """Every step has the first state."""
+
+    def _step(self, *given: Any) -> None:
+        super()._step(*given)
+        self._state = self._first
+
+
+class OldArrays(CpuLoop):
+    """A step has the state before that which the last one left."""
+
+    def _step(self, *given: Any) -> None:
+        before = self._state
+        super()._step(*given)
+        self._older, self._state = before, getattr(self, "_older", self._state)
+
+
+class GrownOnce(ResidentLoop):
+    """What was handed on once is handed on for ever."""
+
+    def _growing(self, number: int) -> Any:
+        step, held = super()._growing(number), self._grown
+
+        def stale() -> None:
+            before = dict(held)
+            step()
+            if number:
+                held.update(before)
+
+        return stale
+
+
+class WithoutFence(HostAccessibleLoop):
+    """What a step gives is read, and handed on, when the run has returned and not when it is done."""
+
+    def _copies(self, number: int, synchronize: Any) -> Any:
+        return super()._copies(number, lambda: None)
+
+
+def found_out(kind: type[LoopMode], model: Model, loop: LoopData, steps: Steps) -> str | None:
+    """What the check of outputs finds of a mode; None where it finds nothing."""
+    made = kind(model, loop, steps) if issubclass(kind, BoundLoop) else kind(model, loop)
+    try:
+        check_outputs(made, None, None)
+        made.compare_steps(None, None)
+    except (BenchmarkFailed, ValueError) as error:  # the latter of an array that has another shape
+        return str(error)
+    return None
+
+
+# On the reference device
+
+GRAPHS = {
+    "cell": "g (float[64] state, float[64] x) => (float[64] state_out, float[64] y) "
+    "{ sum = Add(state, x) state_out = Tanh(sum) y = Mul(state, x) }",
+    "relu": "g (float[64] state, float[64] x) => (float[64] state_out, float[64] y) { state_out = Relu(state) y = Tanh(x) }",
+    "grow": "g (float[N,4] state, float[1,4] x) => (float[M,4] state_out) { state_out = Concat<axis=0>(state, x) }",
+    "late": READS_LATE,
+}
+CASES: list[tuple[type[LoopMode], str]] = [
+    (ResidentLoop, "cell"),
+    (HostAccessibleLoop, "cell"),
+    (CpuLoop, "cell"),
+    (ResidentLoop, "grow"),
+    (SharedLoop, "relu"),
+    (ResidentLoop, "late"),
+    (TooEarly, "late"),
+    (NotFedBack, "cell"),
+    (OneStepTooFew, "cell"),
+    (NeverBegun, "cell"),
+    (LastForAll, "cell"),
+    (ArraysNotFedBack, "cell"),
+    (OldArrays, "cell"),
+    (GrownOnce, "grow"),
+    (WithoutFence, "cell"),
+]
+RIGHT = (ResidentLoop, HostAccessibleLoop, CpuLoop, SharedLoop)
+
+
+def main(folder: str, library: str) -> None:
+    """Check the outputs of all of them, on a device that returns before it is done, and takes 2 ms for it."""
+    wanted = Target(library=library, options={"honesty": "async", "compute_us": "2000"})
+    provider, found = providers.find(wanted), {}
+    for name, text in GRAPHS.items():
+        path = str(Path(folder) / f"{name}.onnx")
+        onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'), path)
+        model, steps = session.open_model(path, wanted, provider), Steps((("state_out", "state"),), 4)
+        first = Path(folder) / "first.npz"  # a state of zeros is its own negative
+        np.savez(first, state=np.ones(8, np.float32))
+        loop = data.make(path, model, Inputs(path=str(first)) if name == "late" else Inputs(), steps)
+        for kind, where in CASES:
+            if where == name:
+                found[f"{kind.__name__} {name}"] = found_out(kind, model, loop, steps)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
