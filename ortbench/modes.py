@@ -15,6 +15,9 @@ PHASE_NAMES = ("upload", "inference", "download", TOTAL)
 STEP, WHOLE_LOOP = "step", "loop"
 LOOP_PHASES = (STEP, WHOLE_LOOP)
 STAGE = "stage"  # what is timed of a chain: all stages of all chains, one after the other
+# What the host takes: no parts of an inference, and timed in the blocks of another phase, see `comes_with`.
+SUBMIT, CPU_TIME = "submit", "cpu_time"
+COSTS = (SUBMIT, CPU_TIME)
 
 # What the total of a mode is.
 LATENCY = "latency"  # of one inference
@@ -182,7 +185,22 @@ def mode_of(name: str) -> Mode:
 
 def phases_of(mode: str, of_loop: bool) -> tuple[str, ...]:
     """What can be timed of a mode, in a loop or of single inferences."""
-    return (TOTAL, *LOOP_PHASES) if of_loop else mode_of(mode).phases
+    if of_loop:
+        return (TOTAL, *LOOP_PHASES, CPU_TIME)
+    known = mode_of(mode)
+    return (*known.phases, CPU_TIME) if known.of_cpu_tensors else (*known.phases, *COSTS)
+
+
+def comes_with(phase: str) -> str:
+    """The phase that has to be timed for one that is taken in its blocks; any other is timed by itself."""
+    return {SUBMIT: "inference", CPU_TIME: TOTAL}.get(phase, phase)
+
+
+def taken_in(mode: str, phase: str) -> tuple[str, ...]:
+    """What else there may be samples of in the blocks of a phase of a mode."""
+    known = mode_of(mode)
+    submitted = known.timed_as("inference") if "inference" in known.phases else TOTAL
+    return (*((STEP, STAGE, CPU_TIME) if phase == TOTAL else ()), *((SUBMIT,) if phase == submitted else ()))
 
 
 def modes_that(hold: Callable[[Mode], object]) -> tuple[str, ...]:

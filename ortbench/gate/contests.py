@@ -18,7 +18,7 @@ from ortbench.analysis.pairs import blocks, timed_phase
 from ortbench.analysis.sequential import Interval, fewest, median_ratio
 from ortbench.errors import BadInput
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric
-from ortbench.modes import CPU, LOOP_PHASES, MODES, STEP, TOTAL, WHOLE_LOOP, phases_of
+from ortbench.modes import CPU, CPU_TIME, LOOP_PHASES, MODES, STEP, TOTAL, WHOLE_LOOP, phases_of
 from ortbench.result import OK, Result
 
 ALPHA = 0.01  # the chance that a gate fails what is exactly at its limit, over all of its contests
@@ -110,7 +110,7 @@ def _why_none(metric: Metric, modes: Sequence[str], steps: int | None) -> str:
     if steps is None and metric.phase in LOOP_PHASES:
         return "single inferences have no steps; say what is fed back with --feedback OUT=IN"
     if steps is not None and metric.phase not in phases_of("", of_loop=True):
-        return f"a loop has {' and '.join(LOOP_PHASES)} only"
+        return f"a loop has {', '.join((*LOOP_PHASES, CPU_TIME))} only"
     return f"no mode that is measured has it; measured: {', '.join(modes)}"
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypedDict, cast
 
 from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.kinds import MODE_NAMES, SHARE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
-from ortbench.modes import ALL_MODES, CPU, LOOP_PHASES, MODES, PHASE_NAMES, TOTAL
+from ortbench.modes import ALL_MODES, COSTS, CPU, LOOP_PHASES, MODES, PHASE_NAMES, TOTAL, comes_with
 from ortbench.options import LIMIT, Given, check_values, make, not_negative, option
 
 PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
@@ -32,6 +32,7 @@ class Metric:
         return ".".join(filter(None, (self.mode, self.phase, self.stat)))
 
 
+_PHASES = (*PHASE_NAMES, *LOOP_PHASES, *COSTS)
 DEFAULT_METRIC = Metric(None, TOTAL, "median")
 
 
@@ -47,14 +48,14 @@ def parse_metric(text: str, option: str = "--metric") -> Metric:
     for part in text.split("."):
         if part in ALL_MODES and mode is None and phase is None and stat is None:
             mode = part
-        elif part in (*PHASE_NAMES, *LOOP_PHASES) and phase is None and stat is None:
+        elif part in _PHASES and phase is None and stat is None:
             phase = part
         elif part in STATISTICS and stat is None:
             stat = part
         else:
             raise BadInput(
                 f"{option} {text!r}: {part!r} does not fit; write mode.phase.statistic such as device.total.median, with "
-                f"{', '.join(ALL_MODES)}; {', '.join((*PHASE_NAMES, *LOOP_PHASES))}; {', '.join(STATISTICS)}",
+                f"{', '.join(ALL_MODES)}; {', '.join(_PHASES)}; {', '.join(STATISTICS)}",
                 option,
             )
     return Metric(mode, phase or TOTAL, stat or "median")
@@ -131,7 +132,8 @@ class Limits:
 
     def phases(self) -> set[str]:
         """The phases that must be timed."""
-        return {TOTAL, *(metric.phase for metric in self.metrics)} if self.max_regression is not None else {TOTAL}
+        metrics = self.metrics if self.max_regression is not None else ()
+        return {TOTAL, *(comes_with(metric.phase) for metric in metrics)}
 
 
 def limits_of(given: Given, has_baseline: bool, modes: Sequence[str]) -> Limits:
