@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-import time
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 if sys.platform != "win32":
@@ -47,10 +47,10 @@ class HostTime:
 
     def begin(self) -> None:
         """Right before the first sample."""
-        self._start = *cpu_ns(), time.perf_counter_ns()
+        self._start = *cpu_ns(), perf_counter_ns()
 
     def end(self) -> None:
         """Right after the last one."""
-        end, (user, system) = time.perf_counter_ns(), cpu_ns()
+        end, (user, system) = perf_counter_ns(), cpu_ns()
         began = self._start
         self.cpu = {"user_ns": user - began[0], "system_ns": system - began[1], "wall_ns": end - began[2]}
