@@ -162,10 +162,10 @@ def side_by_side(
     if len(results) == 1:
         return SideBySide(names, headings)
     found, either = _rows(results, only), (names, numbers(len(names)))
-    tables = (_table(results, found, called, same, in_order) for called in either)
+    named, numbered = (_table(results, found, called, same, in_order) for called in either)
     costs = [] if same is None else compared_costs(results, only)
     more = [cost_table(costs, called, same, in_order) for called in either if costs]
-    return SideBySide(names, headings, *tables, more=more)
+    return SideBySide(names, headings, named, numbered, more)
 
 
 def _heading(result: Result) -> list[str]:

@@ -19,7 +19,8 @@ def resident(submit: int, total: int = 2 * MS) -> Case:
 
 
 def bound(*cases: Case, ep: str = "SomeExecutionProvider", items: Items | None = None, **target: object) -> Result:
-    made = result_of(*cases, target__ep=ep, **{f"target__{key}": value for key, value in target.items()})
+    made = result_of(*cases, target__ep=ep)
+    made.target.update(target)  # type: ignore[typeddict-item]
     made.items = items
     return made
 
