@@ -107,14 +107,25 @@ class Prepared(TypedDict):
     chain: NotRequired[list[StageBytes]]
 
 
+class CpuTime(TypedDict):
+    """What the samples of a block took: CPU time of all threads of the worker, and time by the clock."""
+
+    user_ns: int
+    system_ns: int
+    wall_ns: int
+
+
 class Samples(TypedDict):
     """``block`` and ``bandwidth_block``: samples, and what the block took in all; of loops and chains
-    also the times of their steps or stages."""
+    also the times of their steps or stages. Where a sample's call returns before its fence, ``submits`` is when; ``cpu`` is of
+    blocks of ``total``."""
 
     samples: list[int]
     start_ns: int
     spent_ns: int
     steps: NotRequired[list[int]]
+    submits: NotRequired[list[int]]
+    cpu: NotRequired[CpuTime]
 
 
 class TracedSamples(Samples):

@@ -34,5 +34,8 @@ PACKAGES = {
 
 NVIDIA_EPS = {CUDA_EP, "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider"}
 
+# Those that capture runs as graphs; by which options stands in the worker.
+CAPTURING_EPS = {*NVIDIA_EPS, "WebGpuExecutionProvider"}
+
 # The device names `OrtValue` knows for EPs that offer no EP device.
 NAMED_DEVICES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "cuda", "DmlExecutionProvider": "dml"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from ortbench.glossary_of_costs import COSTS
 from ortbench.glossary_of_verdicts import VERDICTS, WARNINGS, Texts
 from ortbench.modes import ALL_MODES, LATENCY, MODES, Mode
 
@@ -24,6 +25,7 @@ class Group(Enum):
     COMPARISON = "Columns of compare and gate", "a column of compare and gate"
     SUITE = "Columns of a suite", "a column of a suite"
     BANDWIDTH = "Columns of a bandwidth sweep", "a column of a bandwidth sweep"
+    COSTS = "Columns of what else it costs", "a column of what else it costs"
     PLACES = "Columns of where tensors are", "a column of where tensors are"
     NODES = "Columns of nodes", "a column of the tables of nodes"
     PROFILE = "Columns of a profiled session", "a column of a profiled session"
@@ -288,6 +290,11 @@ _SUITE: Texts = {
     "cpu": ("the median of mode cpu",),
     "fastest mode": ("the mode with the shortest median of those whose total is a latency",),
     "total": ("the median of the fastest mode",),
+    "CPU time": (
+        "what a run in the fastest mode takes of the CPU, all threads together",
+        "",
+        "costs.md#the-hosts-own-work",
+    ),
     "× cpu": ("how many times as fast as mode cpu the fastest mode is", "", "", ("x cpu",)),
     "verdict": ("what became of the case", "The words themselves are explained one by one.", "suites.md"),
 }
@@ -361,6 +368,7 @@ def entries() -> tuple[Entry, ...]:
         Group.COMPARISON: _COMPARISON,
         Group.SUITE: _SUITE,
         Group.BANDWIDTH: _BANDWIDTH,
+        Group.COSTS: COSTS,
         Group.PLACES: _PLACES,
         Group.NODES: _NODES,
         Group.PROFILE: _PROFILE,

@@ -10,6 +10,8 @@ Texts = Mapping[str, tuple[str] | tuple[str, str] | tuple[str, str, str] | tuple
 VERDICTS: Texts = {
     "slower": ("the interval of the ratio lies above 1, and beyond what counts as the same", "", "gates.md#compare"),
     "faster": ("the interval of the ratio lies below 1, and beyond what counts as the same", "", "gates.md#compare"),
+    "more": ("as slower, of what a run costs besides its time", "", "costs.md#held-against-each-other"),
+    "less": ("as faster, of what a run costs besides its time", "", "costs.md#held-against-each-other"),
     "same": (
         "the interval of the ratio lies within --same for certain, 2 % unless that says otherwise",
         "",
@@ -97,6 +99,7 @@ WARNINGS: Texts = {
         "measuring.md#from-command-to-table",
     ),
     "not-captured": ("a profiler was not told what to record", "", "timelines.md#nsight-systems"),
+    "spin-not-measured": ("--spin gave nothing, or nothing of a mode, and why", "", "costs.md#the-hosts-own-work"),
     "copies-not-measured": ("--measure-copies gave nothing, and why", "", "hidden-copies.md"),
     "nodes-failed": ("--nodes gave nothing, and why", "", "hidden-copies.md"),
     "engine-not-kept": (

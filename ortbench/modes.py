@@ -17,6 +17,9 @@ LOOP_PHASES = (STEP, WHOLE_LOOP)
 # What is timed of a chain: all stages of all chains, one after the other; `stage_phase` is one of them. A whole chain is what
 # its total is.
 STAGE, WHOLE_CHAIN = "stage", "chain"
+# What the host takes: no parts of an inference, and timed in the blocks of another phase, see `comes_with`.
+SUBMIT, CPU_TIME = "submit", "cpu_time"
+COSTS = (SUBMIT, CPU_TIME)
 
 # What the total of a mode is.
 LATENCY = "latency"  # of one inference
@@ -191,6 +194,18 @@ def stage_in(phase: str) -> str | None:
     """The stage whose time a phase is; None for other phases."""
     word, dot, name = phase.partition(".")
     return name if dot and name and word == STAGE else None
+
+
+def comes_with(phase: str) -> str:
+    """The phase that has to be timed for one that is taken in its blocks; any other is timed by itself."""
+    return {SUBMIT: "inference", CPU_TIME: TOTAL}.get(phase, phase)
+
+
+def taken_in(mode: str, phase: str) -> tuple[str, ...]:
+    """What else there may be samples of in the blocks of a phase of a mode."""
+    known = mode_of(mode)
+    submitted = known.timed_as("inference") if "inference" in known.phases else TOTAL
+    return (*((STEP, STAGE, CPU_TIME) if phase == TOTAL else ()), *((SUBMIT,) if phase == submitted else ()))
 
 
 def modes_that(hold: Callable[[Mode], object]) -> tuple[str, ...]:

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from ortbench.chain_plan import Chain
 
 LONGEST_NAME = 200  # characters of what a run is called
+# Entries of the session's configuration by which threads sleep at once where they wait for work.
+NO_SPIN = {"session.intra_op.allow_spinning": "0", "session.inter_op.allow_spinning": "0"}
 MAX_DEPTH = 64  # of the pipeline: a sample is a round of so many inferences
 CPU_EP = "CPUExecutionProvider"
 
@@ -327,7 +329,8 @@ class Plan:
     file is `model` then and whose first stage has the `target`; `name` and `note` are for readers. `items` is how many a run has, or the dimension
     that says so; None looks for one that is called a batch.
 
-    With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some.
+    With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some;
+    with `spin` all is measured once more, shortly, without threads that spin.
     `record_env` are patterns of environment variables that the result has.
     """
 
@@ -351,6 +354,10 @@ class Plan:
     measure_copies: bool = _measured(
         "measure-copies", "", "Then have NVIDIA's CUPTI measure the copies inside some runs.", kind=FLAG, default=False,
         commands=("run",), suite=False,
+    )  # fmt: skip
+    spin: bool = _measured(
+        "spin", "", "Then measure once more with threads that do not spin: what that takes of the CPU.", kind=FLAG,
+        default=False, commands=SIDE_BY_SIDE, suite=False,
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
         "record-env", "PATTERN", "Record environment variables that an EP reads, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
@@ -446,6 +453,9 @@ def check(plan: Plan) -> None:
         raise BadInput(f"--measure-copies {reason}", "--measure-copies")
     if target.cuda_graph and target.dynamic_outputs:
         raise BadInput("--cuda-graph needs outputs at fixed addresses: leave --dynamic-outputs out", "--cuda-graph")
+    still, off = next(iter(NO_SPIN.items()))
+    if plan.spin and target.session_config.get(still) == off:
+        raise BadInput(f"--spin: nothing spins with --session-config {still}={off}: leave one of them out", "--spin")
     if target.ep in POLICIES:
         for option, given in (
             ("--device", target.device is not None),

@@ -24,7 +24,7 @@ from typing import Any
 from ortbench.characters import printable
 from ortbench.errors import BadInput, NotComparable
 from ortbench.files import write_atomically
-from ortbench.modes import LOOP_PHASES, PHASE_NAMES, TOTAL, WHOLE_CHAIN, WHOLE_LOOP, stage_in
+from ortbench.modes import COSTS, LOOP_PHASES, PHASE_NAMES, TOTAL, WHOLE_CHAIN, WHOLE_LOOP, stage_in
 from ortbench.schema import (
     CaseFence,
     Chain,
@@ -32,6 +32,7 @@ from ortbench.schema import (
     Environment,
     External,
     Graph,
+    HostTime,
     Items,
     Link,
     Loop,
@@ -44,6 +45,7 @@ from ortbench.schema import (
     Places,
     Ratio,
     Setup,
+    Spin,
     StageBytes,
     Target,
     Thinned,
@@ -86,6 +88,10 @@ class Case:
         vs_cpu: how many times as fast as mode ``cpu``.
         throughput: by item, where the result says how many `items` a run has and the mode is ok, else None.
         phases: ``upload``, ``inference``, ``download``, ``total``: statistics, or None where the mode has no such phase.
+            Where it was taken also ``submit``, until the call of an inference returns, if its fence waits behind that, and
+            ``cpu_time``, CPU time of the worker per run, a sample for each block of ``total``.
+        host: CPU time and time of all blocks of ``total`` together, whatever of their samples is kept; None where not taken.
+        spin: with ``--spin``, else None.
         derived: what copies take of a run of ``cpu`` and ``cpu-pinned``.
         measured: with ``--measure-copies``, of ``cpu``, ``device`` and ``host-accessible``.
         once: of ``device-resident``.
@@ -120,6 +126,8 @@ class Case:
     vs_cpu: Ratio | None = None
     throughput: Throughput | None = None
     phases: dict[str, Stats | None] = field(default_factory=lambda: dict.fromkeys(PHASE_NAMES))
+    host: HostTime | None = None
+    spin: Spin | None = None
     derived: Derived | None = None
     measured: Measured | None = None
     once: Once | None = None
@@ -327,7 +335,7 @@ def from_dict(data: Mapping[str, Any]) -> Result:
 
 
 def _case_from(data: Mapping[str, Any]) -> Case:
-    names = (*PHASE_NAMES, *(name for name in (*LOOP_PHASES, WHOLE_CHAIN) if name in data["phases"]))
+    names = (*PHASE_NAMES, *(name for name in (*LOOP_PHASES, WHOLE_CHAIN, *COSTS) if name in data["phases"]))
     phases = {name: None if data["phases"][name] is None else _stats_from(data["phases"][name]) for name in names}
     known = {key: data[key] for key in Case.__dataclass_fields__ if key in data}
     stages = known.get("stages")

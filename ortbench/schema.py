@@ -455,6 +455,24 @@ class Derived(TypedDict):
     inference_ns: int
 
 
+class HostTime(TypedDict):
+    """What the host took for the timed blocks of ``total``, all of them together: ``runs`` of the model, their time by the
+    clock, and the CPU time of all threads of the worker in it. The CPU time by the time is how many cores were in use."""
+
+    runs: int
+    wall_ns: int
+    user_ns: int
+    system_ns: int
+
+
+class Spin(HostTime):
+    """``--spin``: the same with threads that do not spin, in a pass of its own after the measurement, and the median of
+    ``total`` there; ``cpu_time_ci95_ns``: where the median over its blocks of the CPU time per run lies with 95 %."""
+
+    total_ns: int
+    cpu_time_ci95_ns: list[int]
+
+
 class Copied(TypedDict):
     """Copies in one direction of a run, by the GPU's clock; ``memory`` is the host's side, such as ``pageable``, None
     where there was no copy."""

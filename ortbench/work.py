@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ortbench.modes import LOOP_PHASES, TOTAL, WHOLE_CHAIN, WHOLE_LOOP, mode_of, stage_phase
+from ortbench.modes import COSTS, CPU_TIME, LOOP_PHASES, TOTAL, WHOLE_CHAIN, WHOLE_LOOP, mode_of, stage_phase
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,10 @@ class Work:
 
     def phases(self, mode: str) -> tuple[str, ...]:
         """What can be timed of a mode."""
-        return (TOTAL, *self.parts) if self.parts else mode_of(mode).phases
+        if self.parts:
+            return (TOTAL, *self.parts, CPU_TIME)
+        known = mode_of(mode)
+        return (*known.phases, CPU_TIME) if known.of_cpu_tensors else (*known.phases, *COSTS)
 
     def shared(self, other: Work) -> Work:
         """What two of a kind have in common: of two chains the stages of one name."""

@@ -11,7 +11,19 @@ from ortbench.analysis.sweep import DIRECTIONS, Point, Sweep
 from ortbench.modes import HOST_ACCESSIBLE, RESIDENT, STEP, TOTAL
 from ortbench.plan import CPU_EP
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
-from ortbench.schema import Direction, Fence, Island, Loop, Measured, MemcpyNode, NodeReference, Nodes, Tensor
+from ortbench.schema import (
+    Direction,
+    Fence,
+    HostTime,
+    Island,
+    Loop,
+    Measured,
+    MemcpyNode,
+    NodeReference,
+    Nodes,
+    Spin,
+    Tensor,
+)
 from ortbench.stats import Stats, summarise
 
 US, MS = 1_000, 1_000_000
@@ -47,6 +59,17 @@ def broken(mode: str, status: str = FAILED, reason: str | None = "it broke", **p
     case = measured(mode, **phases)
     case.status, case.reason = status, reason
     return case
+
+
+def host_time(runs: int, wall_ns: int, user_ns: int, system_ns: int) -> HostTime:
+    """What the host took for so many runs of so much each."""
+    return {"runs": runs, "wall_ns": runs * wall_ns, "user_ns": runs * user_ns, "system_ns": runs * system_ns}
+
+
+def spin(runs: int, cpu_ns: int, total_ns: int, within: int = 0) -> Spin:
+    """What a run takes where threads do not spin, `within` so many ns of CPU time of the median."""
+    found = host_time(runs, total_ns, cpu_ns, 0)
+    return {**found, "total_ns": total_ns, "cpu_time_ci95_ns": [cpu_ns - within, cpu_ns + within]}
 
 
 # Cases of whose phases only the statistics are known

@@ -340,3 +340,14 @@ def test_half_a_shape_is_refused(text: str) -> None:
 def test_a_range_without_end_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="finite"):
         parse_ranges([text])
+
+
+def test_no_pass_without_spinning_where_nothing_spins(tmp_path: Path) -> None:
+    model = tmp_path / "m.onnx"
+    model.write_bytes(b"model")
+    still = {"session.intra_op.allow_spinning": "0"}
+    check(Plan(str(model), Target(session_config=still)))
+    check(Plan(str(model), Target(session_config={"session.intra_op.allow_spinning": "1"}), spin=True))
+    said = "--spin: nothing spins with --session-config session.intra_op.allow_spinning=0: leave one of them out"
+    with refused(said):
+        check(Plan(str(model), Target(session_config=still), spin=True))

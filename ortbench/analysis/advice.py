@@ -9,6 +9,7 @@ from ortbench.analysis.chain_advice import chain_headline, chain_sentences
 from ortbench.analysis.engines import engine_sentences
 from ortbench.analysis.gpu_activity import cupti_sentences
 from ortbench.analysis.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible
+from ortbench.analysis.host import host_sentences
 from ortbench.analysis.loop_advice import loop_headline, loop_sentences
 from ortbench.analysis.node_advice import node_sentences
 from ortbench.analysis.placed import (
@@ -37,7 +38,7 @@ def sentences(result: Result) -> list[str]:
         return [*engine_sentences(result), *node_sentences(result)]
     first = [*placed_sentences(result), *elsewhere_sentences(result)]
     last = [] if copies_inside(result) else node_sentences(result)
-    return [*first, *_of_modes(result), *engine_sentences(result), *last]
+    return [*first, *_of_modes(result), *host_sentences(result), *engine_sentences(result), *last]
 
 
 def superseded(result: Result) -> set[str]:

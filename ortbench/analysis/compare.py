@@ -15,10 +15,11 @@ import numpy as np
 from ortbench.analysis.enough import PARTS, lack
 from ortbench.analysis.pairs import block_medians, blocks, shared, timed_phase
 from ortbench.analysis.sequential import median_ratio
-from ortbench.modes import ALL_MODES, PHASE_NAMES, STEP, WHOLE_CHAIN, WHOLE_LOOP, stage_phase
+from ortbench.modes import ALL_MODES, COSTS, PHASE_NAMES, STEP, WHOLE_CHAIN, WHOLE_LOOP, stage_phase
 from ortbench.result import Case, Result
 
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
+LESS, MORE = "less", "more"  # of what a run costs besides its time
 
 STATISTICS: dict[str, Callable[[Sequence[int]], float]] = {
     "median": lambda samples: float(np.median(samples)),
@@ -102,15 +103,17 @@ def ratio(one: Result, other: Result, mode: str, phase: str) -> Spread | None:
     return Spread(base_ns, value_ns, found.ratio, found.low, found.high, paired=True)
 
 
-def word(found: Spread, same: float) -> str:
-    """Whether a difference is real: `SAME` within ± `same` for certain, else `FASTER` or `SLOWER` for certain."""
+def word(found: Spread, same: float, of_cost: bool = False) -> str:
+    """Whether a difference is real: `SAME` within ± `same` for certain, else `FASTER` or `SLOWER` (of a cost `LESS` or `MORE`)
+    for certain."""
+    below, above = (LESS, MORE) if of_cost else (FASTER, SLOWER)
     if found.low is None or found.high is None:
         return CANNOT_TELL
     if 1 / (1 + same) <= found.low and found.high <= 1 + same:
         return SAME
     if found.low > 1:
-        return SLOWER
-    return FASTER if found.high < 1 else CANNOT_TELL
+        return above
+    return below if found.high < 1 else CANNOT_TELL
 
 
 @dataclass(frozen=True)
@@ -155,10 +158,19 @@ def rows(results: Sequence[Result], only: Selection = EVERYTHING) -> list[Row]:
         results: at least two.
         only: these.
     """
-    found = []
     usual = parts(results) or PHASE_NAMES
+    return _rows(results, only, [phase for phase in only.phases or usual if phase not in COSTS])
+
+
+def cost_rows(results: Sequence[Result], only: Selection = EVERYTHING) -> list[Row]:
+    """The same of what the host takes of runs besides their time."""
+    return _rows(results, only, [phase for phase in only.phases or COSTS if phase in COSTS])
+
+
+def _rows(results: Sequence[Result], only: Selection, phases: Sequence[str]) -> list[Row]:
+    found = []
     for mode in only.modes or ALL_MODES:
-        for phase in only.phases or usual:
+        for phase in phases:
             medians = tuple(case.median(phase) if (case := result.case(mode)) else None for result in results)
             said_by_total = timed_phase(mode, phase) != phase and not only.phases
             if all(median is None for median in medians) or said_by_total:

@@ -9,7 +9,7 @@ from ortbench.analysis.hidden_copies import hidden
 from ortbench.analysis.items import throughput
 from ortbench.analysis.link import add_shares
 from ortbench.analysis.pairs import block_medians, shared
-from ortbench.modes import CPU, MODES, PHASE_NAMES, STAGE, STEP, TOTAL, mode_of
+from ortbench.modes import COSTS, CPU, MODES, PHASE_NAMES, STAGE, STEP, TOTAL, mode_of
 from ortbench.result import OK, Case, Result
 from ortbench.schema import Ratio
 from ortbench.stats import paired_ratio, summarise
@@ -34,7 +34,7 @@ def derive(result: Result) -> None:
 
 def _summarise(case: Case) -> None:
     """Statistics of each phase. A failed case keeps what was measured of it."""
-    for phase in PHASE_NAMES:
+    for phase in (*PHASE_NAMES, *COSTS):
         if samples := case.samples_ns.get(phase):
             case.phases[phase] = summarise(samples, [size for _, size, _ in case.blocks[phase]])
     if (only := mode_of(case.mode).only) and not {STEP, STAGE} & case.samples_ns.keys():

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ortbench.modes import COSTS
+
 if TYPE_CHECKING:
     from ortbench.result import Result
 
@@ -55,6 +57,8 @@ def _duration_s(result: Result, rounds: int) -> int:
     for case in result.cases:
         lanes += bool(case.blocks)
         for phase, taken in case.blocks.items():
+            if phase in COSTS:  # taken in blocks of another
+                continue
             counts.append(len(taken))
             at = 0
             for _, n, start_ns in taken:

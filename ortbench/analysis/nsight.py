@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from ortbench.modes import TOTAL, WHOLE_LOOP
+from ortbench.modes import COSTS, TOTAL, WHOLE_LOOP
 from ortbench.result import Case, Result
 
 SCHEMA_VERSION = 1
@@ -112,8 +112,7 @@ def profile_json(profile: Profile) -> str:
 def phases(result: Result) -> Iterator[tuple[Case, str]]:
     """What was measured, in the order of the timeline."""
     for case in result.cases:
-        for phase in case.samples_ns:
-            yield case, phase
+        yield from ((case, phase) for phase in case.samples_ns if phase not in COSTS)
 
 
 def range_name(case: Case, phase: str) -> str:

@@ -10,7 +10,7 @@ import typer
 from ortbench.cli.options import takes
 from ortbench.errors import BadInput
 from ortbench.gate.baseline import STORED_BASELINE
-from ortbench.modes import ALL_MODES, LOOP_PHASES, PHASE_NAMES, WHOLE_CHAIN, stage_in, stage_phase
+from ortbench.modes import ALL_MODES, COSTS, LOOP_PHASES, PHASE_NAMES, WHOLE_CHAIN, stage_in, stage_phase
 from ortbench.options import Given, make
 from ortbench.parsing import parse_share
 from ortbench.plan import SAME, Plan
@@ -29,7 +29,8 @@ def compare(
         typer.Option(
             "--phase",
             metavar="NAME",
-            help="upload, inference, download, total; of loops step, loop; of chains stage.NAME, chain; repeatable. Default: all.",
+            help="upload, inference, download, total; of loops step, loop; of chains stage.NAME, chain; submit, cpu_time; "
+            "repeatable. Default: all.",
         ),
     ] = [],  # noqa: B006 - typer reads the default and never keeps it
     same: Annotated[
@@ -37,7 +38,7 @@ def compare(
     ] = SAME,
 ) -> None:
     """Hold results against each other: which differences are real."""
-    modes, phases = given.get("mode", ()), (*PHASE_NAMES, *LOOP_PHASES, WHOLE_CHAIN)
+    modes, phases = given.get("mode", ()), (*PHASE_NAMES, *LOOP_PHASES, WHOLE_CHAIN, *COSTS)
     for name in modes:
         if name not in ALL_MODES:
             raise BadInput(f"--mode {name!r}: there is no such mode; choose from {', '.join(ALL_MODES)}", "--mode")

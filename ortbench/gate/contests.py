@@ -18,7 +18,7 @@ from ortbench.analysis.pairs import blocks, timed_phase
 from ortbench.analysis.sequential import Interval, fewest, median_ratio
 from ortbench.errors import BadInput
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric
-from ortbench.modes import CPU, LOOP_PHASES, MODES, STEP, TOTAL, WHOLE_CHAIN, stage_in
+from ortbench.modes import CPU, CPU_TIME, LOOP_PHASES, MODES, STEP, TOTAL, WHOLE_CHAIN, stage_in
 from ortbench.result import OK, Result
 from ortbench.work import INFERENCE, Work
 
@@ -112,8 +112,8 @@ def _why_none(metric: Metric, modes: Sequence[str], work: Work) -> str:
         return "single inferences have no steps; say what is fed back with --feedback OUT=IN"
     if not work.parts and (metric.phase == WHOLE_CHAIN or stage_in(metric.phase)):
         return f"{work.name} have no stages, which chains have"
-    if work.parts and metric.phase not in (TOTAL, *work.parts):
-        return f"{work.name} has {', '.join(work.parts[:-1])} and {work.parts[-1]} only"
+    if work.parts and metric.phase not in work.phases(""):
+        return f"{work.name} has {', '.join(work.parts)} and {CPU_TIME} only"
     return f"no mode that is measured has it; measured: {', '.join(modes)}"
 
 

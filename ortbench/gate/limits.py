@@ -9,7 +9,19 @@ from typing import Any, TypedDict, cast
 
 from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.kinds import MODE_NAMES, SHARE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
-from ortbench.modes import ALL_MODES, CPU, LOOP_PHASES, MODES, PHASE_NAMES, STAGE, TOTAL, WHOLE_CHAIN, stage_phase
+from ortbench.modes import (
+    ALL_MODES,
+    COSTS,
+    CPU,
+    LOOP_PHASES,
+    MODES,
+    PHASE_NAMES,
+    STAGE,
+    TOTAL,
+    WHOLE_CHAIN,
+    comes_with,
+    stage_phase,
+)  # fmt: skip
 from ortbench.options import LIMIT, Given, check_values, make, not_negative, option
 
 PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
@@ -32,7 +44,7 @@ class Metric:
         return ".".join(filter(None, (self.mode, self.phase, self.stat)))
 
 
-_PHASES = (*PHASE_NAMES, *LOOP_PHASES, WHOLE_CHAIN)
+_PHASES = (*PHASE_NAMES, *LOOP_PHASES, WHOLE_CHAIN, *COSTS)
 DEFAULT_METRIC = Metric(None, TOTAL, "median")
 
 
@@ -137,7 +149,8 @@ class Limits:
 
     def phases(self) -> set[str]:
         """The phases that must be timed."""
-        return {TOTAL, *(metric.phase for metric in self.metrics)} if self.max_regression is not None else {TOTAL}
+        metrics = self.metrics if self.max_regression is not None else ()
+        return {TOTAL, *(comes_with(metric.phase) for metric in metrics)}
 
 
 def limits_of(given: Given, has_baseline: bool, modes: Sequence[str]) -> Limits:

@@ -11,7 +11,8 @@ from ortbench.errors import BenchmarkFailed, NotComparable
 from ortbench.gate.checks import check_contest, check_facts, check_lost_modes, with_remedy
 from ortbench.gate.contests import Contest, Jury, own_contests, regression_contests
 from ortbench.gate.limits import FAILED as UNFIT
-from ortbench.gate.limits import Check, Limits
+from ortbench.gate.limits import UNCLEAR, Check, Limits
+from ortbench.modes import SUBMIT
 from ortbench.result import FAILED, Result
 from ortbench.work import INFERENCE, Work
 
@@ -84,18 +85,29 @@ class LiveGate:
         limits = self._limits
         checks = [check for baseline in baselines for check in check_lost_modes(candidate, baseline, limits)]
         measured = [it for it in self._regressions if all(result.case(it.over.mode) for result in results)]
-        compared = [it for it in measured if not _copies_nothing(results, it)]
+        never = {it: why for it in measured if (why := _why_not_timed(results, it)) is not None}
+        compared = [it for it in measured if it not in never]
         checks += [with_remedy(self._jury.check(contest), candidate, self._jury.takes) for contest in compared]
+        if compared:  # what was asked for is not passed over in silence
+            untold = {it: why for it, why in never.items() if it.over.phase == SUBMIT}
+            checks += [
+                Check(it.name, UNCLEAR, f"{it.what}: submit {why}", limit=it.limit) for it, why in untold.items()
+            ]
         has_failed = any(case.status == FAILED for result in results for case in result.cases)
         if self._regressions and not compared and not checks and not has_failed:
             reasons = [f"{case.mode}: {case.reason}" for case in candidate.cases if case.reason]
-            reasons += [f"{it.over.phase} of {it.over.mode} copies nothing" for it in measured]
+            reasons += [f"{it.over.phase} of {it.over.mode} {why}" for it, why in never.items()]
             raise BenchmarkFailed(f"nothing could be compared: {'; '.join(reasons)}")
         checks += check_facts(candidate, limits)
         return checks + [check_contest(candidate, self._jury, contest) for contest in self._own]
 
 
-def _copies_nothing(results: Sequence[Result], contest: Contest) -> bool:
-    """Whether a contest is of a copy that has no bytes on any side, which is not timed."""
-    cases = [result.case(contest.over.mode) for result in results]
-    return all(case is not None and case.copies_nothing(contest.over.phase) for case in cases)
+def _why_not_timed(results: Sequence[Result], contest: Contest) -> str | None:
+    """What makes that a contest is of something that no side has; None for one that is of what was timed."""
+    cases = [case for result in results if (case := result.case(contest.over.mode)) is not None]
+    phase = contest.over.phase
+    if all(case.copies_nothing(phase) for case in cases):
+        return "copies nothing"
+    if phase == SUBMIT and not any(phase in case.samples_ns for case in cases):
+        return "is not apart: its run waits until the device is done"
+    return None

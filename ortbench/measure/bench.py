@@ -21,6 +21,7 @@ from ortbench.measure.forecast import Forecast, Step
 from ortbench.measure.gpus import Watch
 from ortbench.measure.schedule import MAX_SAMPLES, Block, Estimates, InOrder, Schedule, StopRule
 from ortbench.measure.side import Side
+from ortbench.measure.spin import NOT_MEASURED, take_spin, without_spin
 from ortbench.measure.thinning import Thinning
 from ortbench.plan import Observer
 from ortbench.result import Result
@@ -110,6 +111,7 @@ class Bench:
                 side.close()
         for side in self._sides:
             side.end(why, self._took_ns)
+        self._spin()
         self._profile()
         return [side.result for side in self._sides]
 
@@ -120,6 +122,25 @@ class Bench:
 
     def _tell_left(self) -> None:
         self._observer.left(self._forecast.left_s())
+
+    def _spin(self) -> None:
+        """Measure once more without threads that spin, where that is asked for: in a worker of its own, since a session is
+        made so or not. Ctrl-C gives that up and leaves the results as they are."""
+        for side in self._sides:
+            modes = [case.mode for case in side.result.cases if side.result.case(case.mode) is not None]
+            if not side.plan.spin or not modes or self.interrupted:
+                continue
+            self._observer.stage(f"measuring without threads that spin ({side.name})")
+            again = Bench([Side(without_spin(side.plan, modes), name=side.name)], self._observer)
+            try:
+                (still,) = again.run()
+                take_spin(side.result, still)
+            except OrtbenchError as error:
+                side.result.warn(NOT_MEASURED, f"--spin gave nothing: {error}")
+            except KeyboardInterrupt:
+                self.interrupted = True
+            self.interrupted = self.interrupted or again.interrupted
+            side.keep()
 
     def _profile(self) -> None:
         """Have the nodes of the sides profiled that want it; Ctrl-C gives that up and leaves the results as they are."""
@@ -288,8 +309,7 @@ class Bench:
             if self._thinning is not None:
                 self._thin(self._thinning, block)
             if self._judge is not None:
-                self._judge.add(*block.lane, block.phase, block.round, answer["samples"])
-                for phase, samples in side.parts(answer).items():
+                for phase, samples in side.judged(block.lane.mode, block, answer).items():
                     self._judge.add(*block.lane, phase, block.round, samples)
             watch.look()
             if time.monotonic() - self._kept_at > max(_KEEP_EVERY_S, self._keep_took / _KEEP_SHARE):

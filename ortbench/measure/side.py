@@ -20,7 +20,7 @@ from ortbench.measure.describe import describe
 from ortbench.measure.environment import load_average
 from ortbench.measure.process import Client, WorkerLost, open_worker
 from ortbench.measure.schedule import Block
-from ortbench.modes import STAGE, STEP, stage_phase
+from ortbench.measure.streams import add_host_time, by_stage, streams
 from ortbench.plan import Plan
 from ortbench.result import FAILED, OK, UNSUPPORTED, Case, Result
 from ortbench.schema import Machine
@@ -276,21 +276,21 @@ class Side:
                 self.timeline.blocks.append(self._timed(mode, block, answer))
             timed: Samples = answer
             case = self.cases[mode]
-            case.samples_ns.setdefault(block.phase, []).extend(timed["samples"])
-            case.blocks.setdefault(block.phase, []).append([block.round, block.n, timed["start_ns"]])
-            if "steps" in timed:
-                part = STEP if self.plan.chain is None else STAGE
-                case.samples_ns.setdefault(part, []).extend(timed["steps"])
-                case.blocks.setdefault(part, []).append([block.round, len(timed["steps"]), timed["start_ns"]])
+            for phase, samples in self.streams(mode, block, timed).items():
+                case.samples_ns.setdefault(phase, []).extend(samples)
+                case.blocks.setdefault(phase, []).append([block.round, len(samples), timed["start_ns"]])
+            add_host_time(case, timed, block.n * case.inferences(block.phase))
             return timed
         return None
 
-    def parts(self, timed: Samples) -> dict[str, list[int]]:
-        """The samples of a block's parts, ns, by phase: the steps of loops, or of chains each of the stages; else none."""
-        samples, stages = timed.get("steps", []), self.plan.work.stages
-        if not samples or stages is None:
-            return {STEP: samples} if samples else {}
-        return {stage_phase(name): samples[at :: len(stages)] for at, name in enumerate(stages)}
+    def streams(self, mode: str, block: Block[Any], answer: Samples) -> dict[str, list[int]]:
+        """The samples of a block and of what comes with it, by phase; see `ortbench.measure.streams.streams`."""
+        runs = block.n * self.cases[mode].inferences(block.phase)
+        return streams(answer, block.phase, runs, of_chain=self.plan.chain is not None)
+
+    def judged(self, mode: str, block: Block[Any], answer: Samples) -> dict[str, list[int]]:
+        """The same, and of chains each of the stages by itself."""
+        return {**self.streams(mode, block, answer), **by_stage(answer, self.plan.work.stages or ())}
 
     def _timed(self, mode: str, block: Block[Any], answer: TracedSamples) -> TimedBlock:
         return TimedBlock(

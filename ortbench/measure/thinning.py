@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ortbench.measure.schedule import MAX_SAMPLES
-from ortbench.modes import STAGE, STEP
+from ortbench.modes import taken_in
 from ortbench.result import Case
 
 
@@ -35,7 +35,7 @@ class Thinning:
             case, phase: of which it is the last block.
             cases: all that are measured in the same rounds, of all sides.
         """
-        phases = [phase, *(part for part in (STEP, STAGE) if part in case.blocks)]  # what comes with it
+        phases = [phase, *(it for it in taken_in(case.mode, phase) if it in case.blocks)]
         taken = self._taken.setdefault(id(case), {})
         for it in phases:
             taken[it] = taken.get(it, 0) + case.blocks[it][-1][1]

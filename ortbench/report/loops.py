@@ -7,7 +7,8 @@ from typing import Any
 
 from ortbench import units
 from ortbench.analysis.loops import growth_ns, is_first_apart, law, slope_ns, steps_per_s
-from ortbench.modes import LOOP_PHASES, STEP, TOTAL
+from ortbench.modes import CPU_TIME, LOOP_PHASES, STEP, TOTAL
+from ortbench.report.costs.host import host_records
 from ortbench.report.csv import csv_text, ratio, statistics
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, filled
 from ortbench.report.words import mode_name, ratio_cells
@@ -128,6 +129,7 @@ def loop_records(result: Result) -> list[dict[str, Any]]:
         row["steps"] = result.loop["steps"]
         for phase in reversed(LOOP_PHASES):
             row |= statistics(phase, case.phases.get(phase))
+        row |= statistics(CPU_TIME, case.phases.get(CPU_TIME)) | host_records(case)
         steps = case.steps_ns or []
         row["first_ns"], row["last_ns"] = (steps[0], steps[-1]) if steps else (None, None)
         row["slope_ns"] = slope_ns(steps, is_first_apart(result))

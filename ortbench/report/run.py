@@ -9,10 +9,12 @@ from ortbench import units
 from ortbench.analysis.advice import sentences, superseded
 from ortbench.analysis.pairs import timed_phase
 from ortbench.analysis.placed import missed
-from ortbench.modes import PHASE_NAMES, TOTAL, is_rate, mode_of
+from ortbench.modes import COSTS, PHASE_NAMES, TOTAL, is_rate, mode_of
 from ortbench.report import nodes
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE
 from ortbench.report.chains import chain_table, link_table, stage_table
+from ortbench.report.costs.host import host_records
+from ortbench.report.costs.section import cost_parts
 from ortbench.report.csv import csv_text, ratio, statistics
 from ortbench.report.loops import WHAT_A_LOOP_IS, loop_records, loop_table
 from ortbench.report.model import (
@@ -213,6 +215,7 @@ def build(result: Result, folder: str | None = None) -> Report:
     if table.rows:
         parts += [[table], _explained(table, result)]
     parts += [[it] for it in chain_tables(result)]
+    parts += cost_parts(result)
     if (places := places_table(result, MARKDOWN)).rows:
         parts.append([places])
     if result.nodes is not None:
@@ -262,8 +265,9 @@ def records(result: Result, with_items: bool = False) -> list[dict[str, Any]]:
     found = []
     for case in result.cases:
         row: dict[str, Any] = {"mode": case.mode, "status": case.status, "reason": case.reason}
-        for phase, stats in case.phases.items():
-            row |= statistics(phase, stats)
+        for phase in (*PHASE_NAMES, *COSTS):
+            row |= statistics(phase, case.phases.get(phase))
+        row |= host_records(case)
         row["derived_copies_ns"] = case.derived and case.derived["copies_ns"]
         row["bytes_in"], row["bytes_out"] = case.bytes_in, case.bytes_out
         row |= ratio(case)

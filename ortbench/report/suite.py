@@ -43,6 +43,7 @@ _COLUMNS = (
     Column("fastest mode", Kind.WORD),
     Column("total"),
     Column("× cpu"),
+    Column("CPU time"),
     Column("verdict", Kind.WORD),
 )
 _OF_LOOPS = ("steps", "steps/s")  # of a loop, whose total is all of them
@@ -59,6 +60,7 @@ def case_table(records: Sequence[Record]) -> Table:
             record.fastest or NOTHING,
             NOTHING if record.fastest_ns is None else duration(record.fastest_ns),
             NOTHING if record.vs_cpu is None else ratio(record.vs_cpu),
+            NOTHING if record.cpu_time_ns is None else duration(record.cpu_time_ns),
             *(_item_cells(record) if shown else ()),
             *(_step_cells(record) if of_loops else ()),
             record.outcome,
@@ -106,7 +108,7 @@ def _reason(record: Record) -> Note:
 
 
 _CSV_COLUMNS = (
-    "id", "model", "ep", "shape", "outcome", "exit_code", "reason", "seconds", "cpu_ns", "fastest", "fastest_ns", "vs_cpu",
+    "id", "model", "ep", "shape", "outcome", "exit_code", "reason", "seconds", "cpu_ns", "fastest", "fastest_ns", "vs_cpu", "cpu_time_ns",
 )  # fmt: skip
 
 

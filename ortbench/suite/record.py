@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypedDict
 
+from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.loops import steps_per_s
 from ortbench.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, CheckData
@@ -49,6 +50,7 @@ class Record:
         items_per_s, item_ns: what that mode's median means for them, or None.
         steps: of a loop, or None.
         steps_per_s: what that mode's median means for them, or None.
+        cpu_time_ns: what a run in that mode takes of the CPU, ns, or None.
     """
 
     id: str
@@ -70,6 +72,7 @@ class Record:
     item_ns: float | None = None
     steps: int | None = None
     steps_per_s: float | None = None
+    cpu_time_ns: int | None = None
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
@@ -116,6 +119,7 @@ class Figures(TypedDict, total=False):
     item_ns: float | None
     steps: int | None
     steps_per_s: float | None
+    cpu_time_ns: int | None
 
 
 def figures(result: Result) -> Figures:
@@ -139,6 +143,7 @@ def figures(result: Result) -> Figures:
         "item_ns": by_item and by_item["item_ns"],
         "steps": steps,
         "steps_per_s": None if steps is None or found is None else steps_per_s(found, steps),
+        "cpu_time_ns": None if found is None or found.host is None else round(cpu_time_ns(found.host)),
     }
 
 

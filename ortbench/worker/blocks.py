@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ortbench.modes import TOTAL
+from ortbench.worker.host_time import HostTime
 from ortbench.worker.proofs import random_nodes
 from ortbench.worker.proofs.outputs import differences
 from ortbench.worker.state import State
@@ -25,14 +26,19 @@ def block(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool
     Where a call of ``total`` makes several inferences, a sample is the time of one of them.
     """
     made = state.modes[mode]
+    host = HostTime(made.submits().get(phase))
     starts: list[int] | None = [] if timeline else None
     made.notes_starts = timeline
     start = time.perf_counter_ns()
-    calls = time_block(made, state.ranges[mode], phase, n, drop, starts=starts)
+    calls = time_block(made, state.ranges[mode], phase, n, drop, starts=starts, host=host)
     made.rest()
     several = made.per_call if phase == TOTAL else 1
-    samples = calls if several == 1 else [round(ns / several) for ns in calls]
+    samples, submits = (ns if several == 1 else [round(it / several) for it in ns] for ns in (calls, host.submits))
     answer: Samples = {"samples": samples, "start_ns": start, "spent_ns": time.perf_counter_ns() - start}
+    if submits:
+        answer["submits"] = submits
+    if phase == TOTAL:
+        answer["cpu"] = host.cpu
     parts = made.take_times(n)
     if parts is not None:
         answer["steps"] = parts

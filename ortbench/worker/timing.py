@@ -27,6 +27,7 @@ from typing import Any, Protocol
 
 from ortbench.modes import PHASE_NAMES, STEP, TOTAL
 from ortbench.profiler import CAPTURE, DOMAIN
+from ortbench.worker.host_time import HostTime
 from ortbench.worker.modes.base import TimedCall
 
 # ARGB; four of Okabe and Ito's, which people who cannot tell red from green can tell apart.
@@ -177,6 +178,7 @@ def time_block(
     drop: int,
     clock: Callable[[], int] = time.perf_counter_ns,
     starts: list[int] | None = None,
+    host: HostTime | None = None,
 ) -> list[int]:
     """Time n iterations of one phase of a mode, after `drop` that are not recorded.
 
@@ -188,26 +190,41 @@ def time_block(
         drop: iterations before them.
         clock: monotonic, ns.
         starts: for a timeline: when each sample began is added to it.
+        host: takes down what the recorded iterations cost the host.
 
     Returns:
         Durations in ns, in order.
     """
-    call, a, b = mode.phases()[phase]
+    split = None if host is None else host.split
+    (call, a, b), wait = (mode.phases()[phase], None) if split is None else split
+    returns: list[int] = []
     listening, push, pop, attributes = ranges.listening, ranges.push, ranges.pop, ranges.sample[phase]
     samples: list[int] = []
     add = samples.append
     with _no_garbage_collection():
         for _ in range(drop):
             call(a, b)
+            if wait is not None:
+                wait()
         with ranges.block(phase):
+            if host is not None:
+                host.begin()
             for number in range(n):
                 if listening:
                     attributes.payload = number
                     push(attributes)
                 try:
-                    start = clock()
-                    kept = call(a, b)
-                    end = clock()
+                    if wait is None:  # asked outside of the clock
+                        start = clock()
+                        kept = call(a, b)
+                        end = clock()
+                    else:
+                        start = clock()
+                        kept = call(a, b)
+                        returned = clock()
+                        wait()
+                        end = clock()
+                        returns.append(returned - start)
                 finally:
                     if listening:
                         pop()
@@ -215,6 +232,9 @@ def time_block(
                 if starts is not None:
                     starts.append(start)
                 del kept  # what a run returned is freed outside the clock: it ends with the outputs readable
+            if host is not None:
+                host.end()
+                host.submits += returns
     return samples
 
 

@@ -13,6 +13,7 @@ from ortbench.gate.checks import check_alone, check_stored
 from ortbench.gate.contests import BASELINE, CANDIDATE, regression_contests
 from ortbench.gate.limits import FAILED, PASSED, Limits, Metric, parse_metric
 from ortbench.gate.live import LiveGate
+from ortbench.measure.schedule import Block
 from ortbench.measure.side import Side
 from ortbench.result import save
 from ortbench.suite.chain_file import plan_of
@@ -67,9 +68,13 @@ def test_contests_of_a_chain(metric: str, names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("metric", "work", "message"),
     [
-        ("stage.nope", WORK, "--metric stage.nope.median: a chain has chain, stage.text and stage.image only"),
-        ("step", WORK, "--metric step.median: a chain has chain, stage.text and stage.image only"),
-        ("stage.text", Work(4), "--metric stage.text.median: a loop has step and loop only"),
+        (
+            "stage.nope",
+            WORK,
+            "--metric stage.nope.median: a chain has chain, stage.text, stage.image and cpu_time only",
+        ),
+        ("step", WORK, "--metric step.median: a chain has chain, stage.text, stage.image and cpu_time only"),
+        ("stage.text", Work(4), "--metric stage.text.median: a loop has step, loop and cpu_time only"),
         ("chain", Work(), "--metric chain.median: single inferences have no stages, which chains have"),
         ("stage.text", Work(), "--metric stage.text.median: single inferences have no stages, which chains have"),
     ],
@@ -101,7 +106,9 @@ def test_a_side_hands_each_stage_to_the_judge(tmp_path: Path) -> None:
     file.write_text('[[stage]]\nname = "text"\nmodel = "a.onnx"\n[[stage]]\nname = "image"\nmodel = "a.onnx"\n')
     side = Side(plan_of(file, {}, {}))
     timed: Any = {"samples": [30, 70], "start_ns": 0, "spent_ns": 100, "steps": [10, 20, 30, 40]}
-    assert side.parts(timed) == {"stage.text": [10, 30], "stage.image": [20, 40]}
+    assert side.judged("cpu", Block(0, "cpu", "total", 2, 0), timed) == {
+        "total": [30, 70], "stage": [10, 20, 30, 40], "stage.text": [10, 30], "stage.image": [20, 40],
+    }  # fmt: skip
 
 
 def test_limits_of_a_chain_alone() -> None:

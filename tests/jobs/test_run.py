@@ -94,8 +94,11 @@ def test_the_result_has_the_contracts_keys(tmp_path: Path) -> None:
     assert by_mode["device"]["bytes_in"] == by_mode["device"]["bytes_out"] == 64
     for mode in ("cpu", "device-resident", "host-accessible"):
         assert by_mode[mode]["bytes_in"] == by_mode[mode]["bytes_out"] == 0
-    assert by_mode["device"]["phases"].keys() == {"upload", "inference", "download", "total"}
-    assert [by_mode["device"]["phases"][phase]["n"] for phase in by_mode["device"]["phases"]] == [30] * 4
+    phases = by_mode["device"]["phases"]
+    assert {name: stats["n"] for name, stats in phases.items()} == {
+        **dict.fromkeys(("upload", "inference", "download", "total"), 30),
+        "cpu_time": len(by_mode["device"]["blocks"]["total"]),
+    }
     for mode in ("device-resident", "host-accessible"):
         assert by_mode[mode]["phases"]["inference"] == by_mode[mode]["phases"]["total"]
     assert by_mode["device-resident"]["once"].keys() == {"upload_ns", "download_ns"}
@@ -144,7 +147,7 @@ def test_the_folder_holds_result_table_and_csv(printed: tuple[Ran, Path]) -> Non
     assert list(frame["mode"]) == MODES
     markdown = (folder / "table.md").read_text()
     times, _, places = markdown.partition("| tensor |")
-    assert times.count("\n| ") == 5 + 1  # heading, rule, four modes
+    assert times.count("\n| ") == 2 * (5 + 1)  # of times and of what else it costs: heading, rule, four modes
     assert places.count("\n| input x | ") == 2  # in host memory by itself, and as it is bound
     result = json.loads((folder / "result.json").read_text())
     assert [warning["code"] for warning in result["warnings"]] == ["dims-set-to-1"]

@@ -8,7 +8,7 @@ import pytest
 
 from ortbench.analysis.pairs import block_medians, shared
 from ortbench.measure.thinning import Thinning
-from ortbench.modes import STEP, TOTAL
+from ortbench.modes import CPU_TIME, STEP, SUBMIT, TOTAL
 from ortbench.result import Case
 
 MODES = ("cpu", "device")
@@ -73,3 +73,21 @@ def test_the_steps_of_loops_are_thinned_with_their_loops() -> None:
     assert case.thinned == {"every": 8, "taken": {TOTAL: 3 * rounds, STEP: 3 * STEPS * rounds}}
     assert case.samples_ns[TOTAL] == [number for number in kept for _ in range(3)]
     assert case.samples_ns[STEP] == [number for number in kept for _ in range(3 * STEPS)]
+
+
+def test_what_the_host_takes_is_thinned_with_the_blocks_that_it_came_with() -> None:
+    """Of mode device: `submit` comes with inference, CPU time with the total."""
+    case, thinning, rounds = Case("device"), Thinning(100), 60
+    for round_ in range(rounds):
+        for phase, beside, count in ((TOTAL, CPU_TIME, 1), ("inference", SUBMIT, 3)):
+            for name, n in ((phase, 3), (beside, count)):
+                case.samples_ns.setdefault(name, []).extend([round_] * n)
+                case.blocks.setdefault(name, []).append([round_, n, 1000 * round_])
+            thinning.add(case, phase, [case])
+    kept = [*range(0, rounds, 2)]
+    assert case.thinned == {"every": 2, "taken": {TOTAL: 180, CPU_TIME: 60, "inference": 180, SUBMIT: 180}}
+    assert {name: [number for number, _, _ in blocks] for name, blocks in case.blocks.items()} == dict.fromkeys(
+        (TOTAL, CPU_TIME, "inference", SUBMIT), kept
+    )
+    assert case.samples_ns[CPU_TIME] == kept
+    assert case.samples_ns[SUBMIT] == [number for number in kept for _ in range(3)]

@@ -115,6 +115,11 @@ class Config:
     engines: int = 0
     """How many things the device does at a time: 3 are one inference, one upload and one download, 2 one inference and
     one copy, 1 just one of anything; 0 is as many as there are queues."""
+    submit_us: float = 0.0
+    """The thread that starts an inference is busy for so many microseconds before the device gets it."""
+    busy_us: float = 0.0
+    """Beside each inference a thread of the host takes so many microseconds of CPU time; it should last less than the
+    inference does, or it goes on behind it."""
     fail_upload: str = "0"
     """Trigger: an upload that returns an error. Weights are uploads too."""
     fail_download: str = "0"

@@ -72,7 +72,7 @@ typedef struct {
 
 typedef struct {
   Link upload, download, device_copy;
-  double compute_ns, ha_copies, spin_ns, engines;
+  double compute_ns, ha_copies, spin_ns, engines, submit_ns, busy_ns;
   double alignment, cpu, default_memory;
   double later_runs; /* 0: never */
   Honesty honesty, later_honesty;
@@ -102,6 +102,8 @@ static const struct {
     {"ha_copies", KNOB_NUMBER, offsetof(Config, ha_copies)},
     {"spin_us", KNOB_US, offsetof(Config, spin_ns)},
     {"engines", KNOB_NUMBER, offsetof(Config, engines)},
+    {"submit_us", KNOB_US, offsetof(Config, submit_ns)},
+    {"busy_us", KNOB_US, offsetof(Config, busy_ns)},
     {"fail_upload", KNOB_TRIGGER, offsetof(Config, fail_upload)},
     {"fail_download", KNOB_TRIGGER, offsetof(Config, fail_download)},
     {"fail_alloc", KNOB_TRIGGER, offsetof(Config, fail_alloc)},
@@ -596,6 +598,50 @@ static void wait_until(int64_t deadline) {
   int64_t spin = (int64_t)device_config.spin_ns;
   if (deadline - now_ns() > spin) sleep_until(deadline - spin);
   while (now_ns() < deadline) {
+  }
+}
+
+/* ---- the host's own work ---- */
+
+static int64_t thread_cpu_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+static struct {
+  pthread_mutex_t lock;
+  pthread_cond_t wake;
+  bool has_thread;
+  int64_t owed_ns; /* CPU time that its thread has still to take */
+} busy = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
+
+static void *busy_loop(void *nothing) {
+  (void)nothing;
+  pthread_mutex_lock(&busy.lock);
+  for (;;) {
+    while (busy.owed_ns <= 0) pthread_cond_wait(&busy.wake, &busy.lock);
+    int64_t end = thread_cpu_ns() + busy.owed_ns;
+    busy.owed_ns = 0;
+    pthread_mutex_unlock(&busy.lock);
+    while (thread_cpu_ns() < end) {
+    }
+    pthread_mutex_lock(&busy.lock);
+  }
+}
+
+/* What an inference costs the host: a thread of its own begins to be busy, and the caller is for a while. */
+static void take_host_time(void) {
+  int64_t until = now_ns() + (int64_t)device_config.submit_ns;
+  if (device_config.busy_ns > 0) {
+    pthread_t thread;
+    pthread_mutex_lock(&busy.lock);
+    if (!busy.has_thread) busy.has_thread = pthread_create(&thread, NULL, busy_loop, NULL) == 0;
+    busy.owed_ns += (int64_t)device_config.busy_ns;
+    pthread_cond_signal(&busy.wake);
+    pthread_mutex_unlock(&busy.lock);
+  }
+  while (now_ns() < until) {
   }
 }
 

@@ -516,6 +516,7 @@ static void hide_outputs(Inference *job) {
 
 static Status *graph_compute(Graph *graph, void *state, void *context) {
   (void)state;
+  take_host_time();
   Inference *job = new_inference(graph, now_ns());
   Status *status = bind_values(job, context);
   if (status) {

@@ -88,7 +88,7 @@ steps = 4
         ),
         (
             "gate = {baseline-model = 'b.onnx', metric = 'upload'}",
-            "bench.toml:5: bench[0].gate.metric: upload.median: a loop has step and loop only",
+            "bench.toml:5: bench[0].gate.metric: upload.median: a loop has step, loop, cpu_time only",
         ),
     ],
 )  # fmt: skip

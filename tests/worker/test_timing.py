@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, Self
@@ -15,7 +16,9 @@ import pytest
 
 from ortbench.modes import PHASE_NAMES, TOTAL
 from ortbench.profiler import DOMAIN
-from ortbench.worker.modes.base import OneAtATime, Step, TimedCall
+from ortbench.worker import host_time
+from ortbench.worker.host_time import HostTime
+from ortbench.worker.modes.base import OneAtATime, Split, Step, TimedCall
 from ortbench.worker.proofs.fence import RUN, Fence
 from ortbench.worker.session.first_run import Data
 from ortbench.worker.session.places import Bound
@@ -286,3 +289,75 @@ def test_samples_are_the_same_without_ranges(script: Script, why: str, monkeypat
     assert not Ranges(ScriptedMode(script)).listening
     assert block(script, TOTAL, n=2, drop=1) == [10_001, 10_002]
     assert script.log == ["total", "clock", "total", "clock", "clock", "total", "clock"]
+
+
+# What the host takes
+
+
+class SplitMode(ScriptedMode):
+    """A mode whose inference is a call that returns after 300 ns and a fence that takes the rest."""
+
+    def phases(self) -> dict[str, TimedCall]:
+        launch, wait = self._parts()
+
+        def fenced(binding: Any, options: Any) -> None:
+            launch(binding, options)
+            wait()
+
+        return {**super().phases(), "inference": (fenced, BINDING, OPTIONS)}
+
+    def submits(self) -> dict[str, Split]:
+        launch, wait = self._parts()
+        return {"inference": ((launch, BINDING, OPTIONS), wait)}
+
+    def _parts(self) -> tuple[Callable[[Any, Any], None], Callable[[], None]]:
+        def launch(binding: Any, options: Any) -> None:
+            assert (binding, options) == (BINDING, OPTIONS)
+            self._script.work("launch", 300)
+
+        return launch, lambda: self._script.work("wait", 9_700)
+
+
+def test_when_a_call_returns_is_taken_beside_its_sample(script: Script) -> None:
+    mode = SplitMode(script)
+    host = HostTime(mode.submits().get("inference"))
+    samples = time_block(mode, Ranges(mode), "inference", 2, 1, script.clock, host=host)
+    assert (samples, host.submits) == ([10_002, 10_004], [301, 302])
+    sample = ["push device/inference", "clock", "launch", "clock", "wait", "clock", "pop"]
+    assert script.log == ["launch", "wait", "push device", *sample, *sample, "pop"]
+
+
+def test_a_call_that_is_the_wait_is_timed_as_ever(script: Script) -> None:
+    mode, host = SplitMode(script), HostTime(None)
+    assert time_block(mode, Ranges(mode), "upload", 2, 1, script.clock, host=host) == [101, 102]
+    assert host.submits == []
+    sample = ["push device/upload", "clock", "upload", "clock", "pop"]
+    assert script.log == ["upload", "push device", *sample, *sample, "pop"]
+
+
+def test_the_cpu_time_of_a_block_is_that_of_what_it_records(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All threads count, and neither what is dropped nor what comes behind."""
+    monkeypatch.setattr(host_time, "cpu_ns", lambda: (3 * script.now, script.now // 2))
+    monkeypatch.setattr(host_time, "perf_counter_ns", lambda: script.now)
+    mode, host = ScriptedMode(script), HostTime()
+    samples = time_block(mode, Ranges(mode), TOTAL, 2, 2, script.clock, host=host)
+    wall = sum(samples) + 4 * RANGE_NS  # the ranges around the samples are time too, and so are they CPU time
+    before = 10_000 + 10_001 + RANGE_NS
+    system = (before + wall) // 2 - before // 2
+    assert host.cpu == {"user_ns": 3 * wall, "system_ns": system, "wall_ns": wall}
+
+
+def test_the_cpu_time_of_this_process_grows_as_it_works() -> None:
+    """Also by what a thread does that is not asked."""
+    begun = sum(host_time.cpu_ns())
+    ended = threading.Event()
+
+    def work() -> None:
+        while sum(host_time.cpu_ns()) < begun + 2_000_000:
+            pass
+        ended.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    assert ended.wait(60)
+    user, system = host_time.cpu_ns()
+    assert begun + 2_000_000 <= user + system

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import onnxruntime as ort
 
 from ortbench.modes import ASYNC, TOTAL
-from ortbench.worker.modes.base import TimedCall
+from ortbench.worker.modes.base import Split, TimedCall
 from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.session.providers import Provider
 
@@ -52,12 +53,25 @@ class AsyncMode(BoundMode):
         return max(_LEAST_BURST, min(_MOST_BURST, _BURST_NS // min(times)))
 
     def phases(self) -> dict[str, TimedCall]:
-        run, wait, count = self._run, self.fence.wait, self.per_call
+        launch, wait = self._launches(), self.fence.wait
 
         def burst(binding: Any, options: Any) -> None:
-            for _ in range(count):
-                run(binding, options)
+            launch(binding, options)
             if wait is not None:
                 wait()
 
         return {TOTAL: (burst, self._native_binding, self._options)}
+
+    def submits(self) -> dict[str, Split]:
+        """Of a burst: all of its runs and the one wait."""
+        call, wait = (self._launches(), self._native_binding, self._options), self.fence.wait
+        return {} if wait is None else {TOTAL: (call, wait)}
+
+    def _launches(self) -> Callable[[Any, Any], None]:
+        run, count = self._run, self.per_call
+
+        def launch(binding: Any, options: Any) -> None:
+            for _ in range(count):
+                run(binding, options)
+
+        return launch

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # A timed call takes two arguments, which it may ignore: ORT's own bound run takes two, and any wrapper around it would
 # cost several percent of a 2 µs run.
 TimedCall = tuple[Callable[[Any, Any], object], Any, Any]
+Split = tuple[TimedCall, Copy]  # a call that returns before what it starts is done, and the wait for that
 Step = tuple[str, Callable[[], object]]
 
 
@@ -91,6 +92,10 @@ class Mode(ABC):
     def phases(self) -> dict[str, TimedCall]:
         """What can be timed, each fenced at its end: ``total``, whole inferences, and its parts where it has any. A copy
         of no bytes is none."""
+
+    def submits(self) -> dict[str, Split]:
+        """Of the phases whose runs end with a fence that waits behind the call: the two apart. None where the run waits."""
+        return {}
 
     @abstractmethod
     def steps(self) -> list[Step]:

@@ -12,7 +12,7 @@ import numpy as np
 from ortbench.errors import Unsupported
 from ortbench.modes import MODES, TOTAL
 from ortbench.plan import Loop
-from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Step, TimedCall, fence_step, then
+from ortbench.worker.modes.base import Mode, OneAtATime, Proof, SingleMode, Split, Step, TimedCall, fence_step, then
 from ortbench.worker.modes.dynamic_outputs import DynamicOutputs
 from ortbench.worker.modes.external_inputs import ExternalInputs
 from ortbench.worker.modes.slots import Slot, copied_bytes, download, refuse_strings, upload
@@ -169,6 +169,11 @@ class BoundMode(OneAtATime, SingleMode):
 
     def phases(self) -> dict[str, TimedCall]:
         return {TOTAL: self._fenced_run()}
+
+    def submits(self) -> dict[str, Split]:
+        wait, mode = self.fence.wait, MODES[self.name]
+        call = self._run, self._native_binding, self._options
+        return {} if wait is None else {mode.timed_as("inference"): (call, wait)}
 
     def steps(self) -> list[Step]:
         return [("run", self._launch), *fence_step(self.fence)]

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from ortbench.errors import Unsupported
 from ortbench.modes import PHASE_NAMES, PIPELINED, TOTAL
 from ortbench.plan import Loop
-from ortbench.worker.modes.base import SingleMode, Step, TimedCall
+from ortbench.worker.modes.base import SingleMode, Split, Step, TimedCall
 from ortbench.worker.modes.buffers import Buffers
 from ortbench.worker.modes.items import make_item, make_variants
 from ortbench.worker.modes.slots import by_memory, copied_bytes
@@ -204,6 +204,10 @@ class PipelinedMode(SingleMode):
         if self.bytes_out:
             found["download"] = (download, None, None)
         return {phase: found[phase] for phase in PHASE_NAMES if phase in found}
+
+    def submits(self) -> dict[str, Split]:
+        first = self._buffers[0]
+        return {} if first.wait is None else {"inference": ((lambda _a, _b: first.launch(), None, None), first.wait)}
 
     def steps(self) -> list[Step]:
         """Those of one item on its own; in the pipeline, those of other items go on meanwhile."""

@@ -1,0 +1,83 @@
+"""What the host takes for a run: until the call returns, CPU time, threads that spin. Pure."""
+
+from __future__ import annotations
+
+from ortbench.ep_names import CAPTURING_EPS
+from ortbench.modes import CPU_TIME, SUBMIT, TOTAL, mode_of
+from ortbench.result import OK, Case, Result
+from ortbench.schema import HostTime
+from ortbench.units import duration, share
+
+HOST_BOUND = 0.9  # of an inference: where submitting takes as much, the device has next to nothing left to do behind it
+
+
+def submit_share(case: Case) -> float | None:
+    """Which part of an inference is over when its call returns, by the medians; None where the call is the wait."""
+    submit, whole = case.median(SUBMIT), case.median("inference") or case.median(TOTAL)
+    return None if submit is None or not whole else submit / whole
+
+
+def cpu_time_ns(found: HostTime) -> float:
+    """CPU time per run, user and system, of all blocks together: single blocks are too short for the system's counting."""
+    return (found["user_ns"] + found["system_ns"]) / max(1, found["runs"])
+
+
+def cores(found: HostTime) -> float:
+    """How many cores were in use on average."""
+    return (found["user_ns"] + found["system_ns"]) / max(1, found["wall_ns"])
+
+
+def spin_share(case: Case) -> float | None:
+    """Which part of the CPU time of a run threads spin away: it is not there where they do not; None without ``--spin``."""
+    if case.host is None or case.spin is None or not cpu_time_ns(case.host):
+        return None
+    return max(0.0, 1 - cpu_time_ns(case.spin) / cpu_time_ns(case.host))
+
+
+def _is_spinning(case: Case) -> bool:
+    """Whether a run takes less of the CPU without threads that spin beyond doubt."""
+    spent = case.phases.get(CPU_TIME)
+    return spent is not None and case.spin is not None and spent.ci95_ns[0] > case.spin["cpu_time_ci95_ns"][1]
+
+
+def host_sentences(result: Result) -> list[str]:
+    """What a person can act on."""
+    return [*_host_bound(result), *_spinning(result)]
+
+
+def _host_bound(result: Result) -> list[str]:
+    bound = [(part, case) for case in result.cases if case.status == OK and (part := submit_share(case)) is not None]
+    part, case = max(bound, key=lambda it: it[0], default=(0.0, None))
+    if case is None or part < HOST_BOUND:
+        return []
+    whole = "a run" if mode_of(case.mode).in_bursts else "an inference"
+    said = f"Host-bound: submit is {share(min(part, 1.0))} of {whole} with {case.mode}"
+    helps = _what_helps(result, case)
+    return [f"{said}; what helps: {', '.join(helps)}." if helps else f"{said}."]
+
+
+def _what_helps(result: Result, case: Case) -> list[str]:
+    """Of what an EP and a model have."""
+    found, ep = [], result.target["ep"]
+    if ep in CAPTURING_EPS and mode_of(case.mode).captured and not result.target.get("cuda_graph"):
+        found.append("--cuda-graph, which submits a run in one call")
+    if result.items is not None and (dim := result.items["dim"]) is not None:
+        found.append(f"a bigger batch (--dim {dim}=N), which gives the device more to do for each call")
+    return found
+
+
+def _spinning(result: Result) -> list[str]:
+    asked = [case for case in result.cases if case.status == OK and case.spin is not None]
+    sure = {case.mode: part for case in asked if _is_spinning(case) and (part := spin_share(case)) is not None}
+    if not sure:
+        return ["That threads of ONNX Runtime spin is no measurable part of the CPU time."] if asked else []
+    case = next(case for case in asked if sure.get(case.mode) == max(sure.values()))
+    assert case.host is not None
+    assert case.spin is not None
+    total, still = case.median(TOTAL), case.spin["total_ns"]
+    took = "" if total is None else f", and takes {duration(still)} in place of {duration(total)}"
+    return [
+        f"≈{share(sure[case.mode])} of the CPU time with {case.mode} is threads of ONNX Runtime that spin: with "
+        f"--session-config session.intra_op.allow_spinning=0 a run has {duration(cpu_time_ns(case.spin))} of it in place of "
+        f"{duration(cpu_time_ns(case.host))}{took}."
+    ]

@@ -1,0 +1,40 @@
+"""What the columns of "What else it costs" mean; see `ortbench.glossary`."""
+
+from __future__ import annotations
+
+from ortbench.glossary_of_verdicts import Texts
+
+_HOST = "costs.md#the-hosts-own-work"
+COSTS: Texts = {
+    "submit": (
+        "until the call of an inference returns, before any fence",
+        "The median over the samples of inference, taken in the same calls. Only where the fence waits behind the call: where the "
+        "run itself waits, it is the inference.",
+        _HOST,
+        ("launch", "host-bound"),
+    ),
+    "of inference": (
+        "submit as a part of inference, or of a run of many with one wait",
+        "Near 100 % the host is what takes the time, and a faster device would not help.",
+        _HOST,
+    ),
+    "CPU time": (
+        "what a run takes of the CPU: of all threads of the worker together, over all timed blocks of total",
+        "So it counts threads of ONNX Runtime and of the EP too, those that spin while they wait among them.",
+        _HOST,
+        ("cpu_time", "cpu-time"),
+    ),
+    "cost": ("what a run costs besides its time, of results side by side", "", "costs.md#held-against-each-other"),
+    "user": ("the part of the CPU time outside of the system's kernel", "", _HOST),
+    "system": ("the part of the CPU time inside of the system's kernel, drivers among it", "", _HOST),
+    "cores": ("how many cores were in use on average: CPU time by time", "", _HOST),
+    "per step": ("the CPU time of a loop by its steps", "", _HOST),
+    "spinning": (
+        "with --spin: which part of the CPU time is threads of ONNX Runtime that spin while they wait for work",
+        "What a run takes less in a pass of its own with session.intra_op.allow_spinning=0.",
+        f"{_HOST}",
+        ("spin", "--spin"),
+    ),
+    "without": ("the CPU time of a run whose threads do not spin", "", _HOST),
+    "total without": ("the median of total where threads do not spin", "", _HOST),
+}

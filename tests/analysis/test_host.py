@@ -1,0 +1,100 @@
+"""What is said of the host's own work."""
+
+from __future__ import annotations
+
+import pytest
+
+from ortbench.analysis.advice import sentences
+from ortbench.analysis.host import cores, cpu_time_ns, host_sentences, spin_share, submit_share
+from ortbench.ep_names import CAPTURING_EPS, CUDA_EP, SHORT_NAMES
+from ortbench.result import Case, Result
+from ortbench.schema import Items
+from tests.results import MS, US, case, host_time, result_of, spin, stats
+
+BATCH: Items = {"count": 8, "dim": "batch"}
+
+
+def resident(submit: int, total: int = 2 * MS) -> Case:
+    return case("device-resident", submit=submit, inference=total, total=total)
+
+
+def bound(*cases: Case, ep: str = "SomeExecutionProvider", items: Items | None = None, **target: object) -> Result:
+    made = result_of(*cases, target__ep=ep)
+    made.target.update(target)  # type: ignore[typeddict-item]
+    made.items = items
+    return made
+
+
+def test_figures() -> None:
+    found = host_time(10, 2_000, 3_000, 500)
+    assert (cpu_time_ns(found), cores(found)) == (3_500, 1.75)
+    assert submit_share(resident(500 * US)) == 0.25
+    assert submit_share(case("device", submit=1, inference=4, total=100)) == 0.25
+    assert submit_share(case("device-resident-async", submit=1, total=2)) == 0.5
+    assert submit_share(case("cpu", total=100)) is None
+
+
+def test_host_bound_says_what_helps_as_far_as_it_is_there() -> None:
+    said = "Host-bound: submit is 96% of an inference with device-resident"
+    graph = "--cuda-graph, which submits a run in one call"
+    batch = "a bigger batch (--dim batch=N), which gives the device more to do for each call"
+    late = resident(1920 * US)
+    assert host_sentences(bound(late)) == [f"{said}."]
+    assert host_sentences(bound(late, ep=CUDA_EP)) == [f"{said}; what helps: {graph}."]
+    assert host_sentences(bound(late, ep=CUDA_EP, items=BATCH)) == [f"{said}; what helps: {graph}, {batch}."]
+    assert host_sentences(bound(late, ep=CUDA_EP, items={"count": 8, "dim": None}, cuda_graph=True)) == [f"{said}."]
+    assert f"{said}." in sentences(bound(late))
+
+
+@pytest.mark.parametrize(("submit", "is_bound"), [(1799 * US, False), (1800 * US, True), (2001 * US, True)])
+def test_from_where_on_it_is_host_bound(submit: int, is_bound: bool) -> None:
+    assert bool(host_sentences(bound(resident(submit)))) is is_bound
+
+
+def test_the_mode_that_is_most_so_is_named() -> None:
+    many = case("device-resident-async", submit=199, total=200)
+    assert host_sentences(bound(resident(1920 * US), many)) == [
+        "Host-bound: submit is 100% of a run with device-resident-async."
+    ]
+
+
+def test_no_graph_is_advised_where_addresses_are_not_fixed() -> None:
+    shared = case("host-accessible", submit=99, inference=100, total=100)
+    assert host_sentences(bound(shared, ep=CUDA_EP)) == [
+        "Host-bound: submit is 99% of an inference with host-accessible."
+    ]
+
+
+def test_the_eps_that_capture_are_those_of_the_worker() -> None:
+    from ortbench.worker.session.session import _CAPTURE
+
+    assert {*_CAPTURE} == CAPTURING_EPS <= {*SHORT_NAMES.values()}
+
+
+# Threads that spin
+
+
+def spinning(mode: str, on: int, off: int, within: int = 0) -> Case:
+    """A mode whose runs take 1 ms, and 1.2 ms with threads that do not spin."""
+    made = case(mode, total=1 * MS)
+    made.host, made.spin = host_time(100, 1 * MS, on, 0), spin(50, off, 1200 * US, within)
+    made.phases["cpu_time"] = stats(on)
+    return made
+
+
+def test_how_much_of_the_cpu_time_is_spinning() -> None:
+    cpu, device = spinning("cpu", 2 * MS, 500 * US), spinning("device", 2 * MS, 1 * MS)
+    assert (spin_share(cpu), spin_share(device), spin_share(resident(1))) == (0.75, 0.5, None)
+    assert host_sentences(result_of(device, cpu)) == [
+        "≈75% of the CPU time with cpu is threads of ONNX Runtime that spin: with --session-config "
+        "session.intra_op.allow_spinning=0 a run has 500 µs of it in place of 2.00 ms, and takes 1.20 ms in place of 1.00 ms."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("off", "within"),
+    [(3 * MS, 0), (2 * MS, 0), (1950 * US, 30 * US)],
+)
+def test_what_is_within_the_noise_is_not_called_spinning(off: int, within: int) -> None:
+    made = result_of(spinning("cpu", 2 * MS, off, within))
+    assert host_sentences(made) == ["That threads of ONNX Runtime spin is no measurable part of the CPU time."]
