@@ -326,7 +326,8 @@ class Plan:
     file is `model` then and whose first stage has the `target`; `name` and `note` are for readers. `items` is how many a run has, or the dimension
     that says so; None looks for one that is called a batch.
 
-    With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some.
+    With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some; with
+    `memory`, each mode is weighed in a worker of its own.
     `record_env` are patterns of environment variables that the result has.
     """
 
@@ -350,6 +351,10 @@ class Plan:
     measure_copies: bool = _measured(
         "measure-copies", "", "Then have NVIDIA's CUPTI measure the copies inside some runs.", kind=FLAG, default=False,
         commands=("run",), suite=False,
+    )  # fmt: skip
+    memory: bool = _measured(
+        "memory", "", "Then measure what each mode takes of the device's and of the host's memory.", kind=FLAG, default=False,
+        commands=("run", "loop", "chain"),
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
         "record-env", "PATTERN", "Record environment variables that an EP reads, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,

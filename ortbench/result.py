@@ -26,6 +26,7 @@ from ortbench.errors import BadInput, NotComparable
 from ortbench.files import write_atomically
 from ortbench.modes import LOOP_PHASES, PHASE_NAMES, WHOLE_LOOP
 from ortbench.schema import (
+    CaseMemory,
     CaseFence,
     Chain,
     Derived,
@@ -88,6 +89,7 @@ class Case:
         derived: what copies take of a run of ``cpu`` and ``cpu-pinned``.
         measured: with ``--measure-copies``, of ``cpu``, ``device`` and ``host-accessible``.
         once: of ``device-resident``.
+        memory: with ``--memory``, of a mode that is ok, else None.
         pipeline: of ``pipelined``, else None.
         fence: what ends its samples.
         samples_ns: raw samples by phase, in the order taken.
@@ -122,6 +124,7 @@ class Case:
     derived: Derived | None = None
     measured: Measured | None = None
     once: Once | None = None
+    memory: CaseMemory | None = None
     pipeline: Pipeline | None = None
     fence: CaseFence | None = None
     samples_ns: dict[str, list[int]] = field(default_factory=dict)
