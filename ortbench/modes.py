@@ -15,6 +15,8 @@ PHASE_NAMES = ("upload", "inference", "download", TOTAL)
 STEP, WHOLE_LOOP = "step", "loop"
 LOOP_PHASES = (STEP, WHOLE_LOOP)
 STAGE = "stage"  # what is timed of a chain: all stages of all chains, one after the other
+MEMORY = "memory"  # in the place of a phase: what a mode takes, and of which side's memory in that of a statistic
+MEMORY_SIDES = ("device", "host")
 
 # What the total of a mode is.
 LATENCY = "latency"  # of one inference

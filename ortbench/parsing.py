@@ -171,6 +171,26 @@ def parse_share(text: str, option: str) -> float:
     return value
 
 
+_BYTES = {"": 1, "B": 1} | {
+    f"{letter}{unit}": base ** (power + 1)
+    for unit, base in (("B", 1000), ("iB", 1024))
+    for power, letter in enumerate("kMGT")
+}
+
+
+def parse_size(text: str, option: str) -> int:
+    """``2GB``, ``512MiB`` or ``4096`` in bytes: kB, MB, GB, TB are decimal, KiB, MiB, GiB, TiB binary; case does not matter.
+
+    Raises:
+        BadInput: something else.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-z]*)", text.strip(), re.ASCII | re.IGNORECASE)
+    units = {unit.lower(): size for unit, size in _BYTES.items()}
+    if not found or found[2].lower() not in units:
+        raise BadInput(f"{option} {text!r}: write a size such as 2GB, 512MiB or a number of bytes", option)
+    return round(float(found[1]) * units[found[2].lower()])
+
+
 def parse_precision(text: str, option: str = "--precision") -> float:
     """As `parse_share`; 0 is a precision that is never reached.
 

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ortbench.modes import ALL_MODES
+from ortbench.modes import ALL_MODES, MEMORY_SIDES
 from ortbench.plan import CPU_EP
 from ortbench.result import Case, Result
 
 if TYPE_CHECKING:
     from ortbench.schema import Arena, CaseMemory
 
-DEVICE, HOST = "device", "host"
-SIDES = (DEVICE, HOST)
+DEVICE, HOST = MEMORY_SIDES
 MORE, LESS, SAME = "more", "less", "same"
 
 
@@ -96,12 +95,14 @@ def changes(results: Sequence[Result], modes: Sequence[str] = ()) -> list[Change
     """All modes of whose memory at least one result has a figure, or these, in their usual order."""
     found = []
     for mode in modes or ALL_MODES:
-        for side in SIDES:
+        for side in MEMORY_SIDES:
             cases = [result.case(mode) for result in results]
             figures = tuple(None if case is None else figure(case, side) for case in cases)
             if any(it is not None for it in figures):
                 first = figures[0]
-                ratios = tuple(None if None in (it, first) or at == 0 else ratio(it, first) for at, it in enumerate(figures))  # type: ignore[arg-type]
+                ratios = tuple(
+                    None if None in (it, first) or at == 0 else ratio(it, first) for at, it in enumerate(figures)
+                )  # type: ignore[arg-type]
                 found.append(Change(mode, side, figures, ratios))
     return found
 

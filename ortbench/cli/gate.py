@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ortbench.asked import asked_modes, live, plan_of
+from ortbench.asked import asked_modes, live, plan_of, weighing
 from ortbench.cli.options import command_line, takes
 from ortbench.errors import BadInput
 from ortbench.gate.baseline import LIVE_BASELINE, STORED_BASELINE, baseline_of, has_live_baseline
@@ -60,6 +60,7 @@ def gate(
     if "baseline" in given:
         raise BadInput("a live gate measures its baseline itself: leave --baseline out or name a result file")
     plan = live(plan_of(model, given, command_line(), limits.needed()), given, limits.phases())
+    plan = weighing(plan, limits.of_memory)
     plans = [plan, baseline_of(plan, given)] if is_contest else [plan]
     for it in plans:
         check(it)

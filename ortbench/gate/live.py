@@ -11,6 +11,7 @@ from ortbench.errors import BenchmarkFailed, NotComparable
 from ortbench.gate.checks import check_contest, check_facts, check_lost_modes, with_remedy
 from ortbench.gate.contests import Contest, Jury, own_contests, regression_contests
 from ortbench.gate.limits import Check, Limits
+from ortbench.gate.memory import check_memory_regressions
 from ortbench.result import FAILED, Result
 
 
@@ -83,6 +84,8 @@ class LiveGate:
             reasons = [f"{case.mode}: {case.reason}" for case in candidate.cases if case.reason]
             reasons += [f"{it.over.phase} of {it.over.mode} copies nothing" for it in measured]
             raise BenchmarkFailed(f"nothing could be compared: {'; '.join(reasons)}")
+        for baseline in baselines:
+            checks += check_memory_regressions(candidate, baseline, limits)
         checks += check_facts(candidate, limits)
         return checks + [check_contest(candidate, self._jury, contest) for contest in self._own]
 

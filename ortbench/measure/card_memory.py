@@ -42,7 +42,7 @@ def _read(nvml: Any, index: int) -> Card:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     processes: dict[int, int | None] = {}
     for call in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"):
-        with contextlib.suppress(nvml.NVMLError, AttributeError):
+        with contextlib.suppress(Exception):  # a driver that is older than the package raises what is no NVMLError
             processes |= {it.pid: it.usedGpuMemory for it in getattr(nvml, call)(handle)}
     return Card(nvml.nvmlDeviceGetMemoryInfo(handle).used, processes)
 
@@ -58,7 +58,11 @@ def held(before: Sequence[Card], after: Sequence[Card], pid: int) -> tuple[int |
     """
     if not after or len(before) != len(after):
         return None, "NVML tells nothing of the device"
-    own = [now.processes[pid] for was, now in zip(before, after, strict=True) if pid in now.processes.keys() - was.processes]
+    own = [
+        now.processes[pid]
+        for was, now in zip(before, after, strict=True)
+        if pid in now.processes.keys() - was.processes
+    ]
     known = [size for size in own if size is not None]
     if known and len(known) == len(own):
         return sum(known), OF_THE_PROCESS

@@ -27,11 +27,12 @@ _PROFILE = "ONNX Runtime's profile of the same runs in another worker"
 
 
 def learn_forms(side: Side) -> Known | None:
-    """What the worker that has measured knows of the outputs; None, with a warning, where it cannot be asked any more."""
+    """What the worker that has measured knows of the outputs; None where it cannot be asked any more, which the modes say."""
     try:
         found: Known = side.ask("forms")
     except OrtbenchError as error:
-        side.result.warn("memory-failed", f"--memory gave nothing: {error}")
+        for mode in side.modes:
+            side.cases[mode].memory = failed(str(error))
         return None
     return found
 

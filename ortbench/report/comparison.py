@@ -9,6 +9,8 @@ from typing import Any
 from ortbench import units
 from ortbench.analysis.compare import EVERYTHING, Row, Selection, Spread, are_loops, lacks, rows, word
 from ortbench.modes import TOTAL, WHOLE_LOOP
+from ortbench.report.costs.memory import change_records
+from ortbench.report.costs.section import compared
 from ortbench.report.model import (
     KEY,
     NOTHING,
@@ -144,7 +146,8 @@ def build(
     notes = [*why_missing(results, names), *said, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
     explained = [Paragraph(legend(results, same)), hint("ratio", "95 %", "verdict")]
-    return Report(title(names), ([sides], [Notes(notes), *explained]))
+    costs = compared(results, names, same, only.modes) if not only.phases else []
+    return Report(title(names), ([sides], *([it] for it in costs), [Notes(notes), *explained]))
 
 
 def build_alone(names: Sequence[str]) -> Report:
@@ -209,4 +212,4 @@ def records(
             for key, spread in (("vs_first", row.since_first[number]), ("vs_previous", row.since_last[number])):
                 record[key] = spread and {**asdict(spread), "verdict": word(spread, same)}
             found.append(record)
-    return found
+    return found if only.phases else [*found, *change_records(results, names, same, only.modes)]

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench import units
 from ortbench.analysis.advice import sentences, superseded
+from ortbench.analysis.memory import is_weighed
 from ortbench.analysis.pairs import timed_phase
 from ortbench.analysis.placed import missed
 from ortbench.modes import PHASE_NAMES, TOTAL, is_rate, mode_of
 from ortbench.report import nodes
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE
 from ortbench.report.chains import chain_table, link_table, stage_table
+from ortbench.report.costs import section
+from ortbench.report.costs.memory import memory_record
 from ortbench.report.csv import csv_text, ratio, statistics
 from ortbench.report.loops import WHAT_A_LOOP_IS, loop_records, loop_table
 from ortbench.report.model import (
@@ -218,6 +221,7 @@ def build(result: Result, folder: str | None = None) -> Report:
         parts.append([places])
     if result.nodes is not None:
         parts += [[Paragraph(nodes.heading(result))], *([found] for found in nodes.tables(result.nodes))]
+    parts += [[found] for found in section.blocks(result)]
     return Report(f"ortbench: {result_name(result) or result.model['path']}", [*parts, last])
 
 
@@ -273,6 +277,8 @@ def records(result: Result, with_items: bool = False) -> list[dict[str, Any]]:
         row["depth"] = case.pipeline and case.pipeline["depth"]
         row["hidden_share"] = case.pipeline and case.pipeline["hidden_share"]
         row["runs"] = _runs(case)
+        if is_weighed(result):
+            row |= memory_record(case)
         for name, stats in (case.stages or {}).items():
             row[f"stage_{name}_median_ns"] = stats.median_ns
         if with_items:

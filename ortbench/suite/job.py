@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ortbench.asked import asked_modes, is_library, live, plan_of
+from ortbench.asked import asked_modes, is_library, live, plan_of, weighing
 from ortbench.errors import BadInput
 from ortbench.gate.baseline import baseline_of, has_live_baseline
 from ortbench.gate.contests import own_contests, regression_contests
@@ -76,7 +76,7 @@ class _Maker:
         with self._blaming(self._case.where):
             modes = asked_modes(given) if "mode" in given else ()
             limits = limits_of(given, is_live or "baseline" in given, modes)
-            plan = plan_of(self._case.model, given, self._command, limits.needed())
+            plan = weighing(plan_of(self._case.model, given, self._command, limits.needed()), limits.of_memory)
         if is_live:
             plan = live(plan, given, limits.phases())
         with self._blaming((*self._case.where, "model")):

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypedDict
 
 from ortbench.analysis.loops import steps_per_s
+from ortbench.analysis.memory import DEVICE, HOST, figure
 from ortbench.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, CheckData
 from ortbench.modes import CPU, TOTAL, is_rate
@@ -49,6 +50,7 @@ class Record:
         items_per_s, item_ns: what that mode's median means for them, or None.
         steps: of a loop, or None.
         steps_per_s: what that mode's median means for them, or None.
+        memory_device, memory_host: what that mode takes of each side's memory, bytes, or None.
     """
 
     id: str
@@ -70,6 +72,8 @@ class Record:
     item_ns: float | None = None
     steps: int | None = None
     steps_per_s: float | None = None
+    memory_device: int | None = None
+    memory_host: int | None = None
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
@@ -116,6 +120,8 @@ class Figures(TypedDict, total=False):
     item_ns: float | None
     steps: int | None
     steps_per_s: float | None
+    memory_device: int | None
+    memory_host: int | None
 
 
 def figures(result: Result) -> Figures:
@@ -139,6 +145,8 @@ def figures(result: Result) -> Figures:
         "item_ns": by_item and by_item["item_ns"],
         "steps": steps,
         "steps_per_s": None if steps is None or found is None else steps_per_s(found, steps),
+        "memory_device": None if found is None else figure(found, DEVICE),
+        "memory_host": None if found is None else figure(found, HOST),
     }
 
 

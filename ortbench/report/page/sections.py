@@ -9,8 +9,9 @@ from typing import Any
 from ortbench import units
 from ortbench.analysis.placed import moved_inside
 from ortbench.report import nodes
+from ortbench.report.costs import section
 from ortbench.report.loops import WHAT_A_LOOP_IS
-from ortbench.report.model import EVERYWHERE, Column, Kind, Table
+from ortbench.report.model import EVERYWHERE, Column, Kind, Notes, Paragraph, Table
 from ortbench.report.places import places_table
 from ortbench.report.run import SAMPLES_FOR, chain_tables, derived_mark, mode_table
 from ortbench.report.words import device_name, eps, sequence
@@ -40,6 +41,7 @@ def sections(result: Result) -> Iterator[Section]:
     yield _placement(result)
     yield from _places(result)
     yield from _nodes(result)
+    yield from _costs(result)
     yield _environment(result)
 
 
@@ -95,6 +97,21 @@ def _nodes(result: Result) -> Iterator[Section]:
         rest = ((table.rest, *[""] * (len(table.columns) - 1)),) if table.rest else ()
         yield Section(table.title, replace(table, rows=(*table.rows, *rest)), said)
         said = ()
+
+
+def _costs(result: Result) -> Iterator[Section]:
+    """What else it costs: what is said stands above the next table, or behind the last one."""
+    said: list[str] = []
+    for block in section.blocks(result):
+        if isinstance(block, Paragraph):
+            said.append(block.text)
+        elif isinstance(block, Notes):
+            said += [f"{note.text}." for note in block.notes]
+        elif isinstance(block, Table):
+            yield Section(f"{section.TITLE}: {block.title}", block, tuple(said))
+            said = []
+    if said:
+        yield Section(section.TITLE, None, tuple(said))
 
 
 def _environment(result: Result) -> Section:

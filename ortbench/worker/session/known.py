@@ -8,7 +8,9 @@ import numpy as np
 
 from ortbench.worker.session.tensors import TensorSpec, Value
 
-Form = list[int] | list[list[int]] | None  # the shape of a tensor, those of a sequence; None for an optional without one
+Form = (
+    list[int] | list[list[int]] | None
+)  # the shape of a tensor, those of a sequence; None for an optional without one
 
 
 def form_of(value: Value) -> Form:
