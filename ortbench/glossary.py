@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from ortbench.glossary_of_costs import COSTS
 from ortbench.glossary_of_verdicts import VERDICTS, WARNINGS, Texts
 from ortbench.modes import ALL_MODES, LATENCY, MODES, Mode
 
@@ -25,6 +26,7 @@ class Group(Enum):
     SUITE = "Columns of a suite", "a column of a suite"
     BANDWIDTH = "Columns of a bandwidth sweep", "a column of a bandwidth sweep"
     PLACES = "Columns of where tensors are", "a column of where tensors are"
+    COSTS = "Columns of what else it costs", "a column of what else it costs"
     NODES = "Columns of nodes", "a column of the tables of nodes"
     PROFILE = "Columns of a profiled session", "a column of a profiled session"
     CLEAN = "Columns of clean", "a column of clean"
@@ -288,6 +290,8 @@ _SUITE: Texts = {
     "cpu": ("the median of mode cpu",),
     "fastest mode": ("the mode with the shortest median of those whose total is a latency",),
     "total": ("the median of the fastest mode",),
+    "device memory": ("what the fastest mode takes of the device's memory", "", "costs.md#memory"),
+    "host memory": ("the resident set of the fastest mode at its peak", "", "costs.md#memory"),
     "× cpu": ("how many times as fast as mode cpu the fastest mode is", "", "", ("x cpu",)),
     "verdict": ("what became of the case", "The words themselves are explained one by one.", "suites.md"),
 }
@@ -362,6 +366,7 @@ def entries() -> tuple[Entry, ...]:
         Group.SUITE: _SUITE,
         Group.BANDWIDTH: _BANDWIDTH,
         Group.PLACES: _PLACES,
+        Group.COSTS: COSTS,
         Group.NODES: _NODES,
         Group.PROFILE: _PROFILE,
         Group.CLEAN: _CLEAN,

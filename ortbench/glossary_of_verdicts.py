@@ -15,6 +15,8 @@ VERDICTS: Texts = {
         "",
         "gates.md#compare",
     ),
+    "more": ("of memory: it takes more than the first result, by more than --same", "", "costs.md#memory"),
+    "less": ("of memory: it takes less than the first result, by more than --same", "", "costs.md#memory"),
     "cannot tell": (
         "the noise is too large for a verdict",
         "More time, a live gate or a quieter machine may tell. A gate ends with exit code 4.",

@@ -26,8 +26,8 @@ from ortbench.errors import BadInput, NotComparable
 from ortbench.files import write_atomically
 from ortbench.modes import LOOP_PHASES, PHASE_NAMES, WHOLE_LOOP
 from ortbench.schema import (
-    CaseMemory,
     CaseFence,
+    CaseMemory,
     Chain,
     Derived,
     Environment,

@@ -13,6 +13,7 @@ import pytest
 from ortbench.analysis import same_name
 from ortbench.analysis.compare import CANNOT_TELL, FASTER, SAME, SLOWER
 from ortbench.analysis.config_keys import CODES
+from ortbench.analysis.memory import LESS, MORE
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
 from ortbench.glossary import Entry, Group, entries
 from ortbench.modes import ALL_MODES
@@ -90,7 +91,7 @@ def test_every_mode_has_an_entry() -> None:
 
 
 TABLES = [*set(Group) - {Group.WORDS, Group.MODES, Group.VERDICTS, Group.WARNINGS}]
-REPORTS = sorted((PACKAGE / "report").glob("*.py"))
+REPORTS = sorted(path for folder in ("report", "report/costs") for path in (PACKAGE / folder).glob("*.py"))
 
 
 @pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
@@ -110,7 +111,7 @@ def test_what_else_tables_have_has_an_entry() -> None:
 
 
 def test_every_verdict_has_an_entry() -> None:
-    gates = {PASSED, FAILED, UNCLEAR, FASTER, SLOWER, SAME, CANNOT_TELL, UNSUPPORTED}
+    gates = {PASSED, FAILED, UNCLEAR, FASTER, SLOWER, SAME, CANNOT_TELL, UNSUPPORTED, MORE, LESS}
     suites = {record.MEASURED, record.BROKEN, record.INCOMPARABLE, record.SKIPPED, record.MISSING}
     assert words(Group.VERDICTS) == gates | suites | {"interrupted"}
 

@@ -21,6 +21,7 @@ from ortbench.report.model import (
     Report,
     SavedIn,
     Table,
+    columns,
     filled,
 )
 from ortbench.report.throughput import HEADINGS
@@ -45,7 +46,7 @@ _COLUMNS = (
     Column("× cpu"),
     Column("verdict", Kind.WORD),
 )
-_OF_MEMORY = ("device memory", "host memory")
+_OF_MEMORY = columns(Kind.NUMBER, "device memory", "host memory")
 _OF_LOOPS = ("steps", "steps/s")  # of a loop, whose total is all of them
 
 
@@ -68,8 +69,8 @@ def case_table(records: Sequence[Record]) -> Table:
         )
         for record in records
     )
-    more = [*(HEADINGS if shown else ()), *(_OF_LOOPS if of_loops else ()), *(_OF_MEMORY if weighed else ())]
-    return filled(Table((*_COLUMNS[:-1], *map(Column, more), _COLUMNS[-1]), rows))
+    more = [*(HEADINGS if shown else ()), *(_OF_LOOPS if of_loops else ())]
+    return filled(Table((*_COLUMNS[:-1], *map(Column, more), *(_OF_MEMORY if weighed else ()), _COLUMNS[-1]), rows))
 
 
 def _item_cells(record: Record) -> tuple[str, str]:
@@ -123,12 +124,12 @@ _CSV_COLUMNS = (
 
 def csv(records: Sequence[Record]) -> str:
     """The records as CSV, without their checks."""
-    columns = [*_CSV_COLUMNS]
+    names = [*_CSV_COLUMNS]
     if any(is_batch(record.items) for record in records):
-        columns += ["items", "items_per_s", "item_ns"]
+        names += ["items", "items_per_s", "item_ns"]
     if any(record.steps is not None for record in records):
-        columns += ["steps", "steps_per_s"]
+        names += ["steps", "steps_per_s"]
     if any(_is_weighed(record) for record in records):
-        columns += ["memory_device", "memory_host"]
+        names += ["memory_device", "memory_host"]
     found = ({**record.to_dict(), "items": record.items and record.items["count"]} for record in records)
-    return csv_text(columns, found)
+    return csv_text(names, found)
