@@ -171,10 +171,10 @@ def parse_share(text: str, option: str) -> float:
     return value
 
 
-_BYTES = {"": 1, "B": 1} | {
-    f"{letter}{unit}": base ** (power + 1)
-    for unit, base in (("B", 1000), ("iB", 1024))
-    for power, letter in enumerate("kMGT")
+_BYTES: dict[str, int] = {"": 1, "b": 1} | {
+    f"{letter}{unit}": int(base**power)
+    for unit, base in (("b", 1000), ("ib", 1024))
+    for power, letter in enumerate("kmgt", 1)
 }
 
 
@@ -185,10 +185,9 @@ def parse_size(text: str, option: str) -> int:
         BadInput: something else.
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-z]*)", text.strip(), re.ASCII | re.IGNORECASE)
-    units = {unit.lower(): size for unit, size in _BYTES.items()}
-    if not found or found[2].lower() not in units:
+    if not found or found[2].lower() not in _BYTES:
         raise BadInput(f"{option} {text!r}: write a size such as 2GB, 512MiB or a number of bytes", option)
-    return round(float(found[1]) * units[found[2].lower()])
+    return round(float(found[1]) * _BYTES[found[2].lower()])
 
 
 def parse_precision(text: str, option: str = "--precision") -> float:

@@ -99,12 +99,13 @@ def changes(results: Sequence[Result], modes: Sequence[str] = ()) -> list[Change
             cases = [result.case(mode) for result in results]
             figures = tuple(None if case is None else figure(case, side) for case in cases)
             if any(it is not None for it in figures):
-                first = figures[0]
-                ratios = tuple(
-                    None if None in (it, first) or at == 0 else ratio(it, first) for at, it in enumerate(figures)
-                )  # type: ignore[arg-type]
+                ratios = tuple(_against(figures[0], it) if at else None for at, it in enumerate(figures))
                 found.append(Change(mode, side, figures, ratios))
     return found
+
+
+def _against(base: int | None, value: int | None) -> float | None:
+    return None if base is None or value is None else ratio(value, base)
 
 
 def ratio(value: int, base: int) -> float:

@@ -62,19 +62,20 @@ def _regressions(metric: Metric, result: Result, baseline: Result, limits: Limit
     pairs = [(mode, one, other) for mode in modes if (one := result.case(mode)) and (other := baseline.case(mode))]
     if not any(one.memory is not None and other.memory is not None for _, one, other in pairs):
         raise BadInput(f"--metric {metric.text}: not measured in both results (--memory)", "--metric")
-    return [_regression(f"{mode} {metric.stat} memory", one, other, metric.stat, most) for mode, one, other in pairs]
+    return [_regression(one, other, metric.stat, most) for _, one, other in pairs]
 
 
-def _regression(name: str, one: Case, other: Case, side: str, most: float) -> Check:
+def _regression(one: Case, other: Case, side: str, most: float) -> Check:
+    name, what = f"{one.mode} {MEMORY} {side}", f"{one.mode} {side} memory"
     bound = f"must be at most ×{most:.4g}"
     if side == DEVICE and computes_on_host(one) and computes_on_host(other):
-        return Check(name, PASSED, f"{name}: none on either side, {why_unknown(one, side)}", limit=most)
+        return Check(name, PASSED, f"{what}: none on either side, {why_unknown(one, side)}", limit=most)
     value, base = figure(one, side), figure(other, side)
     for who, case, found in (("candidate", one, value), ("baseline", other, base)):
         if found is None:
-            return Check(name, UNCLEAR, f"{name} of the {who}: {why_unknown(case, side)}; {bound}", limit=most)
+            return Check(name, UNCLEAR, f"{what} of the {who}: {why_unknown(case, side)}; {bound}", limit=most)
     assert value is not None
     assert base is not None
     found_ratio = ratio(value, base)
-    text = f"{name}: {units.size(value)} against {units.size(base)}, ×{units.ratio(found_ratio, 3)}, {bound}"
+    text = f"{what}, candidate to baseline: {units.size(value)} against {units.size(base)}, ×{units.ratio(found_ratio, 3)}, {bound}"
     return Check(name, PASSED if found_ratio <= most else FAILED, text, found_ratio, limit=most)

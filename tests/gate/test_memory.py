@@ -117,7 +117,7 @@ LIMITS = Limits(max_regression=0.05, metrics=(DEVICE,))
 )
 def test_memory_against_a_stored_baseline_is_an_exact_ratio(device: int, verdict: str, ratio: str) -> None:
     (check,) = check_stored(result_of(cpu(device)), result_of(cpu()), LIMITS)
-    assert (check.name, check.verdict, check.rounds) == ("cpu device memory", verdict, None)
+    assert (check.name, check.verdict, check.rounds) == ("cpu memory device", verdict, None)
     assert check.text.endswith(f"against 100 MB, {ratio}, must be at most ×1.05")
 
 
@@ -149,6 +149,6 @@ def test_a_live_gate_of_memory_needs_no_blocks() -> None:
     assert gate.decided() == ["cpu"]
     checks = gate.checks([result_of(cpu(200 * MB)), result_of(cpu())])
     assert [(it.verdict, it.text) for it in checks] == [
-        (FAILED, "cpu device memory: 200 MB against 100 MB, ×2.000, must be at most ×1.05"),
+        (FAILED, "cpu device memory, candidate to baseline: 200 MB against 100 MB, ×2.000, must be at most ×1.05"),
         (PASSED, "cpu host memory: 10.0 MB, at most 10.0 MB"),
     ]

@@ -10,7 +10,7 @@ from ortbench import units
 from ortbench.analysis.memory import DEVICE, HOST, Change, changes, figure, is_weighed
 from ortbench.report.model import KEY, NOTHING, Block, Column, Kind, Note, Notes, Paragraph, Table, columns, filled
 from ortbench.result import Case, Result
-from ortbench.schema import Arena, CaseMemory
+from ortbench.schema import CaseMemory
 
 COLUMNS = (
     Column("mode", Kind.NAME, KEY),
@@ -52,21 +52,23 @@ def memory_table(result: Result) -> Table:
 
 def _row(case: Case, memory: CaseMemory) -> tuple[str, ...]:
     device, host = memory["device"], memory["host"]
-    held = memory["arenas"] or None
+    held, in_use = _of_arenas(memory)
     sizes = [
         figure(case, DEVICE),
         device and device["bound"],
-        held and _sum(held, "held"),
-        held and _sum(held, "in_use"),
+        held,
+        in_use,
         device and device["card"],
-        *(host and host[key] for key in ("before", "session", "peak")),  # type: ignore[literal-required]
+        *((None, None, None) if host is None else (host["before"], host["session"], host["peak"])),
         host and (host["pinned"] or None),
     ]
     return (case.mode, *(NOTHING if size is None else units.size(size) for size in sizes))
 
 
-def _sum(arenas: Sequence[Arena], key: str) -> int:
-    return sum(arena[key] for arena in arenas)  # type: ignore[literal-required]
+def _of_arenas(memory: CaseMemory | None) -> tuple[int | None, int | None]:
+    """What all arenas held and had in use, bytes; None where none is known."""
+    arenas = [] if memory is None else memory["arenas"]
+    return (sum(it["held"] for it in arenas), sum(it["in_use"] for it in arenas)) if arenas else (None, None)
 
 
 def node_table(result: Result) -> Table | None:
@@ -170,12 +172,12 @@ def memory_record(case: Case) -> dict[str, int | None]:
     """The columns of a mode's memory, bytes; None for what is not known."""
     memory = case.memory
     device, host = (None, None) if memory is None else (memory["device"], memory["host"])
-    arenas = memory["arenas"] if memory is not None and memory["arenas"] else None
+    held, in_use = _of_arenas(memory)
     return {
         "memory_device": figure(case, DEVICE),
         "memory_bound": device and device["bound"],
-        "memory_arena_held": arenas and _sum(arenas, "held"),
-        "memory_arena_in_use": arenas and _sum(arenas, "in_use"),
+        "memory_arena_held": held,
+        "memory_arena_in_use": in_use,
         "memory_card": device and device["card"],
         "memory_before": host and host["before"],
         "memory_session": host and host["session"],

@@ -41,4 +41,4 @@ def _zeros(spec: TensorSpec, form: Form) -> Value:
         return None
     if spec.is_sequence:
         return [np.zeros(shape, spec.dtype) for shape in form]
-    return np.full(form, "", object) if spec.is_string else np.zeros(form, spec.dtype)  # type: ignore[arg-type]
+    return np.full(form, "", object) if spec.is_string else np.zeros(form, spec.dtype)
