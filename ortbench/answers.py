@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ortbench.schema import (
+    Arena,
     CaseFence,
     ChainLink,
     ChainStage,
@@ -25,6 +26,7 @@ from ortbench.schema import (
     Loop,
     LoopBytes,
     Memory,
+    NodeMemory,
     Nodes,
     Once,
     Placement,
@@ -188,6 +190,31 @@ class ProfiledNodes(TypedDict):
 
     found: Nodes
     profile: Recorded | None
+
+
+class WeighedHost(TypedDict):
+    """The resident set, see `ortbench.schema.HostMemory`; ``restarted``: whether the peak is one since the session was made."""
+
+    before: int | None
+    session: int | None
+    peak: int | None
+    pinned: int
+    restarted: bool
+
+
+class Weighed(TypedDict):
+    """``memory``: what ortbench ``bound`` of the device's memory, None where there is none, and the host's."""
+
+    bound: int | None
+    host: WeighedHost
+
+
+class WeighedArenas(TypedDict):
+    """``arenas``: of each EP that tells, by an ONNX Runtime of this version; where they were asked for, the nodes that hold most."""
+
+    arenas: list[Arena]
+    version: str
+    nodes: list[NodeMemory] | None
 
 
 class Captured(TypedDict):

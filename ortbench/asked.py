@@ -49,6 +49,11 @@ def live(plan: Plan, given: Given, phases: Collection[str]) -> Plan:
     return replace(plan, loop=loop)
 
 
+def weighing(plan: Plan, needs_memory: bool) -> Plan:
+    """The plan with memory measured where a gate needs it."""
+    return replace(plan, memory=plan.memory or needs_memory)
+
+
 def asked_modes(given: Given) -> tuple[str, ...]:
     """The modes that were asked for, each once: the usual ones where none was named, and those that options add."""
     if given.get("feedback"):

@@ -295,6 +295,8 @@ _SUITE: Texts = {
         "",
         "costs.md#the-hosts-own-work",
     ),
+    "device memory": ("what the fastest mode takes of the device's memory", "", "costs.md#memory"),
+    "host memory": ("the resident set of the fastest mode at its peak", "", "costs.md#memory"),
     "× cpu": ("how many times as fast as mode cpu the fastest mode is", "", "", ("x cpu",)),
     "verdict": ("what became of the case", "The words themselves are explained one by one.", "suites.md"),
 }

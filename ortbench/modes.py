@@ -20,6 +20,8 @@ STAGE, WHOLE_CHAIN = "stage", "chain"
 # What the host takes: no parts of an inference, and timed in the blocks of another phase, see `comes_with`.
 SUBMIT, CPU_TIME = "submit", "cpu_time"
 COSTS = (SUBMIT, CPU_TIME)
+MEMORY = "memory"  # in the place of a phase: what a mode takes, and of which side's memory in that of a statistic
+MEMORY_SIDES = ("device", "host")
 
 # What the total of a mode is.
 LATENCY = "latency"  # of one inference

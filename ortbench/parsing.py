@@ -171,6 +171,25 @@ def parse_share(text: str, option: str) -> float:
     return value
 
 
+_BYTES: dict[str, int] = {"": 1, "b": 1} | {
+    f"{letter}{unit}": int(base**power)
+    for unit, base in (("b", 1000), ("ib", 1024))
+    for power, letter in enumerate("kmgt", 1)
+}
+
+
+def parse_size(text: str, option: str) -> int:
+    """``2GB``, ``512MiB`` or ``4096`` in bytes: kB, MB, GB, TB are decimal, KiB, MiB, GiB, TiB binary; case does not matter.
+
+    Raises:
+        BadInput: something else.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([a-z]*)", text.strip(), re.ASCII | re.IGNORECASE)
+    if not found or found[2].lower() not in _BYTES:
+        raise BadInput(f"{option} {text!r}: write a size such as 2GB, 512MiB or a number of bytes", option)
+    return round(float(found[1]) * _BYTES[found[2].lower()])
+
+
 def parse_precision(text: str, option: str = "--precision") -> float:
     """As `parse_share`; 0 is a precision that is never reached.
 

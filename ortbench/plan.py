@@ -330,7 +330,8 @@ class Plan:
     that says so; None looks for one that is called a batch.
 
     With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some;
-    with `spin` all is measured once more, shortly, without threads that spin.
+    with `spin` all is measured once more, shortly, without threads that spin; with `memory`, each mode is weighed in a worker
+    of its own.
     `record_env` are patterns of environment variables that the result has.
     """
 
@@ -358,6 +359,10 @@ class Plan:
     spin: bool = _measured(
         "spin", "", "Then measure once more with threads that do not spin: what that takes of the CPU.", kind=FLAG,
         default=False, commands=SIDE_BY_SIDE, suite=False,
+    )  # fmt: skip
+    memory: bool = _measured(
+        "memory", "", "Then measure what each mode takes of the device's and of the host's memory.", kind=FLAG, default=False,
+        commands=("run", "loop", "chain"),
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
         "record-env", "PATTERN", "Record environment variables that an EP reads, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,

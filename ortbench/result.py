@@ -27,6 +27,7 @@ from ortbench.files import write_atomically
 from ortbench.modes import COSTS, LOOP_PHASES, PHASE_NAMES, TOTAL, WHOLE_CHAIN, WHOLE_LOOP, stage_in
 from ortbench.schema import (
     CaseFence,
+    CaseMemory,
     Chain,
     Derived,
     Environment,
@@ -95,6 +96,7 @@ class Case:
         derived: what copies take of a run of ``cpu`` and ``cpu-pinned``.
         measured: with ``--measure-copies``, of ``cpu``, ``device`` and ``host-accessible``.
         once: of ``device-resident``.
+        memory: with ``--memory``, of a mode that is ok, else None.
         pipeline: of ``pipelined``, else None.
         fence: what ends its samples.
         samples_ns: raw samples by phase, in the order taken.
@@ -131,6 +133,7 @@ class Case:
     derived: Derived | None = None
     measured: Measured | None = None
     once: Once | None = None
+    memory: CaseMemory | None = None
     pipeline: Pipeline | None = None
     fence: CaseFence | None = None
     samples_ns: dict[str, list[int]] = field(default_factory=dict)

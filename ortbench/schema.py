@@ -494,6 +494,63 @@ class Measured(TypedDict):
     kernels_ns: int
 
 
+class Arena(TypedDict):
+    """An EP's arena: what it held, and what of it was in use, at most."""
+
+    ep: str
+    held: int
+    in_use: int
+
+
+class NodeMemory(TypedDict):
+    """A node: what its kernel ``allocated`` and did not free, None where the EP's allocator does not tell, the bytes of its
+    outputs, and those of its weights."""
+
+    name: str
+    op: str
+    ep: str
+    allocated: int | None
+    output: int
+    weights: int
+
+
+class DeviceMemory(TypedDict):
+    """What a mode takes of the device's memory: in all (``bytes``, what gates go by) and ``how`` that is known; what ortbench
+    ``bound``, at most at a time; what the worker's process held on the card (``card``)."""
+
+    bytes: int | None
+    how: str
+    bound: int
+    card: int | None
+
+
+class HostMemory(TypedDict):
+    """The worker's resident set: ``before`` the session, with it (``session``), and at its ``peak``, which gates go by; and what
+    ortbench had of ``pinned`` memory, at most at a time."""
+
+    before: int | None
+    session: int | None
+    peak: int | None
+    pinned: int
+    how: str
+
+
+class CaseMemory(TypedDict):
+    """What a mode takes of memory, in a worker of its own after the measurement; bytes, null where it is not known.
+
+    ``failed``: why there are no figures, else null. ``device`` is null where the EP computes in host memory. ``arenas``: those
+    of EPs whose allocators tell, and ``arenas_how`` that is known, or why there are none. ``nodes``: with ``--nodes``, those
+    that hold most.
+    """
+
+    failed: str | None
+    device: DeviceMemory | None
+    host: HostMemory | None
+    arenas: list[Arena]
+    arenas_how: str
+    nodes: NotRequired[list[NodeMemory]]
+
+
 class Once(TypedDict):
     """The copies before and after all runs of ``device-resident``; 0 where there is nothing to copy."""
 

@@ -72,6 +72,38 @@ def spin(runs: int, cpu_ns: int, total_ns: int, within: int = 0) -> Spin:
     return {**found, "total_ns": total_ns, "cpu_time_ci95_ns": [cpu_ns - within, cpu_ns + within]}
 
 
+def weighed(
+    case: Case, device: int | None = None, host: int | None = None, *, failed: str | None = None, nodes: bool = False
+) -> Case:
+    """A case with its memory measured, which it gives back.
+
+    Args:
+        case: of a mode.
+        device, host: what it takes, bytes: of the device's half is bound and half the arena's, None where it has none.
+        failed: why there is nothing.
+        nodes: one holds most.
+    """
+    if failed is not None:
+        case.memory = {"failed": failed, "device": None, "host": None, "arenas": [], "arenas_how": failed}
+        return case
+    case.memory = {
+        "failed": None,
+        "device": None
+        if device is None
+        else {"bytes": device, "how": "as it was scripted", "bound": device // 2, "card": None},
+        "host": None
+        if host is None
+        else {"before": host // 4, "session": host // 2, "peak": host, "pinned": 0, "how": "scripted too"},
+        "arenas": [] if device is None else [{"ep": EP, "held": device - device // 2, "in_use": device // 4}],
+        "arenas_how": "as the profile has it",
+    }
+    if nodes:
+        case.memory["nodes"] = [
+            {"name": "/head/Conv_3", "op": "Conv", "ep": EP, "allocated": 4 * MB, "output": 4 * MB, "weights": 1000}
+        ]
+    return case
+
+
 # Cases of whose phases only the statistics are known
 
 

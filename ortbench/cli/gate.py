@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ortbench.asked import asked_modes, live, plan_of
+from ortbench.asked import asked_modes, live, plan_of, weighing
 from ortbench.cli.options import command_line, takes
 from ortbench.errors import BadInput
 from ortbench.gate.baseline import LIVE_BASELINE, STORED_BASELINE, baseline_of, has_live_baseline
@@ -71,7 +71,7 @@ def gate(
         raise BadInput("--model and --chain exclude each other: name one candidate", "--chain")
     if model is None and chain is None:
         raise BadInput("name a result file, or for a live gate a --model or a --chain")
-    plan = live(_plan(model, chain, given, limits), given, limits.phases())
+    plan = weighing(live(_plan(model, chain, given, limits), given, limits.phases()), limits.of_memory)
     plans = [plan, _baseline(plan, given)] if is_contest else [plan]
     for it in plans:
         check(it)

@@ -12,7 +12,8 @@ from ortbench.analysis.pairs import blocks
 from ortbench.errors import BadInput
 from ortbench.gate.contests import CANDIDATE, COPY_SHARE, Contest, Jury, contest_name, fill, own_contests
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric
-from ortbench.modes import ALL_MODES, stage_in
+from ortbench.gate.memory import check_memory, check_memory_regressions
+from ortbench.modes import ALL_MODES, MEMORY, stage_in
 from ortbench.result import OK, Result, work_of
 from ortbench.work import Work
 
@@ -30,7 +31,11 @@ def check_alone(result: Result, limits: Limits) -> list[Check]:
 
 
 def check_facts(result: Result, limits: Limits) -> list[Check]:
-    """What needs no statistics: modes that must work, nodes that may stay on the CPU."""
+    """What needs no statistics: modes that must work, nodes that may stay on the CPU, memory.
+
+    Raises:
+        BadInput: a limit of memory, and it was not measured.
+    """
     checks = []
     for mode in limits.require_modes:
         case = next((case for case in result.cases if case.mode == mode), None)
@@ -39,7 +44,7 @@ def check_facts(result: Result, limits: Limits) -> list[Check]:
         checks.append(Check(f"mode {mode}", verdict, text))
     if limits.max_cpu_nodes is not None:
         checks.append(_check_nodes(result, limits.max_cpu_nodes))
-    return checks
+    return [*checks, *check_memory(result, limits)]
 
 
 def check_contest(result: Result, jury: Jury, contest: Contest) -> Check:
@@ -120,6 +125,8 @@ def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check
     lost = check_lost_modes(result, baseline, limits)
     checks = list(lost)
     for metric in limits.metrics:
+        if metric.phase == MEMORY:
+            continue
         found = []
         for mode in [metric.mode] if metric.mode else filter(limits.held, ALL_MODES):
             one, other = result.case(mode), baseline.case(mode)
@@ -134,7 +141,7 @@ def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check
         if not found and not lost:
             raise BadInput(f"--metric {metric.text}: {_why_none(metric, work_of(result).shared(work_of(baseline)))}")
         checks += found
-    return checks
+    return [*checks, *check_memory_regressions(result, baseline, limits)]
 
 
 def _why_none(metric: Metric, both: Work) -> str:

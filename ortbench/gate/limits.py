@@ -8,12 +8,14 @@ from functools import partial
 from typing import Any, TypedDict, cast
 
 from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
-from ortbench.kinds import MODE_NAMES, SHARE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
+from ortbench.kinds import MODE_NAMES, SHARE, SIZE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
 from ortbench.modes import (
     ALL_MODES,
     COSTS,
     CPU,
     LOOP_PHASES,
+    MEMORY,
+    MEMORY_SIDES,
     MODES,
     PHASE_NAMES,
     STAGE,
@@ -21,7 +23,7 @@ from ortbench.modes import (
     WHOLE_CHAIN,
     comes_with,
     stage_phase,
-)  # fmt: skip
+)
 from ortbench.options import LIMIT, Given, check_values, make, not_negative, option
 
 PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
@@ -51,7 +53,8 @@ DEFAULT_METRIC = Metric(None, TOTAL, "median")
 def parse_metric(text: str, option: str = "--metric") -> Metric:
     """``device.total.median``, or less: ``total.median`` of every mode, ``total`` for its median, ``p95`` of the total.
 
-    Of a stage of a chain ``cpu.stage.NAME.median``, or less.
+    Of a stage of a chain ``cpu.stage.NAME.median``, or less; ``device.memory.host`` is what the mode takes of the host's memory,
+    ``memory`` what every mode takes of the device's.
 
     Raises:
         BadInput: a part that is not a mode, a phase or a statistic.
@@ -63,19 +66,20 @@ def parse_metric(text: str, option: str = "--metric") -> Metric:
     for part in parts:
         if part in ALL_MODES and mode is None and phase is None and stat is None:
             mode = part
-        elif part in _PHASES and phase is None and stat is None:
+        elif part in (*_PHASES, MEMORY) and phase is None and stat is None:
             phase = part
         elif part == STAGE and phase is None and stat is None and (name := next(parts, "")):
             phase = stage_phase(name)
-        elif part in STATISTICS and stat is None:
+        elif part in (MEMORY_SIDES if phase == MEMORY else STATISTICS) and stat is None:
             stat = part
         else:
             raise BadInput(
                 f"{option} {text!r}: {part!r} does not fit; write mode.phase.statistic such as device.total.median, with "
-                f"{', '.join(ALL_MODES)}; {', '.join(_PHASES)}, {stage_phase('NAME')}; {', '.join(STATISTICS)}",
+                f"{', '.join(ALL_MODES)}; {', '.join(_PHASES)}, {stage_phase('NAME')}; {', '.join(STATISTICS)}; or mode.{MEMORY} "
+                f"with {' or '.join(MEMORY_SIDES)}",
                 option,
             )
-    return Metric(mode, phase or TOTAL, stat or "median")
+    return Metric(mode, phase or TOTAL, stat or (MEMORY_SIDES[0] if phase == MEMORY else "median"))
 
 
 def _parse_metrics(given: Sequence[str], option: str) -> tuple[Metric, ...]:
@@ -104,6 +108,7 @@ class Limits:
         min_speedup: mode → how many times as fast as `cpu` it must be.
         max_copy_share: of a run with CPU tensors, 0 to 1.
         max_cpu_nodes: nodes that may stay on the CPU.
+        max_device_memory, max_host_memory: what a mode may take, bytes.
         require_modes: modes that must work.
     """
 
@@ -124,6 +129,12 @@ class Limits:
     max_cpu_nodes: int | None = _limit(
         "max-cpu-nodes", "N", "Nodes that may stay on the CPU.", kind=WHOLE, check=not_negative
     )
+    max_device_memory: int | None = _limit(
+        "max-device-memory", "SIZE", "What a mode may take of the device's memory, such as 2GB.", kind=SIZE
+    )
+    max_host_memory: int | None = _limit(
+        "max-host-memory", "SIZE", "What a mode may take of the host's memory, such as 512MiB.", kind=SIZE
+    )
     require_modes: tuple[str, ...] = _limit(
         "require-mode", "MODE", "A mode that must work.", kind=MODE_NAMES, default=()
     )
@@ -131,8 +142,19 @@ class Limits:
     @property
     def any(self) -> bool:
         """Whether there is anything to check."""
-        alone = (self.max_copy_share, self.max_cpu_nodes, self.max_regression)
+        alone = (self.max_copy_share, self.max_cpu_nodes, self.max_regression, *self.most_memory.values())
         return bool(self.min_speedup or self.require_modes or any(value is not None for value in alone))
+
+    @property
+    def most_memory(self) -> dict[str, int | None]:
+        """What a mode may take of each side's memory, bytes; None for what is not limited."""
+        return dict(zip(MEMORY_SIDES, (self.max_device_memory, self.max_host_memory), strict=True))
+
+    @property
+    def of_memory(self) -> bool:
+        """Whether memory must be measured."""
+        held = self.max_regression is not None and any(metric.phase == MEMORY for metric in self.metrics)
+        return held or any(most is not None for most in self.most_memory.values())
 
     def needed(self) -> set[str]:
         """The modes that must have been measured whatever else was."""
@@ -150,7 +172,7 @@ class Limits:
     def phases(self) -> set[str]:
         """The phases that must be timed."""
         metrics = self.metrics if self.max_regression is not None else ()
-        return {TOTAL, *(comes_with(metric.phase) for metric in metrics)}
+        return {TOTAL, *(comes_with(metric.phase) for metric in metrics if metric.phase != MEMORY)}
 
 
 def limits_of(given: Given, has_baseline: bool, modes: Sequence[str]) -> Limits:

@@ -12,6 +12,7 @@ from ortbench.gate.checks import check_contest, check_facts, check_lost_modes, w
 from ortbench.gate.contests import Contest, Jury, own_contests, regression_contests
 from ortbench.gate.limits import FAILED as UNFIT
 from ortbench.gate.limits import UNCLEAR, Check, Limits
+from ortbench.gate.memory import check_memory_regressions
 from ortbench.modes import SUBMIT
 from ortbench.result import FAILED, Result
 from ortbench.work import INFERENCE, Work
@@ -98,6 +99,8 @@ class LiveGate:
             reasons = [f"{case.mode}: {case.reason}" for case in candidate.cases if case.reason]
             reasons += [f"{it.over.phase} of {it.over.mode} {why}" for it, why in never.items()]
             raise BenchmarkFailed(f"nothing could be compared: {'; '.join(reasons)}")
+        for baseline in baselines:
+            checks += check_memory_regressions(candidate, baseline, limits)
         checks += check_facts(candidate, limits)
         return checks + [check_contest(candidate, self._jury, contest) for contest in self._own]
 

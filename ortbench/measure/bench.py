@@ -19,6 +19,7 @@ from ortbench.measure.folder import temporary_folder
 from ortbench.measure.follow_up import look_closer, measure_copies, profile_nodes
 from ortbench.measure.forecast import Forecast, Step
 from ortbench.measure.gpus import Watch
+from ortbench.measure.memory import Known, learn_forms, weigh_modes
 from ortbench.measure.schedule import MAX_SAMPLES, Block, Estimates, InOrder, Schedule, StopRule
 from ortbench.measure.side import Side
 from ortbench.measure.spin import NOT_MEASURED, take_spin, without_spin
@@ -83,6 +84,7 @@ class Bench:
         for side in self._sides:
             side.while_waiting = self._tell_left
         self._took_ns: int | None = None
+        self._known: list[tuple[Side, Known]] = []
         self.interrupted = False
         self.not_opened: list[tuple[Side, OrtbenchError]] = []
 
@@ -99,6 +101,7 @@ class Bench:
                 why = self._measure(watch)
             self._look_closer()
             self._measure_copies()
+            self._learn_forms()
             for side in self._sides:
                 with self._awake(side):
                     side.release()
@@ -113,6 +116,7 @@ class Bench:
             side.end(why, self._took_ns)
         self._spin()
         self._profile()
+        self._weigh()
         return [side.result for side in self._sides]
 
     def _step(self, step: Step, text: str) -> None:
@@ -149,6 +153,14 @@ class Bench:
                 if side.plan.nodes:
                     self._observer.stage(f"profiling nodes ({side.name})")
                     profile_nodes(side)
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    def _weigh(self) -> None:
+        """Have the modes of the sides weighed that want it; Ctrl-C gives up what is left of that."""
+        try:
+            for side, known in self._known if not self.interrupted else []:
+                weigh_modes(side, known, self._observer.stage)
         except KeyboardInterrupt:
             self.interrupted = True
 
@@ -270,6 +282,15 @@ class Bench:
                 self._observer.stage(f"measuring copies with CUPTI ({side.name})")
                 with self._awake(side):
                     measure_copies(side)
+
+    def _learn_forms(self) -> None:
+        """What `_weigh` has to know of the outputs, as long as there is who knows it."""
+        for side in self._sides:
+            if side.plan.memory and side.modes:
+                with self._awake(side):
+                    known = learn_forms(side)
+                if known is not None:
+                    self._known.append((side, known))
 
     @contextmanager
     def _clocked(self) -> Iterator[None]:

@@ -10,6 +10,7 @@ from ortbench import units
 from ortbench.analysis.compare import EVERYTHING, Row, Selection, cost_rows, lacks, parts, rows, word
 from ortbench.modes import COSTS, TOTAL, WHOLE_CHAIN, WHOLE_LOOP
 from ortbench.report.costs.compared import compared_costs, cost_table
+from ortbench.report.costs.memory import change_records
 from ortbench.report.model import (
     KEY,
     NOTHING,
@@ -203,4 +204,4 @@ def records(
             for key, spread in (("vs_first", row.since_first[number]), ("vs_previous", row.since_last[number])):
                 record[key] = spread and {**asdict(spread), "verdict": word(spread, same, row.phase in COSTS)}
             found.append(record)
-    return found
+    return found if only.phases else [*found, *change_records(results, names, same, only.modes)]

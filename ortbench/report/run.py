@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ortbench import units
 from ortbench.analysis.advice import sentences, superseded
+from ortbench.analysis.memory import is_weighed
 from ortbench.analysis.pairs import timed_phase
 from ortbench.analysis.placed import missed
 from ortbench.modes import COSTS, PHASE_NAMES, TOTAL, is_rate, mode_of
@@ -14,6 +15,7 @@ from ortbench.report import nodes
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE
 from ortbench.report.chains import chain_table, link_table, stage_table
 from ortbench.report.costs.host import host_records
+from ortbench.report.costs.memory import memory_record
 from ortbench.report.costs.section import cost_parts
 from ortbench.report.csv import csv_text, ratio, statistics
 from ortbench.report.loops import WHAT_A_LOOP_IS, loop_records, loop_table
@@ -276,6 +278,8 @@ def records(result: Result, with_items: bool = False) -> list[dict[str, Any]]:
         row["depth"] = case.pipeline and case.pipeline["depth"]
         row["hidden_share"] = case.pipeline and case.pipeline["hidden_share"]
         row["runs"] = _runs(case)
+        if is_weighed(result):
+            row |= memory_record(case)
         for name, stats in (case.stages or {}).items():
             row[f"stage_{name}_median_ns"] = stats.median_ns
         if with_items:

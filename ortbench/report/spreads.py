@@ -8,7 +8,7 @@ from ortbench.report.model import NOTHING
 
 
 def spread_cells(spread: Spread | None, same: float | None, of_cost: bool = False) -> list[str]:
-    """The ratio, its interval, and the word for it unless `same` is None.
+    """The ratio, its interval unless it is exact, and the word for it unless `same` is None.
 
     Args:
         spread: None where there is nothing to compare.
@@ -18,6 +18,6 @@ def spread_cells(spread: Spread | None, same: float | None, of_cost: bool = Fals
     if spread is None:
         return [NOTHING] * (2 if same is None else 3)
     interval = NOTHING
-    if spread.low is not None and spread.high is not None:
+    if spread.low is not None and spread.high is not None and spread.low != spread.high:
         interval = f"{units.ratio(spread.low, 3)}–{units.ratio(spread.high, 3)}"
     return [f"×{units.ratio(spread.ratio, 3)}", interval] + ([] if same is None else [word(spread, same, of_cost)])

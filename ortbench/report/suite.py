@@ -21,12 +21,13 @@ from ortbench.report.model import (
     Report,
     SavedIn,
     Table,
+    columns,
     filled,
 )
 from ortbench.report.throughput import HEADINGS
 from ortbench.report.words import hint
 from ortbench.suite.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPPED, Record
-from ortbench.units import duration, rate, ratio
+from ortbench.units import duration, rate, ratio, size
 
 
 def headline(records: Sequence[Record]) -> str:
@@ -46,6 +47,7 @@ _COLUMNS = (
     Column("CPU time"),
     Column("verdict", Kind.WORD),
 )
+_OF_MEMORY = columns(Kind.NUMBER, "device memory", "host memory")
 _OF_LOOPS = ("steps", "steps/s")  # of a loop, whose total is all of them
 
 
@@ -53,6 +55,7 @@ def case_table(records: Sequence[Record]) -> Table:
     """A row a case; only columns that hold something."""
     shown = any(is_batch(record.items) for record in records)
     of_loops = any(record.steps is not None for record in records)
+    weighed = any(_is_weighed(record) for record in records)
     rows = tuple(
         (
             record.id,
@@ -63,12 +66,13 @@ def case_table(records: Sequence[Record]) -> Table:
             NOTHING if record.cpu_time_ns is None else duration(record.cpu_time_ns),
             *(_item_cells(record) if shown else ()),
             *(_step_cells(record) if of_loops else ()),
+            *(map(_size, (record.memory_device, record.memory_host)) if weighed else ()),
             record.outcome,
         )
         for record in records
     )
     more = [*(HEADINGS if shown else ()), *(_OF_LOOPS if of_loops else ())]
-    return filled(Table((*_COLUMNS[:-1], *map(Column, more), _COLUMNS[-1]), rows))
+    return filled(Table((*_COLUMNS[:-1], *map(Column, more), *(_OF_MEMORY if weighed else ()), _COLUMNS[-1]), rows))
 
 
 def _item_cells(record: Record) -> tuple[str, str]:
@@ -80,6 +84,14 @@ def _item_cells(record: Record) -> tuple[str, str]:
 def _step_cells(record: Record) -> tuple[str, str]:
     steps = NOTHING if record.steps is None else str(record.steps)
     return steps, NOTHING if record.steps_per_s is None else rate(record.steps_per_s)
+
+
+def _is_weighed(record: Record) -> bool:
+    return record.memory_device is not None or record.memory_host is not None
+
+
+def _size(count: int | None) -> str:
+    return NOTHING if count is None else size(count)
 
 
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
@@ -114,10 +126,12 @@ _CSV_COLUMNS = (
 
 def csv(records: Sequence[Record]) -> str:
     """The records as CSV, without their checks."""
-    columns = [*_CSV_COLUMNS]
+    names = [*_CSV_COLUMNS]
     if any(is_batch(record.items) for record in records):
-        columns += ["items", "items_per_s", "item_ns"]
+        names += ["items", "items_per_s", "item_ns"]
     if any(record.steps is not None for record in records):
-        columns += ["steps", "steps_per_s"]
+        names += ["steps", "steps_per_s"]
+    if any(_is_weighed(record) for record in records):
+        names += ["memory_device", "memory_host"]
     found = ({**record.to_dict(), "items": record.items and record.items["count"]} for record in records)
-    return csv_text(columns, found)
+    return csv_text(names, found)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ortbench.asked import asked_modes, is_library, live, plan_of
+from ortbench.asked import asked_modes, is_library, live, plan_of, weighing
 from ortbench.errors import BadInput
 from ortbench.gate.baseline import BASELINE_CHAIN, baseline_of, has_live_baseline
 from ortbench.gate.contests import own_contests, regression_contests
@@ -86,7 +86,7 @@ class _Maker:
         with self._blaming(named if of_chain else self._case.where):
             modes = asked_modes(given) if "mode" in given else ()
             limits = limits_of(given, is_live or "baseline" in given, modes)
-            plan = self._plan(limits)
+            plan = weighing(self._plan(limits), limits.of_memory)
         if is_live:
             plan = live(plan, given, limits.phases())
         with self._blaming(named):

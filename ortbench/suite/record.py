@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.loops import steps_per_s
+from ortbench.analysis.memory import DEVICE, HOST, figure
 from ortbench.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, CheckData
 from ortbench.modes import CPU, TOTAL, is_rate
@@ -51,6 +52,7 @@ class Record:
         steps: of a loop, or None.
         steps_per_s: what that mode's median means for them, or None.
         cpu_time_ns: what a run in that mode takes of the CPU, ns, or None.
+        memory_device, memory_host: what that mode takes of each side's memory, bytes, or None.
     """
 
     id: str
@@ -73,6 +75,8 @@ class Record:
     steps: int | None = None
     steps_per_s: float | None = None
     cpu_time_ns: int | None = None
+    memory_device: int | None = None
+    memory_host: int | None = None
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
@@ -120,6 +124,8 @@ class Figures(TypedDict, total=False):
     steps: int | None
     steps_per_s: float | None
     cpu_time_ns: int | None
+    memory_device: int | None
+    memory_host: int | None
 
 
 def figures(result: Result) -> Figures:
@@ -144,6 +150,8 @@ def figures(result: Result) -> Figures:
         "steps": steps,
         "steps_per_s": None if steps is None or found is None else steps_per_s(found, steps),
         "cpu_time_ns": None if found is None or found.host is None else round(cpu_time_ns(found.host)),
+        "memory_device": None if found is None else figure(found, DEVICE),
+        "memory_host": None if found is None else figure(found, HOST),
     }
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ortbench.analysis import same_name
+from ortbench.chain_plan import chain_from
 from ortbench.plan import inputs_from, target_from
+from ortbench.steps import steps_from
 from ortbench.worker.looks import close_up as look_close_up
 from ortbench.worker.looks import cupti, ort_profile
 from ortbench.worker.looks import devices as look_devices
+from ortbench.worker.looks import memory as look_memory
 from ortbench.worker.looks import model as look_model
 from ortbench.worker.looks import nodes as look_nodes
 from ortbench.worker.session import abilities, distributions, named
@@ -30,6 +34,34 @@ def nodes(
     begin()
     found, profile = look_nodes.profile_nodes(model, target_from(target), inputs_from(inputs), runs)
     return {"found": found, "profile": _recorded(profile.last(_PROFILED_RUNS)) if timeline else None}
+
+
+def forms(state: State) -> list[look_memory.Forms]:
+    """What the plain runs of each session gave, in form; see `ortbench.worker.looks.memory`."""
+    return look_memory.forms(state.opened)
+
+
+def memory(state: State, mode: str, depth: int, asked: dict[str, Any], known: list[Any]) -> answers.Weighed:
+    """What a mode takes of memory, in a worker that has done nothing before; `asked` is what `open` is asked for."""
+    begin()
+    state.modes[mode], found = look_memory.weigh(_opening(asked, known), mode, depth)
+    return found
+
+
+def arenas(
+    state: State, mode: str, depth: int, asked: dict[str, Any], known: list[Any], nodes: bool
+) -> answers.WeighedArenas:
+    """What the arenas of its sessions held, by ONNX Runtime's profile; with `nodes`, also the nodes that hold most."""
+    begin()
+    return look_memory.profile(_opening(asked, known), mode, depth, nodes)
+
+
+def _opening(asked: dict[str, Any], known: list[Any]) -> look_memory.Open:
+    if "chain" in asked:
+        return partial(look_memory.open_chain, chain_from(asked["chain"]), known)
+    steps = steps_from(asked["steps"]) if "steps" in asked else None
+    target, inputs = target_from(asked["target"]), inputs_from(asked["inputs"])
+    return partial(look_memory.open_model, asked["model"], target, inputs, steps, known)
 
 
 def measure_copies(state: State, modes: list[str], runs: int) -> dict[str, Measured]:

@@ -21,7 +21,7 @@ _REQUESTS = {
     "blocks": ("block", "finish", "capture"),
     "reading": ("index_sizes",),
     "diagnosing": ("packages", "examine"),
-    "looking": ("nodes", "measure_copies", "close_up", "profile", "devices", "inspect"),
+    "looking": ("nodes", "forms", "memory", "arenas", "measure_copies", "close_up", "profile", "devices", "inspect"),
     "sweep": ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish"),
 }
 _NEEDED = ("onnxruntime", "numpy")  # all that an environment must have

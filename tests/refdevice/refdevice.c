@@ -12,6 +12,8 @@
  * Blocks are pooled, their storage is populated in advance and their first bytes are overwritten with NaN when they are
  * handed out: an allocation costs microseconds, and nobody finds the results of an earlier run in a new block.
  *
+ * Each allocator counts what it gives out, and tells ONNX Runtime (OrtAllocator::GetStats); the trace has every block.
+ *
  * With the knob `default_memory` at 0 the device has HOST_ACCESSIBLE memory alone and has sessions keep their inputs and
  * outputs there; with `cpu` it is a CPU. DEVICE_NAME, OPERATORS and the
  * like (`build` of refdevice.py has them all), set when it is compiled, make another device of it.
@@ -304,13 +306,46 @@ typedef struct { /* OrtAllocator */
   Table table;
   const void *info;
   Memory memory;
+  size_t in_use, most, count; /* bytes given out now and at most, and how often; `memory_lock` is held */
 } Allocator;
 
-static void *allocator_alloc(Allocator *self, size_t bytes) { return device_alloc(bytes, self->memory); }
+static void *allocator_alloc(Allocator *self, size_t bytes) {
+  void *address = device_alloc(bytes, self->memory);
+  pthread_mutex_lock(&memory_lock);
+  if (address) {
+    self->count++;
+    self->in_use += bytes;
+    if (self->in_use > self->most) self->most = self->in_use;
+  }
+  pthread_mutex_unlock(&memory_lock);
+  return address;
+}
 
 static void allocator_free(Allocator *self, void *pointer) {
-  (void)self;
-  device_free(pointer);
+  size_t bytes = device_free(pointer);
+  pthread_mutex_lock(&memory_lock);
+  self->in_use -= bytes;
+  pthread_mutex_unlock(&memory_lock);
+}
+
+/* What ONNX Runtime's profile says of memory, for each node. There is no arena: what is held is what is in use. */
+static Status *allocator_get_stats(Allocator *self, void **stats) {
+  pthread_mutex_lock(&memory_lock);
+  struct {
+    const char *key;
+    size_t value;
+  } said[] = {{"InUse", self->in_use},
+              {"MaxInUse", self->most},
+              {"TotalAllocated", self->in_use},
+              {"NumAllocs", self->count}};
+  pthread_mutex_unlock(&memory_lock);
+  ((void (*)(void **))ort[CREATE_KEY_VALUE_PAIRS])(stats);
+  for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+    char text[32];
+    snprintf(text, sizeof text, "%zu", said[i].value);
+    ((void (*)(void *, const char *, const char *))ort[ADD_KEY_VALUE_PAIR])(*stats, said[i].key, text);
+  }
+  return NULL;
 }
 
 static const void *allocator_info(const Allocator *self) { return self->info; }
@@ -404,9 +439,11 @@ static Status *factory_create_allocator(Factory *self, const void *info, const v
   int memory = ((int (*)(const void *))ort[MEMORY_INFO_GET_DEVICE_MEM_TYPE])(info);
   bool accessible = memory == ORT_MEMORY_HOST_ACCESSIBLE;
   Allocator *made = zeroed(sizeof *made);
-  *made = (Allocator){{API_VERSION, {(Fn)allocator_alloc, (Fn)allocator_free, (Fn)allocator_info, (Fn)allocator_alloc}},
-                      accessible ? self->accessible_info : self->default_info,
-                      accessible ? MEM_HOST_ACCESSIBLE : MEM_DEFAULT};
+  *made = (Allocator){.table = {API_VERSION,
+                               {(Fn)allocator_alloc, (Fn)allocator_free, (Fn)allocator_info, (Fn)allocator_alloc,
+                                (Fn)allocator_get_stats}},
+                     .info = accessible ? self->accessible_info : self->default_info,
+                     .memory = accessible ? MEM_HOST_ACCESSIBLE : MEM_DEFAULT};
   *allocator = made;
   return NULL;
 }

@@ -282,6 +282,22 @@ class Trace:
         chosen: Events = self.events[np.isin(self.events["kind"], numbers)]
         return chosen if memory is None else chosen[chosen["memory"] == MEMORIES.index(memory)]
 
+    def held(self, memory: str, pid: int | None = None) -> tuple[int, int]:
+        """The bytes of a memory that are given out at the end of the trace, and at most at a time.
+
+        Args:
+            memory: of `MEMORIES`.
+            pid: of one process; None for all in the trace.
+        """
+        events = self.of("alloc", "free", memory=memory)
+        events = events[events["failed"] == 0]
+        if pid is not None:
+            events = events[events["pid"] == pid]
+        events = np.sort(events, order="sequence")
+        signed = np.where(events["kind"] == 8, events["bytes"], -events["bytes"].astype(np.int64))
+        given = np.cumsum(signed.astype(np.int64))
+        return (int(given[-1]), int(given.max())) if len(given) else (0, 0)
+
     def failures(self) -> list[str]:
         """The knobs whose injected failures happened, in order."""
         return [KNOBS[int(event["bytes"])] for event in self.of("failure")]

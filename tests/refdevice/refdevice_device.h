@@ -552,15 +552,18 @@ static void *device_alloc(size_t bytes, Memory memory) {
   return block ? block->address : NULL;
 }
 
-static void device_free(void *pointer) {
+/* How many bytes it had. */
+static size_t device_free(void *pointer) {
   int64_t start = now_ns();
   Block *block;
   resolve(pointer, &block);
-  if (!block) return;
+  if (!block) return 0;
+  size_t bytes = block->bytes;
   Event event = memory_event(FREE, block->bytes, block->memory);
   drop_block(block); /* the use taken just now */
   drop_block(block); /* the owner's */
   trace_span(event, start);
+  return bytes;
 }
 
 /* ---- queues ---- */

@@ -10,6 +10,8 @@ import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+import numpy as np
+
 from tests.compiling import compile_library
 
 VENDOR_ID = 0x10DE  # NVIDIA's, which is what ONNX Runtime looks for
@@ -80,13 +82,28 @@ class Config:
     """Its compute capability: 9.0 is that of H100 and H200."""
     slowed: int = 0
     """What NVML says of why clocks are what they are: bits of nvmlClocksEventReasons."""
+    used: Path | None = None
+    """File in which all processes note what they hold, so that NVML tells one of the others; see `users`."""
+    processes: bool = True
+    """Whether NVML tells of each process what it holds."""
     trace: Path | None = None
     """File for the trace, to which every process adds; None keeps none."""
 
     def environ(self) -> dict[str, str]:
         """The knobs as environment variables, to be added to those of the process that loads the library."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {f"SOFTCUDA_{name.upper()}": str(value) for name, value in values.items() if value is not None}
+        texts = {
+            name: str(int(value) if isinstance(value, bool) else value)
+            for name, value in values.items()
+            if value is not None
+        }
+        return {f"SOFTCUDA_{name.upper()}": text for name, text in texts.items()}
+
+
+def users(file: Path) -> dict[int, tuple[int, int]]:
+    """By process id what each process held of the device's memory, bytes: when it ended, or now, and at most."""
+    found = np.fromfile(file, dtype=np.int64).reshape(-1, 3)
+    return {int(pid): (int(now), int(most)) for pid, now, most in found if pid}
 
 
 @dataclass(frozen=True)

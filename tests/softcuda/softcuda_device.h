@@ -8,13 +8,16 @@
 #define SOFTCUDA_DEVICE_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "../device_basics.h"
 
@@ -54,11 +57,51 @@ static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
 static Block *device_blocks, *pinned_blocks;
 static size_t reserved_used, allocated;
 
+/* Who holds how much, in a file that all processes share, so that NVML tells one of the others as it does of a card. */
+enum { USERS = 1024 };
+typedef struct {
+  int64_t pid, bytes, most; /* of a process: now, or when it ended, and at most */
+} User;
+static User *users, *this_user;
+
+static void open_users(void) {
+  const char *path = getenv("SOFTCUDA_USED");
+  if (!path) return;
+  int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0 || ftruncate(file, USERS * sizeof(User)) != 0) abort();
+  users = mmap(NULL, USERS * sizeof(User), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (users == MAP_FAILED) abort();
+  close(file);
+}
+
+/* `memory_lock` is held. A process is a user from its first allocation on. */
+static void note_use(void) {
+  if (!users) return;
+  for (User *user = users; !this_user && user < users + USERS; user++) {
+    int64_t nobody = 0;
+    if (__atomic_compare_exchange_n(&user->pid, &nobody, getpid(), 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) this_user = user;
+  }
+  if (!this_user) abort();
+  this_user->bytes = (int64_t)allocated;
+  if (this_user->bytes > this_user->most) this_user->most = this_user->bytes;
+}
+
+static bool is_running(const User *user) { return user->pid && (kill((pid_t)user->pid, 0) == 0 || errno != ESRCH); }
+
+/* In use on the card: by all processes where they share what they know, else by this one. */
+static size_t used_by_all(void) {
+  if (!users) return allocated;
+  size_t sum = 0;
+  for (User *user = users; user < users + USERS; user++) sum += is_running(user) ? (size_t)user->bytes : 0;
+  return sum;
+}
+
 static void open_memory(void) {
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   device_base = mmap(NULL, RESERVED, PROT_NONE, flags, -1, 0);
   bytes_base = mmap(NULL, RESERVED, PROT_READ | PROT_WRITE, flags, -1, 0);
   if (device_base == MAP_FAILED || bytes_base == MAP_FAILED) abort();
+  open_users();
 }
 
 static bool on_device(const void *pointer) {
@@ -96,7 +139,7 @@ static void *device_allocate(size_t size) {
       address = new_block(&device_blocks, device_base + reserved_used, size)->address;
       reserved_used += size;
     }
-    if (address) allocated += size;
+    if (address) allocated += size, note_use();
   }
   pthread_mutex_unlock(&memory_lock);
   return address;
@@ -110,6 +153,7 @@ static bool device_release(void *pointer) {
   if (found) {
     b->free = true;
     allocated -= b->size;
+    note_use();
     madvise(bytes_at(pointer), b->size, MADV_DONTNEED);
   }
   pthread_mutex_unlock(&memory_lock);

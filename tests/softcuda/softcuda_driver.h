@@ -33,7 +33,7 @@ NO_DRIVER(cuSignalExternalSemaphoresAsync)
 NO_DRIVER(cuTensorMapEncodeTiled)
 NO_DRIVER(cuWaitExternalSemaphoresAsync)
 
-enum { NVML_OK = 0, NVML_INVALID_ARGUMENT = 2, NVML_NOT_SUPPORTED = 3 };
+enum { NVML_OK = 0, NVML_INVALID_ARGUMENT = 2, NVML_NOT_SUPPORTED = 3, NVML_INSUFFICIENT_SIZE = 7 };
 enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, SM_MHZ = 1000, SM_MHZ_MAX = 1500, MEMORY_MHZ = 2000 };
 
 typedef struct {
@@ -60,9 +60,35 @@ API int nvmlDeviceGetMemoryInfo(void *device, NvmlMemory *memory) {
   (void)device;
   open_device();
   memory->total = (unsigned long long)(memory_gb * 1e9);
-  memory->used = allocated;
+  memory->used = used_by_all();
   memory->free = memory->total - memory->used;
   return NVML_OK;
+}
+
+typedef struct { /* nvmlProcessInfo_t */
+  unsigned pid;
+  unsigned long long bytes;
+  unsigned gpu_instance, compute_instance;
+} NvmlProcess;
+
+/* The processes that hold memory; with SOFTCUDA_PROCESSES=0 as on a card that does not tell. */
+API int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, NvmlProcess *found) {
+  (void)device;
+  open_device();
+  const char *told = getenv("SOFTCUDA_PROCESSES");
+  if (!users || (told && *told == '0')) return NVML_NOT_SUPPORTED;
+  unsigned space = *count;
+  *count = 0;
+  for (User *user = users; user < users + USERS; user++) {
+    if (!is_running(user)) continue;
+    if (*count < space) found[*count] = (NvmlProcess){(unsigned)user->pid, (unsigned long long)user->bytes, ~0u, ~0u};
+    ++*count;
+  }
+  return *count > space ? NVML_INSUFFICIENT_SIZE : NVML_OK;
+}
+
+API int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned *count, NvmlProcess *found) {
+  return (void)device, (void)found, *count = 0, NVML_OK;
 }
 
 API int nvmlDeviceGetClockInfo(void *device, int clock, unsigned *mhz) {

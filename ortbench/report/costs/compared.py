@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ortbench import units
 from ortbench.analysis.compare import Selection, Spread, cost_rows
+from ortbench.analysis.memory import changes
 from ortbench.modes import CPU_TIME, SUBMIT
 from ortbench.report.costs.section import TITLE
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns
@@ -47,7 +48,22 @@ def _host(results: Sequence[Result], only: Selection) -> list[Compared]:
     ]
 
 
-_COSTS: tuple[Callable[[Sequence[Result], Selection], list[Compared]], ...] = (_host,)
+def _memory(results: Sequence[Result], only: Selection) -> list[Compared]:
+    """What modes take of each side's memory, one number each."""
+    return [
+        Compared(
+            it.mode,
+            f"{it.side} memory",
+            [NOTHING if size is None else units.size(size) for size in it.figures],
+            [it.against(0, number) for number in range(len(it.figures))],
+            [it.against(number - 1, number) for number in range(len(it.figures))],
+        )
+        for it in changes(results, only.modes)
+        if not only.phases
+    ]
+
+
+_COSTS: tuple[Callable[[Sequence[Result], Selection], list[Compared]], ...] = (_host, _memory)
 
 
 def compared_costs(results: Sequence[Result], only: Selection) -> list[Compared]:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ortbench.report.costs.host import host_blocks
+from ortbench.report.costs.memory import memory_blocks
 from ortbench.report.model import Block, Table, Title
 from ortbench.result import Result
 
 TITLE = "What else it costs"
 
 # What each is called, and its blocks: a table with what explains it, or none where a result has nothing of it.
-_COSTS: tuple[tuple[str, Callable[[Result], Sequence[Block]]], ...] = (("the host's own work", host_blocks),)
+_COSTS: tuple[tuple[str, Callable[[Result], Sequence[Block]]], ...] = (
+    ("the host's own work", host_blocks),
+    ("memory", memory_blocks),
+)
 
 
 def cost_parts(result: Result) -> list[list[Block]]:

@@ -11,7 +11,7 @@ from ortbench.analysis.placed import moved_inside
 from ortbench.report import nodes
 from ortbench.report.costs.section import cost_parts
 from ortbench.report.loops import WHAT_A_LOOP_IS
-from ortbench.report.model import EVERYWHERE, Column, Kind, Medium, Paragraph, Table, Title
+from ortbench.report.model import EVERYWHERE, Column, Kind, Medium, Notes, Paragraph, Table, Title
 from ortbench.report.places import places_table
 from ortbench.report.run import SAMPLES_FOR, chain_tables, derived_mark, mode_table
 from ortbench.report.words import device_name, eps, sequence
@@ -61,13 +61,21 @@ def _chain(result: Result) -> Iterator[Section]:
 
 
 def _costs(result: Result) -> Iterator[Section]:
-    """What it costs besides time: each kind of it as reports have it."""
+    """What it costs besides time, each kind of it as reports have it: what is said stands above the next table, or behind."""
     for title, *blocks in cost_parts(result):
         assert isinstance(title, Title)
-        said = [block.text for block in blocks if isinstance(block, Paragraph) and Medium.MARKDOWN in block.media]
-        for table in (block for block in blocks if isinstance(block, Table)):
-            yield Section(title.text, table, tuple(said))
-            said = []
+        said: list[str] = []
+        first = True
+        for block in blocks:
+            if isinstance(block, Paragraph) and Medium.MARKDOWN in block.media:
+                said.append(block.text)
+            elif isinstance(block, Notes):
+                said += [f"{note.text}." for note in block.notes]
+            elif isinstance(block, Table):
+                yield Section(title.text if first else block.title, block, tuple(said))
+                said, first = [], False
+        if said:
+            yield Section(title.text, None, tuple(said))
 
 
 def _placement(result: Result) -> Section:

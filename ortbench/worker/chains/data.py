@@ -142,21 +142,27 @@ class ChainData:
         return [joint for joint in self.joints if joint.source is stage]
 
 
-def open_stages(chain: Chain) -> Iterator[OpenStage]:
+def open_stages(chain: Chain, profile_prefix: str | None = None) -> Iterator[OpenStage]:
     """Load the EP of each stage, once for those that ask for the same, and create its session.
+
+    Args:
+        chain: of the stages.
+        profile_prefix: where ORT's profiles go, for sessions that are never timed.
 
     Raises:
         OrtbenchError: one cannot be opened; which stage it is about comes first.
     """
     known: dict[str, Provider] = {}
-    for stage in chain.stages:
+    for number, stage in enumerate(chain.stages):
         target = stage.target
+        prefix = profile_prefix and f"{profile_prefix}-{number}"
         asked = f"{target.ep} {target.library} {target.device} {target.options}"
         with blaming(stage):
             if asked not in known or target.ep in POLICIES:  # ONNX Runtime chooses for each session
                 known[asked] = providers.find(target)
             provider = known[asked]
-            yield OpenStage(stage, open_model(stage.model, with_own(target, provider.name), provider))
+            own = with_own(target, provider.name)
+            yield OpenStage(stage, open_model(stage.model, own, provider, profile_prefix=prefix))
 
 
 def join(chain: Chain, stages: Sequence[OpenStage]) -> list[Joint]:

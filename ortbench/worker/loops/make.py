@@ -37,7 +37,7 @@ def make_loop(name: str, model: Model, loop: LoopData, steps: Steps, request: In
     for spec in (*model.inputs, *model.outputs):
         spec.check_binding()
     made = kind(model, loop, steps)
-    if isinstance(made, SharedLoop):
+    if isinstance(made, SharedLoop) and model.known is None:
         try:
             made.compare_steps(request.rtol, request.atol)
         except WrongOutputs as error:

@@ -12,6 +12,7 @@ from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.ep_names import NVIDIA_EPS
 from ortbench.errors import BadInput, BenchmarkFailed, Unsupported, ort_text
+from ortbench.worker.session import ledger
 from ortbench.worker.session.memory import device_memory, is_only_host_accessible
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec
@@ -153,6 +154,7 @@ class ExternalInputs:
 
     def __init__(self, name: str, provider: Provider) -> None:
         self._library = _LIBRARIES[name](provider)
+        self._on_device = not provider.computes_on_host
         self._held: dict[str, tuple[Any, Any]] = {}  # the tensor and the value over it, by input
 
     def wrap(self, spec: TensorSpec, array: Array) -> Any:
@@ -171,6 +173,8 @@ class ExternalInputs:
         except Exception as error:
             raise BenchmarkFailed(f"{spec.name!r} could not be handed over by DLPack: {ort_text(error)}") from None
         self._held[spec.name] = tensor, value
+        if self._on_device:
+            ledger.note(ledger.DEVICE, value, array.nbytes)
         return value
 
     def write(self, arrays: dict[str, Array]) -> None:

@@ -141,6 +141,8 @@ def run_error(error: Exception, target: Target, request: Inputs, ways_out: str) 
 
 def run_once(model: Model, arrays: dict[str, Value]) -> list[Value]:
     """One plain run with inputs in host memory; outputs in the model's order, in arrays of their own."""
+    if model.known is not None:
+        return model.known.take(model.outputs)
     call, feeds, options = cpu_call(model, arrays)
     return cpu_arrays(model, call(feeds, options))
 

@@ -13,7 +13,7 @@ from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.ep_names import NAMED_DEVICES
 from ortbench.errors import BenchmarkFailed
-from ortbench.worker.session import abilities
+from ortbench.worker.session import abilities, ledger
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
 
@@ -63,6 +63,7 @@ class EpDeviceMemory:
         self.info = memory_info
         self._device_type = device_type
         self.label = f"{memory_info.name} ({memory_info.device_mem_type.name})"
+        self._counted_as = ledger.DEVICE if memory_info.device_mem_type.name == "DEFAULT" else ledger.PINNED
 
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
         if abilities.SHARED_VALUES.there:
@@ -75,6 +76,7 @@ class EpDeviceMemory:
         # ORT takes a null pointer from an EP's allocator for memory; the first use would crash the worker.
         if size and value.data_ptr() == 0:
             raise BenchmarkFailed(f"{self.label} could not allocate {size} bytes for {spec.name!r}")
+        ledger.note(self._counted_as, value, size)
         return value
 
     def ort_device(self) -> Any:
@@ -124,7 +126,9 @@ class NamedDeviceMemory:
         self.label = f"{device}:{index}"
 
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
-        return ort.OrtValue.ortvalue_from_shape_and_type(list(shape), spec.element_type, self._device, self._index)
+        value = ort.OrtValue.ortvalue_from_shape_and_type(list(shape), spec.element_type, self._device, self._index)
+        ledger.note(ledger.DEVICE, value, spec.nbytes(shape))
+        return value
 
     def ort_device(self) -> Any:
         return ort.OrtDevice.make(self._device, self._index)._get_c_device()

@@ -18,6 +18,7 @@ from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.plan import CPU_EP, Target
 from ortbench.worker.proofs.fence import Fences
 from ortbench.worker.session import compute_stream, engine_cache
+from ortbench.worker.session.known import KnownOutputs
 from ortbench.worker.session.libraries import bundled_library, load_problem
 from ortbench.worker.session.places import Places, places
 from ortbench.worker.session.providers import Provider, settle
@@ -63,6 +64,7 @@ class Model:
         plain_options: run options of a run that is not captured; None where there is nothing to say.
         graph_ids: a number of its own for each graph that is captured.
         fences: what is known of them on this session.
+        known: in place of the outputs of plain runs, which then are not made; None where they are.
     """
 
     session: Any
@@ -76,6 +78,7 @@ class Model:
     plain_options: Any = None
     graph_ids: Iterator[int] = field(default_factory=lambda: count(1))
     fences: Fences = field(default_factory=Fences)
+    known: KnownOutputs | None = None
 
     def run_options(self, graph_id: int | None) -> Any:
         """Run options for a mode alone, which may add to them; see `run_options`."""

@@ -1,0 +1,121 @@
+"""Has every mode weighed, when everything is measured: each in a worker of its own, which does nothing else.
+
+A second worker runs the mode in profiled sessions, for what ONNX Runtime's profile has on arenas: a profile takes memory
+itself. What goes wrong is said of the mode that it is of; nothing that was measured is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ortbench.analysis.memory import device_total, failed
+from ortbench.errors import OrtbenchError
+from ortbench.measure.card_memory import held, read_cards
+from ortbench.measure.process import request_of, worker_for
+from ortbench.measure.side import Side
+from ortbench.plan import is_nvidia
+from ortbench.result import OK, Result
+from ortbench.schema import CaseMemory, Device, HostMemory
+
+if TYPE_CHECKING:
+    from ortbench.answers import Weighed, WeighedArenas, WeighedHost
+
+Known = list[Any]  # of each session what plain runs gave, in form: see `ortbench.worker.looks.memory.forms`
+_NVIDIA = 0x10DE
+_PROFILE = "ONNX Runtime's profile of the same runs in another worker"
+
+
+def learn_forms(side: Side) -> Known | None:
+    """What the worker that has measured knows of the outputs; None where it cannot be asked any more, which the modes say."""
+    try:
+        found: Known = side.ask("forms")
+    except OrtbenchError as error:
+        for mode in side.modes:
+            side.cases[mode].memory = failed(str(error))
+        return None
+    return found
+
+
+def weigh_modes(side: Side, known: Known, tell: Callable[[str], None]) -> None:
+    """Weigh every mode that is ok.
+
+    Args:
+        side: measured, its worker ended, so that the card is free of it.
+        known: by `learn_forms`.
+        tell: what is going on, in words.
+    """
+    for mode, case in side.cases.items():
+        if case.status != OK:
+            continue
+        tell(f"memory of {mode} ({side.name})")
+        with side.stage(f"memory of {mode}"):
+            try:
+                case.memory = _weigh(side, mode, known)
+            except OrtbenchError as error:
+                case.memory = failed(str(error))
+        side.keep()
+
+
+def _weigh(side: Side, mode: str, known: Known) -> CaseMemory:
+    plan, asked = side.plan, request_of(side.plan)
+    request = {"mode": mode, "depth": plan.loop.depth, "asked": asked, "known": known}
+    on_card = _is_on_nvidia(side.result)
+    before = read_cards() if on_card else []
+    with worker_for(plan) as client:
+        client.while_waiting = side.while_waiting
+        found: Weighed = client.ask("memory", **request)
+        card, card_how = held(before, read_cards() if on_card else [], client.pid)
+    memory: CaseMemory = {"failed": None, "device": None, "host": _host(found["host"]), "arenas": [], "arenas_how": ""}
+    _add_arenas(memory, side, request)
+    if found["bound"] is not None:
+        total, how = device_total(found["bound"], memory["arenas"], card, card_how)
+        memory["device"] = {"bytes": total, "how": how, "bound": found["bound"], "card": card}
+    return memory
+
+
+def _host(found: WeighedHost) -> HostMemory:
+    how = "the worker's resident set, as the system tells it"
+    if found["peak"] is None:
+        how = "not known: the system does not tell"
+    elif not found["restarted"]:
+        how += "; its peak is that since the worker began"
+    return {
+        "before": found["before"],
+        "session": found["session"],
+        "peak": found["peak"],
+        "pinned": found["pinned"],
+        "how": how,
+    }
+
+
+def _add_arenas(memory: CaseMemory, side: Side, request: dict[str, Any]) -> None:
+    if side.plan.target.cuda_graph:
+        memory["arenas_how"] = "not known: a graph that is replayed shows no nodes"
+        return
+    try:
+        with worker_for(side.plan) as client:
+            client.while_waiting = side.while_waiting
+            found: WeighedArenas = client.ask("arenas", **request, nodes=side.plan.nodes)
+    except OrtbenchError as error:
+        memory["arenas_how"] = f"not known: {error}"
+        return
+    memory["arenas"], memory["arenas_how"] = found["arenas"], _PROFILE
+    if not found["arenas"]:
+        memory["arenas_how"] = (
+            f"not known: the profile of ONNX Runtime {found['version']} has nothing of it (it has since 1.28, where the EP's "
+            "allocator tells)"
+        )
+    if found["nodes"] is not None:
+        memory["nodes"] = found["nodes"]
+
+
+def _is_on_nvidia(result: Result) -> bool:
+    """Whether anything of it runs on an NVIDIA card."""
+    target = result.target
+    places: Iterable[tuple[str, Device]] = [
+        (target["ep"], target["device"]),
+        *((it["ep"], it["device"]) for it in target.get("eps", ())),
+        *((it["ep"], it["device"]) for it in (result.chain["stages"] if result.chain else ())),
+    ]
+    return any(is_nvidia(ep) or device.get("vendor_id") == _NVIDIA for ep, device in places)

@@ -1,0 +1,106 @@
+"""What modes take of memory: what is made of a profile's events, which figure counts, and how figures differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ortbench.analysis.compare import Spread
+from ortbench.analysis.memory import (
+    changes,
+    computes_on_host,
+    device_total,
+    figure,
+    why_unknown,
+)
+from ortbench.analysis.node_memory import arenas, heaviest, together
+from ortbench.plan import CPU_EP
+from tests.results import EP, measured, result_of, steady, weighed
+
+MB = 1_000_000
+
+
+def event(name: str, ep: str = EP, **args: int) -> tuple[str, dict[str, Any]]:
+    """A node event as ONNX Runtime writes it: numbers are texts."""
+    return name, {"provider": ep, "op_name": "Conv", "node_index": "0", **{key: str(n) for key, n in args.items()}}
+
+
+FIRST = event(
+    "a", mem_arena_held=1000, mem_in_use_peak=600, mem_in_use_delta=512, mem_requested_in_use_delta=500, output_size=500
+)
+LATER = event(
+    "a", mem_arena_held=2000, mem_in_use_peak=900, mem_in_use_delta=0, mem_requested_in_use_delta=0, output_size=500
+)
+OLD = event("a", output_size=500, parameter_size=7)
+
+
+def test_an_arena_is_what_it_was_at_most_by_ep() -> None:
+    there = event("b", CPU_EP, mem_arena_held=10, mem_in_use_peak=5)
+    assert arenas([FIRST, LATER, there, OLD]) == [
+        {"ep": EP, "held": 2000, "in_use": 900},
+        {"ep": CPU_EP, "held": 10, "in_use": 5},
+    ]
+    assert arenas([OLD]) == []
+
+
+def test_an_arena_that_nothing_was_asked_of_is_empty_and_not_unknown() -> None:
+    assert arenas([OLD], [FIRST]) == [{"ep": EP, "held": 0, "in_use": 0}]
+
+
+def test_arenas_of_several_sessions_are_added() -> None:
+    one = arenas([FIRST])
+    assert together([one, one, []]) == [{"ep": EP, "held": 2000, "in_use": 1200}]
+
+
+def test_nodes_are_ordered_by_what_they_allocate_in_the_run_where_that_is_most() -> None:
+    rounded = event("b", mem_in_use_delta=4096, output_size=4000, parameter_size=3)
+    assert [(it["name"], it["allocated"], it["output"], it["weights"]) for it in heaviest([FIRST, LATER, rounded])] == [
+        ("b", 4096, 4000, 3),
+        ("a", 500, 500, 0),
+    ]
+    assert heaviest([OLD]) == [{"name": "a", "op": "Conv", "ep": EP, "allocated": None, "output": 500, "weights": 7}]
+    assert heaviest([event("c", mem_in_use_delta=0, output_size=9)]) == []
+    assert len(heaviest([event(str(n), output_size=n) for n in range(1, 30)])) == 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "total", "how"),
+    [
+        ((100, [{"ep": EP, "held": 50, "in_use": 20}], 999, "NVML"), 999, "NVML"),
+        ((100, [{"ep": EP, "held": 50, "in_use": 20}], None, "no NVML"), 150, "what ortbench bound and what the EP's arena held"),
+        ((100, [{"ep": EP, "held": 0, "in_use": 20}, {"ep": CPU_EP, "held": 9, "in_use": 9}], None, ""), 120, "what ortbench bound and what the EP's arena held"),
+        ((100, [{"ep": CPU_EP, "held": 9, "in_use": 9}], None, "no NVML"), None, "not known: no NVML, and the EP's allocator neither"),
+    ],
+)  # fmt: skip
+def test_the_devices_figure_is_the_best_that_is_known(arguments: Any, total: int | None, how: str) -> None:
+    assert device_total(*arguments) == (total, how)
+
+
+def test_what_is_not_known_says_why() -> None:
+    case = measured("cpu", total=steady([1]))
+    assert (figure(case, "device"), why_unknown(case, "device")) == (None, "was not measured (--memory)")
+    weighed(case, failed="out of memory")
+    assert (figure(case, "host"), why_unknown(case, "host")) == (None, "could not be measured: out of memory")
+    assert not computes_on_host(case)
+    weighed(case, device=None, host=None)
+    assert (figure(case, "device"), figure(case, "host")) == (None, None)
+    assert (why_unknown(case, "device"), why_unknown(case, "host")) == (
+        "the EP computes in host memory",
+        "the system does not tell",
+    )
+    assert computes_on_host(case)
+
+
+def test_changes_are_those_of_all_modes_that_have_a_figure() -> None:
+    one = result_of(
+        weighed(measured("cpu", total=steady([1])), 100 * MB, 10 * MB), measured("device", total=steady([1]))
+    )
+    other = result_of(weighed(measured("cpu", total=steady([1])), 50 * MB, None))
+    found = changes([one, other])
+    assert [(it.mode, it.side, it.figures, it.against(0, 1)) for it in found] == [
+        ("cpu", "device", (100 * MB, 50 * MB), Spread(100 * MB, 50 * MB, 0.5, 0.5, 0.5, paired=False)),
+        ("cpu", "host", (10 * MB, None), None),
+    ]
+    assert [it.against(0, 0) for it in found] == [it.against(-1, 0) for it in found] == [None, None]
+    assert changes([one, other], ["device"]) == []

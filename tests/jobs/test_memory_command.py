@@ -1,0 +1,136 @@
+"""`--memory`, to the byte: on the reference device, whose trace has all that it gave out; on the CPU EP's arena, of a model
+whose tensors are known; on a card that is one in software, by NVML.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+from tests import softcuda
+from tests.conftest import MODELS, cases, measure, ortbench
+from tests.refdevice import Config, Trace
+from tests.truth import relu_model, run_on_device
+
+pytestmark = pytest.mark.process
+
+QUICK = ("--iterations", 2, "--warmup", 1, "--memory")
+SIZE = 1 << 16  # of the one input and of the one output
+TOKEN = 4  # a value that is read back, as a wait
+EP = "RefDeviceExecutionProvider"
+
+
+def by_worker(trace: Trace, memory: str) -> list[tuple[int, int]]:
+    """What each process held of a memory when it ended, and at most, in the order in which they began."""
+    return [trace.held(memory, int(pid)) for pid in dict.fromkeys(trace.events["pid"])]
+
+
+def test_every_figure_of_the_reference_device_is_what_it_gave_out(library: Path, tmp_path: Path) -> None:
+    config = Config(compute_us=100, trace=tmp_path / "trace")
+    model = relu_model(tmp_path / "relu.onnx", SIZE)
+    modes = [word for mode in ("cpu", "device-resident", "host-accessible") for word in ("--mode", mode)]
+    code, result, out, err = run_on_device(library, model, config, tmp_path, *modes, "--depth", 2, *QUICK)
+    assert code == 0, err
+    found = {case.mode: case.memory for case in result.cases}
+    # Of each mode: bound, what the session's allocator held at most, pinned.
+    wanted = {
+        "cpu": (0, 2 * SIZE, 0),
+        "device-resident": (2 * SIZE + TOKEN, 0, 0),
+        "host-accessible": (TOKEN, 0, 2 * SIZE),
+        "pipelined": (2 * (2 * SIZE + 2 * TOKEN), 0, 3 * 2 * SIZE + 4 * TOKEN),
+    }
+    # The first worker measured; then each mode has one that does nothing else, and one that is profiled.
+    default, shared = (by_worker(Trace.read(tmp_path / "trace"), it)[1::2] for it in ("default", "host_accessible"))
+    for (mode, (bound, held, pinned)), (_, most), (_, most_shared) in zip(wanted.items(), default, shared, strict=True):
+        memory: Any = found[mode]
+        assert memory["failed"] is None
+        assert memory["device"] == {
+            "bytes": bound + held,
+            "how": "what ortbench bound and what the EP's arena held",
+            "bound": bound,
+            "card": None,
+        }
+        assert memory["arenas"] == [{"ep": EP, "held": held, "in_use": held}]
+        assert (memory["device"]["bytes"], memory["host"]["pinned"]) == (most, most_shared) == (bound + held, pinned)
+        assert 0 < memory["host"]["before"] < memory["host"]["session"] <= memory["host"]["peak"]
+    assert "\nWhat else it costs\n" in out
+    assert "\n• device: what ortbench bound and what the EP's arena held\n" in out
+    row = next(line for line in out.partition("What else it costs")[2].splitlines() if line.startswith("pipelined"))
+    assert row.split()[1:3] == ["262", "kB"]
+
+
+def test_a_loops_figure_is_what_the_device_gave_out(library: Path, tmp_path: Path) -> None:
+    config = Config(compute_us=100, trace=tmp_path / "trace")
+    arguments = ("--feedback", "state_out=state", "--steps", 3, "--mode", "device-resident", *QUICK)
+    code, result, _, err = run_on_device(
+        library, MODELS / "loop_on_device.onnx", config, tmp_path, *arguments, command="loop"
+    )
+    assert code == 0, err
+    memory: Any = result.cases[0].memory
+    _, weighed, _ = by_worker(Trace.read(tmp_path / "trace"), "default")
+    assert (memory["device"]["bytes"], memory["failed"]) == (weighed[1], None)
+
+
+def test_the_cpus_arena_holds_the_tensors_of_the_model(tmp_path: Path) -> None:
+    """Between two nodes there is one tensor of 1 MiB; with arrays the output is in the arena too."""
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[262144] x) => (float[262144] y) { t = Exp(x)\ny = Sin(t) }'
+    )
+    model = tmp_path / "known.onnx"
+    onnx.save(onnx.parser.parse_model(text), model)
+    modes = ("--mode", "cpu", "--mode", "device-resident", "--nodes")
+    found = cases(measure(model, "--ep", "cpu", *modes, *QUICK, out=tmp_path / "out"))
+    # The arena grows by twice as much each time.
+    for mode, in_use, held in (("cpu", 2 << 20, 3 << 20), ("device-resident", 1 << 20, 1 << 20)):
+        memory = found[mode]["memory"]
+        assert memory["device"] is None
+        assert memory["arenas"] == [{"ep": "CPUExecutionProvider", "held": held, "in_use": in_use}]
+        nodes = {node["op"]: (node["allocated"], node["output"], node["weights"]) for node in memory["nodes"]}
+        assert nodes == {"Exp": (1 << 20, 1 << 20, 0)} | ({"Sin": (1 << 20, 1 << 20, 0)} if mode == "cpu" else {})
+        host = memory["host"]
+        assert host["peak"] - host["session"] >= in_use + (2 << 20 if mode != "cpu" else 1 << 20)
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_what_a_card_holds_is_what_nvml_says(software_cuda: tuple[str, ...], tmp_path: Path, tells: bool) -> None:
+    config = softcuda.Config(used=tmp_path / "used", processes=tells)
+    prefix = ("env", *(f"{name}={value}" for name, value in config.environ().items()), *software_cuda)
+    model = relu_model(tmp_path / "relu.onnx", SIZE)
+    modes = ("--ep", "cuda", "--mode", "cpu", "--mode", "device-resident")
+    found = cases(measure(model, *modes, *QUICK, out=tmp_path / "out", prefix=prefix))
+    users = list(softcuda.users(tmp_path / "used").values())[1::2]
+    for mode, bound, arena, (held, _) in zip(
+        ("cpu", "device-resident"), (0, 2 * SIZE + TOKEN), (2 * SIZE, 0), users, strict=True
+    ):
+        memory = found[mode]["memory"]
+        assert memory["device"]["bytes"] == memory["device"]["card"] == held > 0
+        assert memory["device"]["bound"] == bound
+        assert memory["arenas"][0]["in_use"] == arena
+        assert memory["device"]["how"] == (
+            "NVML, of the worker's process"
+            if tells
+            else "NVML: what the card has less of, since it does not tell it of the process"
+        )
+
+
+def test_a_live_gate_weighs_both_sides(library: Path, tmp_path: Path) -> None:
+    """A batch of twice the size takes twice the memory, which no time shows."""
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[n] x) => (float[n] y) { y = Relu(x) }'
+    model = tmp_path / "relu.onnx"
+    onnx.save(onnx.parser.parse_model(text), model)
+    sides = ("--ep-library", library, "--dim", "n=2048", "--baseline-dim", "n=1024", "--mode", "device-resident")
+    limits = ("--metric", "device-resident.memory.device", "--max-device-memory", "16KiB", "--max-host-memory", "4GB")
+    out = ("--force", "--out", tmp_path / "out", "--json", tmp_path / "gate.json")
+    prefix = ("env", *(f"{name}={value}" for name, value in Config(compute_us=100).environ().items()))
+    ran = ortbench("gate", "--model", model, *sides, *limits, *out, prefix=prefix)
+    assert ran.code == 3, ran.err
+    lines = [line for line in ran.out.splitlines() if line.startswith(("✓", "✗", "?"))]
+    assert lines[:2] == [
+        "✗ device-resident device memory, candidate to baseline: 16.4 kB against 8.20 kB, ×1.999, must be at most ×1.05",
+        "✗ device-resident device memory: 16.4 kB, at most 16.4 kB",
+    ]
+    assert lines[2].startswith("✓ device-resident host memory: ")
+    assert lines[2].endswith(" MB, at most 4.00 GB")

@@ -1,0 +1,109 @@
+"""The pass over all modes, with scripted workers: what of them becomes the result, and what is lost with one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ortbench.measure import memory
+from ortbench.measure.card_memory import Card
+from ortbench.measure.process import WorkerLost
+from ortbench.measure.side import Side
+from ortbench.plan import Plan, Target
+from tests.results import EP, measured, nvidia_result, steady
+
+HOST = {"before": 10, "session": 20, "peak": 30, "pinned": 5, "restarted": True}
+ARENA = {"ep": EP, "held": 8, "in_use": 4}
+
+
+class ScriptedWorker:
+    """A worker whose answers are known, or errors."""
+
+    pid = 9
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        self._answers = answers
+
+    def __enter__(self) -> ScriptedWorker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to end."""
+
+    def ask(self, do: str, **arguments: Any) -> Any:
+        found = self._answers[do]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def weigh(monkeypatch: pytest.MonkeyPatch, cards: tuple[list[Card], list[Card]] = ([], []), **answers: Any) -> Any:
+    """The memory of mode `cpu` on a machine with such cards."""
+    side = Side(Plan("m.onnx", Target(ep="some"), modes=("cpu",)))
+    side.cases["cpu"] = measured("cpu", total=steady([1]))
+    side.result = nvidia_result(side.cases["cpu"])
+    readings = iter(cards)
+    monkeypatch.setattr(memory, "worker_for", lambda plan: ScriptedWorker(answers))
+    monkeypatch.setattr(memory, "read_cards", lambda: next(readings))
+    monkeypatch.setattr(memory, "request_of", lambda plan: {})
+    told: list[str] = []
+    memory.weigh_modes(side, [], told.append)
+    assert told == ["memory of cpu (some)"]
+    assert side.cases["cpu"].median("total") == 1
+    return side.cases["cpu"].memory
+
+
+def test_what_workers_say_becomes_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = weigh(
+        monkeypatch,
+        ([Card(100, {})], [Card(700, {9: 500})]),
+        memory={"bound": 3, "host": HOST},
+        arenas={"arenas": [ARENA], "version": "1.31", "nodes": None},
+    )
+    assert found == {
+        "failed": None,
+        "device": {"bytes": 500, "how": "NVML, of the worker's process", "bound": 3, "card": 500},
+        "host": {
+            "before": 10, "session": 20, "peak": 30, "pinned": 5,
+            "how": "the worker's resident set, as the system tells it",
+        },
+        "arenas": [ARENA],
+        "arenas_how": "ONNX Runtime's profile of the same runs in another worker",
+    }  # fmt: skip
+
+
+def test_what_is_not_known_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = {**HOST, "before": None, "session": None, "peak": None}
+    old = {"arenas": [], "version": "1.24.4", "nodes": []}
+    found = weigh(monkeypatch, memory={"bound": 3, "host": host}, arenas=old)
+    assert found["device"] == {
+        "bytes": None,
+        "how": "not known: NVML tells nothing of the device, and the EP's allocator neither",
+        "bound": 3,
+        "card": None,
+    }
+    assert found["host"]["how"] == "not known: the system does not tell"
+    assert found["arenas_how"].startswith(
+        "not known: the profile of ONNX Runtime 1.24.4 has nothing of it (it has since 1.28"
+    )
+    assert found["nodes"] == []
+
+
+def test_a_peak_that_cannot_begin_anew_is_that_since_the_worker_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = weigh(
+        monkeypatch,
+        memory={"bound": None, "host": {**HOST, "restarted": False}},
+        arenas={"arenas": [ARENA], "version": "1.31", "nodes": None},
+    )
+    assert found["device"] is None
+    assert found["host"]["how"].endswith("; its peak is that since the worker began")
+
+
+def test_a_worker_that_dies_takes_only_its_own_figures_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = WorkerLost("the worker was ended by SIGKILL")
+    found = weigh(monkeypatch, memory=lost)
+    assert (found["failed"], found["device"], found["host"]) == ("the worker was ended by SIGKILL", None, None)
+    found = weigh(monkeypatch, memory={"bound": 3, "host": HOST}, arenas=lost)
+    assert (found["failed"], found["host"]["peak"]) == (None, 30)
+    assert (found["arenas"], found["arenas_how"]) == ([], "not known: the worker was ended by SIGKILL")
