@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ortbench.errors import BadInput
 from ortbench.interpreters import is_interpreter
 from ortbench.kinds import (
+    CLOCK,
     DIMS,
     FLAG,
     ITEMS,
@@ -326,7 +327,8 @@ class Plan:
     file is `model` then and whose first stage has the `target`; `name` and `note` are for readers. `items` is how many a run has, or the dimension
     that says so; None looks for one that is called a batch.
 
-    With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some.
+    With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some; with
+    `energy`, what runs draw is read. `lock_clocks`: ``base`` or so many MHz.
     `record_env` are patterns of environment variables that the result has.
     """
 
@@ -350,6 +352,14 @@ class Plan:
     measure_copies: bool = _measured(
         "measure-copies", "", "Then have NVIDIA's CUPTI measure the copies inside some runs.", kind=FLAG, default=False,
         commands=("run",), suite=False,
+    )  # fmt: skip
+    energy: bool = _measured(
+        "energy", "", "Then run each mode for some seconds beside the device's energy counter: joules a run.", kind=FLAG,
+        default=False, commands=("run", "loop", "chain"),
+    )  # fmt: skip
+    lock_clocks: str | int | None = _measured(
+        "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks meanwhile; it takes the right to.", kind=CLOCK,
+        commands=("run", "gate", "loop", "chain"),
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
         "record-env", "PATTERN", "Record environment variables that an EP reads, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
