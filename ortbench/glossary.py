@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from ortbench.glossary_of_costs import COSTS
 from ortbench.glossary_of_verdicts import VERDICTS, WARNINGS, Texts
 from ortbench.modes import ALL_MODES, LATENCY, MODES, Mode
 
@@ -24,6 +25,7 @@ class Group(Enum):
     COMPARISON = "Columns of compare and gate", "a column of compare and gate"
     SUITE = "Columns of a suite", "a column of a suite"
     BANDWIDTH = "Columns of a bandwidth sweep", "a column of a bandwidth sweep"
+    COSTS = "Columns of what else it costs", "a column of what else it costs"
     PLACES = "Columns of where tensors are", "a column of where tensors are"
     NODES = "Columns of nodes", "a column of the tables of nodes"
     PROFILE = "Columns of a profiled session", "a column of a profiled session"
@@ -361,6 +363,7 @@ def entries() -> tuple[Entry, ...]:
         Group.COMPARISON: _COMPARISON,
         Group.SUITE: _SUITE,
         Group.BANDWIDTH: _BANDWIDTH,
+        Group.COSTS: COSTS,
         Group.PLACES: _PLACES,
         Group.NODES: _NODES,
         Group.PROFILE: _PROFILE,

@@ -10,6 +10,8 @@ Texts = Mapping[str, tuple[str] | tuple[str, str] | tuple[str, str, str] | tuple
 VERDICTS: Texts = {
     "slower": ("the interval of the ratio lies above 1, and beyond what counts as the same", "", "gates.md#compare"),
     "faster": ("the interval of the ratio lies below 1, and beyond what counts as the same", "", "gates.md#compare"),
+    "more": ("as slower, of what a run costs besides its time", "", "costs.md#held-against-each-other"),
+    "less": ("as faster, of what a run costs besides its time", "", "costs.md#held-against-each-other"),
     "same": (
         "the interval of the ratio lies within --same for certain, 2 % unless that says otherwise",
         "",
@@ -89,6 +91,17 @@ WARNINGS: Texts = {
     "gpu-state": (
         "a GPU's clocks moved or were held back during the measurement, by what NVML reads",
         "Figures before and after are not of the same machine.",
+    ),
+    "throttled": (
+        "rounds were measured while the GPU was held back, and are left out of all figures where enough others are there",
+        "NVML says so, and by what. The samples stay in result.json, apart from the others.",
+        "costs.md#clocks",
+        ("held back", "throttling"),
+    ),
+    "clocks-not-reset": (
+        "what --lock-clocks locked could not be unlocked again, and what does it",
+        "",
+        "costs.md#clocks",
     ),
     "outputs-differ": ("another model than the first gave other outputs, so the times are not of the same work",),
     "samples-thinned": (

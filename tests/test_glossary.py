@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.analysis import same_name
-from ortbench.analysis.compare import CANNOT_TELL, FASTER, SAME, SLOWER
+from ortbench.analysis.compare import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
 from ortbench.analysis.config_keys import CODES
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
 from ortbench.glossary import Entry, Group, entries
@@ -90,7 +90,7 @@ def test_every_mode_has_an_entry() -> None:
 
 
 TABLES = [*set(Group) - {Group.WORDS, Group.MODES, Group.VERDICTS, Group.WARNINGS}]
-REPORTS = sorted((PACKAGE / "report").glob("*.py"))
+REPORTS = sorted([*(PACKAGE / "report").glob("*.py"), *(PACKAGE / "report" / "costs").glob("*.py")])
 
 
 @pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
@@ -110,7 +110,7 @@ def test_what_else_tables_have_has_an_entry() -> None:
 
 
 def test_every_verdict_has_an_entry() -> None:
-    gates = {PASSED, FAILED, UNCLEAR, FASTER, SLOWER, SAME, CANNOT_TELL, UNSUPPORTED}
+    gates = {PASSED, FAILED, UNCLEAR, FASTER, SLOWER, LESS, MORE, SAME, CANNOT_TELL, UNSUPPORTED}
     suites = {record.MEASURED, record.BROKEN, record.INCOMPARABLE, record.SKIPPED, record.MISSING}
     assert words(Group.VERDICTS) == gates | suites | {"interrupted"}
 

@@ -19,6 +19,7 @@ from ortbench.modes import ALL_MODES, PHASE_NAMES, STEP, WHOLE_LOOP
 from ortbench.result import Case, Result
 
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
+LESS, MORE = "less", "more"  # of what a run costs besides its time
 
 STATISTICS: dict[str, Callable[[Sequence[int]], float]] = {
     "median": lambda samples: float(np.median(samples)),
@@ -101,15 +102,17 @@ def ratio(one: Result, other: Result, mode: str, phase: str) -> Spread | None:
     return Spread(base_ns, value_ns, found.ratio, found.low, found.high, paired=True)
 
 
-def word(found: Spread, same: float) -> str:
-    """Whether a difference is real: `SAME` within ± `same` for certain, else `FASTER` or `SLOWER` for certain."""
+def word(found: Spread, same: float, of_cost: bool = False) -> str:
+    """Whether a difference is real: `SAME` within ± `same` for certain, else `FASTER` or `SLOWER` (of a cost `LESS` or `MORE`)
+    for certain."""
+    below, above = (LESS, MORE) if of_cost else (FASTER, SLOWER)
     if found.low is None or found.high is None:
         return CANNOT_TELL
     if 1 / (1 + same) <= found.low and found.high <= 1 + same:
         return SAME
     if found.low > 1:
-        return SLOWER
-    return FASTER if found.high < 1 else CANNOT_TELL
+        return above
+    return below if found.high < 1 else CANNOT_TELL
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,10 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from ortbench import units
-from ortbench.analysis.compare import EVERYTHING, Row, Selection, Spread, are_loops, lacks, rows, word
+from ortbench.analysis.compare import EVERYTHING, Row, Selection, are_loops, lacks, rows, word
 from ortbench.modes import TOTAL, WHOLE_LOOP
+from ortbench.report.costs.compared import compared_costs, cost_table
+from ortbench.report.costs.energy import energy_comparison
 from ortbench.report.model import (
     KEY,
     NOTHING,
@@ -23,6 +25,7 @@ from ortbench.report.model import (
     columns,
     numbers,
 )
+from ortbench.report.spreads import spread_cells
 from ortbench.report.throughput import best_note, has_items, item_cells, item_columns
 from ortbench.report.words import heading, hint, not_measured, remark
 from ortbench.result import Result
@@ -98,7 +101,7 @@ def _times(found: Sequence[Row], names: Sequence[str], same: float | None, in_or
 
 def _pair_row(row: Row, scale: float, same: float | None) -> tuple[str, ...]:
     cells = (NOTHING if median is None else units.time(median, scale) for median in row.medians_ns)
-    return (row.mode, row.phase, *cells, *_spread_cells(row.since_first[1], same))
+    return (row.mode, row.phase, *cells, *spread_cells(row.since_first[1], same))
 
 
 def _step_rows(
@@ -108,22 +111,12 @@ def _step_rows(
     for number, (name, median) in enumerate(zip(names, row.medians_ns, strict=True)):
         cells = [row.mode if row.phase == TOTAL else f"{row.mode} {row.phase}"] if number == 0 else [""]
         cells += [name, NOTHING if median is None else units.time(median, scale)]
-        cells += _spread_cells(row.since_first[number], same)
+        cells += spread_cells(row.since_first[number], same)
         if in_order:
-            ratio, _, *words = _spread_cells(row.since_last[number], same)
+            ratio, _, *words = spread_cells(row.since_last[number], same)
             cells += [ratio, *words]
         lines.append(tuple(cells))
     return lines
-
-
-def _spread_cells(spread: Spread | None, same: float | None) -> list[str]:
-    """Ratio of times, its interval, and the word for it."""
-    if spread is None:
-        return [NOTHING] * (2 if same is None else 3)
-    interval = NOTHING
-    if spread.low is not None and spread.high is not None:
-        interval = f"{units.ratio(spread.low, 3)}–{units.ratio(spread.high, 3)}"
-    return [f"×{units.ratio(spread.ratio, 3)}", interval] + ([] if same is None else [word(spread, same)])
 
 
 def build(
@@ -169,9 +162,11 @@ def side_by_side(
     headings = [_heading(result) for result in results]
     if len(results) == 1:
         return SideBySide(names, headings)
-    found = _rows(results, only)
-    tables = (_table(results, found, called, same, in_order) for called in (names, numbers(len(names))))
-    return SideBySide(names, headings, *tables)
+    found, either = _rows(results, only), (names, numbers(len(names)))
+    table, numbered = (_table(results, found, called, same, in_order) for called in either)
+    costs = [] if same is None else compared_costs(results, only)
+    more = [cost_table(costs, called, same, in_order) for called in either if costs]
+    return SideBySide(names, headings, table, numbered, more)
 
 
 def _heading(result: Result) -> list[str]:
@@ -197,7 +192,7 @@ def records(
     results: Sequence[Result], names: Sequence[str], same: float, only: Selection = EVERYTHING
 ) -> list[dict[str, Any]]:
     """A comparison as flat records, one a mode, phase and result: medians in ns, ratios of times, words, and
-    of totals items a second and the time of each in ns, where it is known how many a run has."""
+    of totals items a second and the time of each in ns, where it is known how many a run has; then what runs draw."""
     found = []
     for row in rows(results, only):
         for number, name in enumerate(names):
@@ -209,4 +204,4 @@ def records(
             for key, spread in (("vs_first", row.since_first[number]), ("vs_previous", row.since_last[number])):
                 record[key] = spread and {**asdict(spread), "verdict": word(spread, same)}
             found.append(record)
-    return found
+    return found + energy_comparison(results, names, same, only)

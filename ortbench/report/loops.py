@@ -8,6 +8,7 @@ from typing import Any
 from ortbench import units
 from ortbench.analysis.loops import growth_ns, is_first_apart, law, slope_ns, steps_per_s
 from ortbench.modes import LOOP_PHASES, STEP, TOTAL
+from ortbench.report.costs.energy import energy_records
 from ortbench.report.csv import csv_text, ratio, statistics
 from ortbench.report.model import KEY, NOTHING, Column, Kind, Table, columns, filled
 from ortbench.report.words import ratio_cells
@@ -137,6 +138,7 @@ def loop_records(result: Result) -> list[dict[str, Any]]:
             value = getattr(case, name)
             sizes = [value] if isinstance(value, int) else value or [None]
             row[f"{name}_min"], row[f"{name}_max"] = (None, None) if None in sizes else (min(sizes), max(sizes))
+        row |= energy_records(result, case)
         row |= ratio(case)
         row["outputs_match"] = case.outputs_match
         row["zero_copy_proved"] = case.zero_copy and case.zero_copy["proved"]

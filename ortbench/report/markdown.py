@@ -75,7 +75,8 @@ def _lines(block: Block) -> list[str]:
         case SideBySide():
             sides = zip(block.names, block.headings, strict=True)
             lines = _broken(f"{name}: {line}" for name, heading in sides for line in heading)
-            return lines if block.table is None else [*lines, "", *table_lines(block.table)]
+            lines += ["", *table_lines(block.table)] if block.table is not None and block.table.rows else []
+            return lines + [line for it in block.more[:1] for line in ("", f"## {it.title}", "", *table_lines(it))]
         case Notes():
             return [f"- {escaped(note.text)}" for note in block.notes]
         case Command():

@@ -154,12 +154,14 @@ class SideBySide(Block):
         headings: of each, in lines.
         table: where there is one.
         numbered: the same table with #1, #2 … for the names, which a terminal shows where they leave no room.
+        more: another table that is shown below under its title, with the names and with the numbers; or none.
     """
 
     names: Sequence[str]
     headings: Sequence[Sequence[str]]
     table: Table | None = None
     numbered: Table | None = None
+    more: Sequence[Table] = ()
 
 
 def numbers(count: int) -> list[str]:

@@ -13,6 +13,8 @@ from ortbench.modes import PHASE_NAMES, TOTAL, is_rate, mode_of
 from ortbench.report import nodes
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE
 from ortbench.report.chains import chain_table, link_table, stage_table
+from ortbench.report.costs.energy import energy_records
+from ortbench.report.costs.section import cost_parts
 from ortbench.report.csv import csv_text, ratio, statistics
 from ortbench.report.loops import WHAT_A_LOOP_IS, loop_records, loop_table
 from ortbench.report.model import (
@@ -214,6 +216,7 @@ def build(result: Result, folder: str | None = None) -> Report:
     if table.rows:
         parts += [[table], _explained(table, result)]
     parts += [[it] for it in chain_tables(result)]
+    parts += cost_parts(result)
     if (places := places_table(result, MARKDOWN)).rows:
         parts.append([places])
     if result.nodes is not None:
@@ -275,6 +278,7 @@ def records(result: Result, with_items: bool = False) -> list[dict[str, Any]]:
         row["runs"] = _runs(case)
         for name, stats in (case.stages or {}).items():
             row[f"stage_{name}_median_ns"] = stats.median_ns
+        row |= energy_records(result, case)
         if with_items:
             row["items"] = result.items and result.items["count"]
             row["items_per_s"] = case.throughput and case.throughput["items_per_s"]

@@ -26,7 +26,7 @@ from ortbench.report.model import (
 from ortbench.report.throughput import HEADINGS
 from ortbench.report.words import hint
 from ortbench.suite.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPPED, Record
-from ortbench.units import duration, rate, ratio
+from ortbench.units import duration, energy, rate, ratio
 
 
 def headline(records: Sequence[Record]) -> str:
@@ -45,6 +45,7 @@ _COLUMNS = (
     Column("× cpu"),
     Column("verdict", Kind.WORD),
 )
+_ENERGY = "energy/run"  # of the fastest mode, with --energy
 _OF_LOOPS = ("steps", "steps/s")  # of a loop, whose total is all of them
 
 
@@ -52,6 +53,7 @@ def case_table(records: Sequence[Record]) -> Table:
     """A row a case; only columns that hold something."""
     shown = any(is_batch(record.items) for record in records)
     of_loops = any(record.steps is not None for record in records)
+    drawn = any(record.energy_j is not None for record in records)
     rows = tuple(
         (
             record.id,
@@ -61,11 +63,12 @@ def case_table(records: Sequence[Record]) -> Table:
             NOTHING if record.vs_cpu is None else ratio(record.vs_cpu),
             *(_item_cells(record) if shown else ()),
             *(_step_cells(record) if of_loops else ()),
+            *([_energy_cell(record)] if drawn else ()),
             record.outcome,
         )
         for record in records
     )
-    more = [*(HEADINGS if shown else ()), *(_OF_LOOPS if of_loops else ())]
+    more = [*(HEADINGS if shown else ()), *(_OF_LOOPS if of_loops else ()), *([_ENERGY] if drawn else ())]
     return filled(Table((*_COLUMNS[:-1], *map(Column, more), _COLUMNS[-1]), rows))
 
 
@@ -78,6 +81,10 @@ def _item_cells(record: Record) -> tuple[str, str]:
 def _step_cells(record: Record) -> tuple[str, str]:
     steps = NOTHING if record.steps is None else str(record.steps)
     return steps, NOTHING if record.steps_per_s is None else rate(record.steps_per_s)
+
+
+def _energy_cell(record: Record) -> str:
+    return NOTHING if record.energy_j is None else energy(record.energy_j)
 
 
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
@@ -117,5 +124,7 @@ def csv(records: Sequence[Record]) -> str:
         columns += ["items", "items_per_s", "item_ns"]
     if any(record.steps is not None for record in records):
         columns += ["steps", "steps_per_s"]
+    if any(record.energy_j is not None for record in records):
+        columns.append("energy_j")
     found = ({**record.to_dict(), "items": record.items and record.items["count"]} for record in records)
     return csv_text(columns, found)

@@ -47,6 +47,7 @@ class Record:
         vs_cpu: how many times as fast as `cpu` it is, or None.
         items: how many a run has, and the dimension that says so, or None.
         items_per_s, item_ns: what that mode's median means for them, or None.
+        energy_j: what a run of that mode draws, J, or None.
         steps: of a loop, or None.
         steps_per_s: what that mode's median means for them, or None.
     """
@@ -70,6 +71,7 @@ class Record:
     item_ns: float | None = None
     steps: int | None = None
     steps_per_s: float | None = None
+    energy_j: float | None = None
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
@@ -116,6 +118,7 @@ class Figures(TypedDict, total=False):
     item_ns: float | None
     steps: int | None
     steps_per_s: float | None
+    energy_j: float | None
 
 
 def figures(result: Result) -> Figures:
@@ -138,6 +141,7 @@ def figures(result: Result) -> Figures:
         "items_per_s": by_item and by_item["items_per_s"],
         "item_ns": by_item and by_item["item_ns"],
         "steps": steps,
+        "energy_j": found.energy.get("joules") if found is not None and found.energy else None,
         "steps_per_s": None if steps is None or found is None else steps_per_s(found, steps),
     }
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from ortbench import units
 from ortbench.analysis.advice import copy_share, fastest, is_faster
 from ortbench.analysis.comparable import changes, mismatches
-from ortbench.analysis.compare import lacks
+from ortbench.analysis.compare import EVERYTHING, lacks
 from ortbench.analysis.compare import rows as compared
 from ortbench.analysis.items import best_mode, best_of
 from ortbench.modes import ALL_MODES, TOTAL
 from ortbench.report.comparison import legend, side_table
+from ortbench.report.costs.compared import compared_costs, cost_table
 from ortbench.report.model import DERIVED, NOTHING, Column, Kind, Table, columns, filled
 from ortbench.report.page.drawn import Drawn, drawn
 from ortbench.report.page.facts import Remark
@@ -31,7 +32,7 @@ class Overview:
     table: Table
     remarks: list[Remark]
     pictures: list[Drawn]
-    section: Section | None
+    sections: list[Section]
 
 
 def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
@@ -39,12 +40,12 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
     modes = [mode for mode in ALL_MODES if any(case.mode == mode for result in results for case in result.cases)]
     pictures = [drawn(picture, f"0 {at}") for at, picture in enumerate(of_many(results, names))]
     differences = [it.partition(":")[0] for result in results[1:] for it in mismatches(results[0], result)]
-    section = None
+    tables: list[Section] = []
     if differences:
         listed = ", ".join(dict.fromkeys(differences))
         said = [Remark(f"they differ in {listed}, so a ratio of their figures says little", "warn", "not comparable:")]
     else:
-        section = _side_by_side(results, names)
+        tables = _side_by_side(results, names)
         said = [
             Remark(f"{names[0]} → {name}: {change}")
             for name, result in zip(names[1:], results[1:], strict=True)
@@ -58,7 +59,7 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
     if has_items(results):
         headed = (*headed, Column("best items/s"))
         rows = tuple((*row, _items_cell(result)) for row, result in zip(rows, results, strict=True))
-    return Overview(filled(Table(headed, rows)), said, pictures, section)
+    return Overview(filled(Table(headed, rows)), said, pictures, tables)
 
 
 def _row(name: str, result: Result, modes: Sequence[str]) -> tuple[str, ...]:
@@ -88,6 +89,7 @@ def _median_cell(case: Case | None) -> str:
     return NOTHING if median is None else units.duration(median)
 
 
-def _side_by_side(results: Sequence[Result], names: Sequence[str]) -> Section | None:
-    table = side_table(results, names, _SAME, in_order=False)
-    return Section(table.title, table, (legend(results, _SAME),)) if table.rows else None
+def _side_by_side(results: Sequence[Result], names: Sequence[str]) -> list[Section]:
+    costs = cost_table(compared_costs(results, EVERYTHING), names, _SAME, in_order=False)
+    tables = [table for table in (side_table(results, names, _SAME, in_order=False), costs) if table.rows]
+    return [Section(table.title, table, (legend(results, _SAME),)) for table in tables]

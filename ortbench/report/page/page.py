@@ -17,6 +17,7 @@ from ortbench import __version__
 from ortbench.analysis.advice import headline, headline_of_many
 from ortbench.characters import visible_lines
 from ortbench.glossary import Group, entries
+from ortbench.report.costs.section import cost_tables
 from ortbench.report.model import DERIVED, Column, Kind, Table
 from ortbench.report.page.charts import sheet
 from ortbench.report.page.drawn import Drawn, drawn
@@ -86,12 +87,12 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
 
 
 _ALWAYS = {"fence", "95 %"}  # words that stand outside of tables too
-_GROUPS = (Group.MODES, Group.RUN, Group.LOOP, Group.WORDS)
+_GROUPS = (Group.MODES, Group.RUN, Group.LOOP, Group.COSTS, Group.WORDS)
 
 
 def _glossary(results: Sequence[Result]) -> Table:
     """What the words mean that the page has: the modes that were asked for, the columns that there are."""
-    tables = [mode_table(result) for result in results]
+    tables = [table for result in results for table in (mode_table(result), *cost_tables(result))]
     there = _ALWAYS | {case.mode for result in results for case in result.cases}
     there |= {column.name for table in tables for column in table.columns}
     there |= {DERIVED} if any(map(derived_mark, tables)) else set()

@@ -9,8 +9,9 @@ from typing import Any
 from ortbench import units
 from ortbench.analysis.placed import moved_inside
 from ortbench.report import nodes
+from ortbench.report.costs.section import cost_parts
 from ortbench.report.loops import WHAT_A_LOOP_IS
-from ortbench.report.model import EVERYWHERE, Column, Kind, Table
+from ortbench.report.model import EVERYWHERE, Column, Kind, Medium, Paragraph, Table, Title
 from ortbench.report.places import places_table
 from ortbench.report.run import SAMPLES_FOR, chain_tables, derived_mark, mode_table
 from ortbench.report.words import device_name, eps, sequence
@@ -37,6 +38,7 @@ def sections(result: Result) -> Iterator[Section]:
     """The tables of a result, in their order; what another module has to say about a result is one more line here."""
     yield from _modes(result)
     yield from _chain(result)
+    yield from _costs(result)
     yield _placement(result)
     yield from _places(result)
     yield from _nodes(result)
@@ -56,6 +58,18 @@ def _chain(result: Result) -> Iterator[Section]:
     for table in chain_tables(result):
         said = (f"Times are medians in {table.unit}.",) if table.unit else ()
         yield Section(table.title, table, said)
+
+
+def _costs(result: Result) -> Iterator[Section]:
+    """What it costs besides time: each kind of it as reports have it."""
+    for title, *blocks in cost_parts(result):
+        assert isinstance(title, Title)
+        said = [block.text for block in blocks if isinstance(block, Paragraph) and Medium.MARKDOWN in block.media]
+        for table in (block for block in blocks if isinstance(block, Table)):
+            yield Section(title.text, table, tuple(said))
+            said = []
+        if said:
+            yield Section(title.text, None, tuple(said))
 
 
 def _placement(result: Result) -> Section:

@@ -76,13 +76,13 @@ def _print(screen: Screen, block: Block) -> None:
 
 def _print_side_by_side(screen: Screen, block: SideBySide) -> None:
     """Print what each of several results is of, after what the table calls it, and the table."""
-    labels, grid = block.names, None
+    labels, grid, more = block.names, None, block.more[:1]
     if block.table is not None and block.numbered is not None:
         columns = block.table.columns
         grid = Grid(block.table, screen)
         mistakable = len({column.name for column in columns}) < len(columns)  # a result that is called as a column is
         if mistakable or not grid.fits(_FIGURES):
-            labels = numbers(len(block.names))
+            labels, more = numbers(len(block.names)), block.more[1:]
             grid = Grid(block.numbered, screen)
     indent = max(map(cell_len, map(shown, labels))) + 2
     for name, label, heading in zip(block.names, labels, block.headings, strict=True):
@@ -91,3 +91,7 @@ def _print_side_by_side(screen: Screen, block: SideBySide) -> None:
     if grid is not None and block.table is not None and block.table.rows:
         screen.blank()
         grid.print()
+    for table in more:
+        screen.blank()
+        screen.text(table.title, style="heading")
+        print_table(screen, table)
