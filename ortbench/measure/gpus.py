@@ -99,8 +99,8 @@ class Watch:
     def _keep(self, number: int, handle: Any, before: int, at: int) -> None:
         state = self._read(handle)
         reasons, last = state.get("reasons"), self._reasons.get(number)
-        if last is not None and _held(reasons) != _held(last) and before > self._last:
-            self.readings.append({**self._when(number, before), "reasons": last})
+        if None not in (last, reasons) and _held(reasons) != _held(last) and before > self._last:
+            self.readings.append({**self._when(number, before), "reasons": last or 0})
         self.readings.append({**self._when(number, at), **state})
         self._reasons[number] = reasons
 
