@@ -61,7 +61,7 @@ def test_a_counter_is_read_from_step_to_step() -> None:
     meter = Counter(nvml(stepping(clock, 100, 0.05)), 0, 0)
     found = Recorder(meter, clock, clock.sleep).record(1.0)
     # From when it has settled on, each step when it was first seen, a poll late at most.
-    assert [at / S for at, _ in found[:3]] == pytest.approx([5.3, 5.35, 5.4], abs=meter.poll_s)
+    assert [at / S for at, _ in found[:3]] == pytest.approx([5.3, 5.35, 5.4], abs=1.01 * meter.poll_s)
     assert [joules for _, joules in found[:3]] == pytest.approx([530, 535, 540])
     assert len(found) == 20
 

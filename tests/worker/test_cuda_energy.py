@@ -49,8 +49,8 @@ def test_energy_is_what_the_law_of_power_says(software_cuda: tuple[str, ...], tm
     result = measure(TINY, *asked, "--lock-clocks", "base", out=tmp_path / "out", prefix=prefix)
     found = cases(result)["device"]["energy"]
     assert (found["how"], found["of"]) == ("counter", "GPU 0")
-    assert found["idle_watts"] == pytest.approx(IDLE_W, rel=0.01)
-    assert found["joules"] == pytest.approx(drawn(found, trace), rel=0.02)
+    assert found["idle_watts"] == pytest.approx(IDLE_W, rel=0.05)
+    assert found["joules"] == pytest.approx(drawn(found, trace), rel=0.05)
     assert found["ci95"][0] < found["joules"] < found["ci95"][1]
     assert len(found["parts"]) >= 5
     seconds = sum(seconds for _, seconds, _ in found["parts"])
