@@ -143,13 +143,19 @@ def leave_out(case: Case, rounds: Collection[int]) -> None:
         case.left_out = {"samples_ns": samples, "blocks": aside}
 
 
-def sentence(found: Throttled) -> str:
-    """What a reader should know of it."""
+def sentence(found: Throttled, decided: bool = False) -> str:
+    """What a reader should know of it.
+
+    Args:
+        found: by `throttled`.
+        decided: a gate's verdict rests on all rounds, which is why none is left out.
+    """
     count, of = len(found["rounds"]), found["of"]
     said = f"the GPU was held back by {', '.join(found['reasons'])} in {_ranges(found['rounds'])} ({count} of {of})"
     if found["left_out"]:
         return f"{said}: left out of all figures, kept in the result"
-    return f"{said}: all figures have them, too few are left without"
+    why = "as the gate was decided by all rounds" if decided else "too few are left without"
+    return f"{said}: all figures have them, {why}"
 
 
 _SHOWN = 4  # ranges of rounds

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -81,7 +82,8 @@ class Bench:
         self._thinning = Thinning() if self._sides[0].plan.loop.precision == 0 else None
         self._all_decided = False
         modes = sum(len(side.plan.modes) for side in self._sides)
-        self._forecast = Forecast(self._sides[0].plan.loop, len(self._sides), modes)
+        energy = sum(len(side.plan.modes) for side in self._sides if side.plan.energy)
+        self._forecast = Forecast(self._sides[0].plan.loop, len(self._sides), modes, energy=energy)
         for side in self._sides:
             side.while_waiting = self._tell_left
         self._took_ns: int | None = None
@@ -249,7 +251,7 @@ class Bench:
                 self._keep()
                 self._observer.stage(f"measuring the idle draw ({side.name})")
                 with self._awake(side):
-                    measure_energy(side, self._observer.stage)
+                    measure_energy(side, partial(self._step, "energy"))
 
     def _measure_copies(self) -> None:
         """What only CUPTI shows, last of all that the workers do: it stays in their processes."""

@@ -143,7 +143,7 @@ def describe_gpus(results: Sequence[Result], readings: Sequence[GpuReading], dec
             continue
         result.throttled = found
         if found["left_out"] or len(found["rounds"]) < found["of"]:
-            result.warn("throttled", sentence(found))
+            result.warn("throttled", sentence(found, decided))
         for case in result.cases if found["left_out"] else ():
             leave_out(case, set(found["rounds"]))
 

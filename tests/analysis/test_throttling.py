@@ -32,8 +32,8 @@ def readings(*reasons: int | None, gpu: int = 0, every_ms: int = 100) -> list[Gp
     return found
 
 
-def rounds_of(*arguments: object, cards: set[int] | None = None) -> list[int]:
-    found = throttled(*arguments, cards)  # type: ignore[arg-type]
+def rounds_of(taken: list[GpuReading], cases: list[Case], cards: set[int] | None = None) -> list[int]:
+    found = throttled(taken, cases, cards)
     return [] if found is None else found["rounds"]
 
 
@@ -118,3 +118,9 @@ def test_it_is_said_in_a_sentence(rounds: list[int], left_out: bool, said: str) 
         "left_out": left_out,
     }
     assert sentence(found) == f"the GPU was held back by the power cap, the power brake {said}"
+
+
+def test_a_gate_that_was_decided_by_all_rounds_says_so() -> None:
+    found: Throttled = {"rounds": [4], "of": 40, "reasons": ["the power cap"], "left_out": False}
+    said = "in round 4 (1 of 40): all figures have them, as the gate was decided by all rounds"
+    assert sentence(found, decided=True) == f"the GPU was held back by the power cap {said}"
