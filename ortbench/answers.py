@@ -217,6 +217,13 @@ class WeighedArenas(TypedDict):
     nodes: list[NodeMemory] | None
 
 
+class Stretched(TypedDict):
+    """``stretch``: when it began, and how many runs had ended at some times, both rising, a millisecond apart at least."""
+
+    start_ns: int
+    ended: list[tuple[int, int]]
+
+
 class Captured(TypedDict):
     """``capture``: whether a profiler listens."""
 

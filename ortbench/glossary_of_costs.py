@@ -72,4 +72,21 @@ _MEMORY: Texts = {
     "outputs": ("the bytes of a node's outputs, wherever they are",),
     "weights": ("the bytes of a node's inputs that are parts of the model",),
 }
-COSTS: Texts = {**_OF_HOST, **_MEMORY}
+_ENERGY = "costs.md#energy"
+_OF_ENERGY: Texts = {
+    "energy/run": (
+        "what the device draws for a run, less what it draws idle",
+        "By its energy counter in a stretch of runs after the measurement (--energy); the interval is from parts of that stretch.",
+        _ENERGY,
+        ("energy", "--energy", "joules", "J/run"),
+    ),
+    "power": ("what the device draws while runs go on, idle draw included", "", _ENERGY, ("watts",)),
+    "idle": (
+        "what it draws with the worker there and nothing running, right before and after",
+        "",
+        _ENERGY,
+        ("idle draw",),
+    ),
+    "runs/J": ("runs for a joule: 1 J divided by energy/run, where that is above 0 for certain", "", _ENERGY),
+}
+COSTS: Texts = {**_OF_HOST, **_MEMORY, **_OF_ENERGY}

@@ -92,6 +92,17 @@ WARNINGS: Texts = {
         "a GPU's clocks moved or were held back during the measurement, by what NVML reads",
         "Figures before and after are not of the same machine.",
     ),
+    "throttled": (
+        "rounds were measured while the GPU was held back, and are left out of all figures where enough others are there",
+        "NVML says so, and by what. The samples stay in result.json, apart from the others.",
+        "costs.md#clocks",
+        ("held back", "throttling"),
+    ),
+    "clocks-not-reset": (
+        "what --lock-clocks locked could not be unlocked again, and what does it",
+        "",
+        "costs.md#clocks",
+    ),
     "outputs-differ": ("another model than the first gave other outputs, so the times are not of the same work",),
     "samples-thinned": (
         "of a soak run samples of whole rounds were left out, so that the result stays small; all figures are of the rest",

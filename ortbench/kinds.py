@@ -14,6 +14,7 @@ from ortbench.errors import BadInput
 from ortbench.expressions import names_in
 from ortbench.modes import ALL_MODES
 from ortbench.parsing import (
+    parse_clock,
     parse_dims,
     parse_items,
     parse_lengths,
@@ -104,6 +105,12 @@ def _share_by(parse: Callable[[str, str], float]) -> Callable[[Any, str], str]:
 def _size(value: Any, option: str) -> str:
     text = value if isinstance(value, str) else str(_whole(value, option))
     parse_size(text, option)
+    return text
+
+
+def _clock(value: Any, option: str) -> str:
+    text = value if isinstance(value, str) else str(_whole(value, option))
+    parse_clock(text, option)
     return text
 
 
@@ -200,6 +207,7 @@ FLAG = Kind("true", _flag, word=bool)
 SHARE = Kind('"1%" or 0.01', _share_by(parse_share), parse_share)
 PRECISION = Kind('"1%" or 0.01', _share_by(parse_precision), parse_precision)
 SIZE = Kind('"2GB" or a number of bytes', _size, parse_size)
+CLOCK = Kind('"base" or 1200', _clock, parse_clock)
 ITEMS = Kind('8 or "batch"', _items, parse_items)
 MODE_NAMES = Kind('"cpu" or a list', _modes, _tuple, repeatable=True)
 PAIRINGS = Kind('"out=in" or a list', _pairings, parse_pairings, repeatable=True)

@@ -115,6 +115,19 @@ def parse_dimension(text: str, where: str, option: str | None = None) -> int:
     return size
 
 
+def parse_clock(text: str, option: str = "--lock-clocks") -> int | str:
+    """``1200`` as 1200, in MHz; ``base`` as it is.
+
+    Raises:
+        BadInput: neither.
+    """
+    if text == "base":
+        return text
+    if not re.fullmatch(r"\d+", text, re.ASCII) or not 0 < int(text) < 100_000:
+        raise BadInput(f"{option} {text!r}: write base, or a number of MHz such as 1200", option)
+    return int(text)
+
+
 def parse_items(text: str, option: str = "--items") -> int | str:
     """``8`` as 8, ``batch`` as it is: how many items a run has, or the dimension whose size that is.
 

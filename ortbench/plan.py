@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ortbench.errors import BadInput
 from ortbench.interpreters import is_interpreter
 from ortbench.kinds import (
+    CLOCK,
     DIMS,
     FLAG,
     ITEMS,
@@ -331,7 +332,7 @@ class Plan:
 
     With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some;
     with `spin` all is measured once more, shortly, without threads that spin; with `memory`, each mode is weighed in a worker
-    of its own.
+    of its own; with `energy`, what runs draw is read. `lock_clocks`: ``base`` or so many MHz.
     `record_env` are patterns of environment variables that the result has.
     """
 
@@ -363,6 +364,14 @@ class Plan:
     memory: bool = _measured(
         "memory", "", "Then measure what each mode takes of the device's and of the host's memory.", kind=FLAG, default=False,
         commands=("run", "loop", "chain"),
+    )  # fmt: skip
+    energy: bool = _measured(
+        "energy", "", "Then run each mode for some seconds beside the device's energy counter: joules a run.", kind=FLAG,
+        default=False, commands=("run", "loop", "chain"),
+    )  # fmt: skip
+    lock_clocks: str | int | None = _measured(
+        "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks meanwhile; it takes the right to.", kind=CLOCK,
+        commands=("run", "gate", "loop", "chain"),
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
         "record-env", "PATTERN", "Record environment variables that an EP reads, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,

@@ -6,8 +6,8 @@ Top level: ``schema_version``, ``tool``, ``created`` (UTC, ISO 8601), ``command`
 ``placement``, ``setup``, ``stopped`` (why the measurement ended), ``took_ns`` (from its first block to its last, of all modes
 and sides; null where nothing was timed, absent from older files), ``warnings``, ``cases`` (one a mode, see `Case`),
 ``nodes`` (null without ``--nodes``), ``link``, null where no bandwidth sweep of the same device was found, ``note``
-(null without ``--note``), ``name`` (that of ``--name`` or of a suite's case, else null), and ``items``, null where nobody
-says how many a run has. That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a chain ``kind``, which is
+(null without ``--note``), ``name`` (that of ``--name`` or of a suite's case, else null), ``items``, null where nobody
+says how many a run has, and ``throttled``, null where the card was not held back. That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a chain ``kind``, which is
 ``chain``, and ``chain``. The keys of each part are in `ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
 """
 
@@ -30,11 +30,13 @@ from ortbench.schema import (
     CaseMemory,
     Chain,
     Derived,
+    Energy,
     Environment,
     External,
     Graph,
     HostTime,
     Items,
+    LeftOut,
     Link,
     Loop,
     Measured,
@@ -50,6 +52,7 @@ from ortbench.schema import (
     StageBytes,
     Target,
     Thinned,
+    Throttled,
     Throughput,
     Tool,
     Warned,
@@ -97,11 +100,14 @@ class Case:
         measured: with ``--measure-copies``, of ``cpu``, ``device`` and ``host-accessible``.
         once: of ``device-resident``.
         memory: with ``--memory``, of a mode that is ok, else None.
+        energy: with ``--energy`` where the mode was measured, else None.
         pipeline: of ``pipelined``, else None.
         fence: what ends its samples.
         samples_ns: raw samples by phase, in the order taken.
         thinned: of a soak run whose samples would be too many, else None: the blocks of which rounds were kept, and how
             many samples were taken. Every statistic is of those that are kept.
+        left_out: what was measured while the card was held back, where that is left out of the figures (``throttled`` of the
+            result says so), else None. It is not among ``samples_ns`` and ``blocks``.
         steps_ns: of a loop, the median of each step, ns; None without samples.
         state_bytes_in, state_bytes_out: of a loop, what is copied to and from the device in a step because of the state, bytes:
             a list by step where it grows; None where not known.
@@ -134,11 +140,13 @@ class Case:
     measured: Measured | None = None
     once: Once | None = None
     memory: CaseMemory | None = None
+    energy: Energy | None = None
     pipeline: Pipeline | None = None
     fence: CaseFence | None = None
     samples_ns: dict[str, list[int]] = field(default_factory=dict)
     blocks: dict[str, list[list[int]]] = field(default_factory=dict)
     thinned: Thinned | None = None
+    left_out: LeftOut | None = None
     steps_ns: list[int] | None = None
     state_bytes_in: int | list[int] | None = None
     state_bytes_out: int | list[int] | None = None
@@ -203,6 +211,7 @@ class Result:
     note: str | None = None
     name: str | None = None
     items: Items | None = None
+    throttled: Throttled | None = None
     kind: str | None = None
     loop: Loop | None = None
     chain: Chain | None = None

@@ -67,10 +67,11 @@ class GpuState(TypedDict, total=False):
 
 
 class GpuReading(GpuState):
-    """The state of GPU number `gpu` at `at_s` seconds after the first reading."""
+    """The state of GPU number `gpu` at `at_s` seconds after the first reading, `at_ns` on the clock on which blocks begin."""
 
     at_s: float
     gpu: int
+    at_ns: NotRequired[int]
 
 
 class Load(TypedDict):
@@ -83,7 +84,8 @@ class Load(TypedDict):
 class Machine(TypedDict):
     """The machine and the state that it is in; `git_commit` is that of the current folder, None outside a checkout.
 
-    ``record_env``: the patterns of ``--record-env``; ``variables``: the environment variables that they match.
+    ``record_env``: the patterns of ``--record-env``; ``variables``: the environment variables that they match;
+    ``locked_clocks``: to what ``--lock-clocks`` locked the card's, ``base`` or so many MHz.
     """
 
     os: NotRequired[str]
@@ -93,6 +95,7 @@ class Machine(TypedDict):
     load_average: Load
     git_commit: NotRequired[str | None]
     gpu_readings: NotRequired[list[GpuReading]]
+    locked_clocks: NotRequired[str | int]
     record_env: NotRequired[list[str]]
     variables: NotRequired[dict[str, str]]
 
@@ -432,6 +435,47 @@ class Thinned(TypedDict):
 
     every: int
     taken: dict[str, int]
+
+
+class LeftOut(TypedDict):
+    """Blocks and samples that were measured and left out of the figures, by phase, as a case has those that were not."""
+
+    samples_ns: dict[str, list[int]]
+    blocks: dict[str, list[list[int]]]
+
+
+class Throttled(TypedDict):
+    """The rounds that were measured while the card was held back: how many of how many (``of``), by what, in words, and
+    whether they were left out of the figures."""
+
+    rounds: list[int]
+    of: int
+    reasons: list[str]
+    left_out: bool
+
+
+class Energy(TypedDict):
+    """``--energy``: what runs of a mode draw, in a stretch of their own after the measurement, or why that is not known
+    (``unsupported``, which then is all there is).
+
+    ``how``: ``counter``, the device's own; ``power``, readings of its power, integrated; ``rapl``, the counters of the CPU's
+    packages. ``of``: of what, in words. ``joules``: of a run, less the idle draw (``idle_watts``), with its 95 % interval, None
+    with too few parts; ``watts``: all that was drawn; ``runs_per_joule``: None where a run draws nothing that can be told from
+    idle. ``start_ns``: when the stretch begins, on the clock on which blocks begin; ``parts``: runs, seconds and joules of its
+    parts, the idle draw among them; ``idle``: seconds and joules of the parts of the idle time beside it.
+    """
+
+    unsupported: NotRequired[str]
+    how: NotRequired[Literal["counter", "power", "rapl"]]
+    of: NotRequired[str]
+    joules: NotRequired[float]
+    ci95: NotRequired[list[float] | None]
+    watts: NotRequired[float]
+    idle_watts: NotRequired[float]
+    runs_per_joule: NotRequired[float | None]
+    start_ns: NotRequired[int]
+    parts: NotRequired[list[list[float]]]
+    idle: NotRequired[list[list[float]]]
 
 
 class Ratio(TypedDict):

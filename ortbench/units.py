@@ -39,6 +39,14 @@ def duration(ns: float) -> str:
     return f"{time(ns, size)} {name}"
 
 
+def energy(joules: float) -> str:
+    """An energy, for example ``4.21 mJ``."""
+    for name, size in (("J", 1.0), ("mJ", 1e-3)):
+        if abs(joules) >= size * 0.9995:
+            return f"{digits(joules / size)} {name}"
+    return f"{digits(joules / 1e-6, most=2)} µJ"
+
+
 def seconds(ns: float) -> str:
     """How long something went on, as a wall clock tells it: in s, with two decimals at most, ``0.15 s``.
 

@@ -116,6 +116,7 @@ def changes(one: Result, other: Result) -> list[str]:
         *_packages(one, other),
         *_settings(one, other),
         ("Python", one.environment.get("python"), other.environment.get("python")),
+        ("locked clocks", one.environment.get("locked_clocks"), other.environment.get("locked_clocks")),
         ("OS", one.environment.get("os"), other.environment.get("os")),
         *([] if one.loop is None or other.loop is None else changed(Steps, one.loop, other.loop)),
         *variables.differences(one.environment, other.environment),

@@ -7,13 +7,16 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ortbench.analysis.precision import likely_cause
 from ortbench.answers import HeldOutputs, Saved
 from ortbench.errors import BenchmarkFailed, OrtbenchError
+from ortbench.measure.clocks import locked_clocks
 from ortbench.measure.describe import describe_fence, describe_gpus
+from ortbench.measure.energy import measure_energy
 from ortbench.measure.environment import environment
 from ortbench.measure.folder import temporary_folder
 from ortbench.measure.follow_up import look_closer, measure_copies, profile_nodes
@@ -80,7 +83,8 @@ class Bench:
         self._thinning = Thinning() if self._sides[0].plan.loop.precision == 0 else None
         self._all_decided = False
         modes = sum(len(side.plan.modes) for side in self._sides)
-        self._forecast = Forecast(self._sides[0].plan.loop, len(self._sides), modes)
+        energy = sum(len(side.plan.modes) for side in self._sides if side.plan.energy)
+        self._forecast = Forecast(self._sides[0].plan.loop, len(self._sides), modes, energy=energy)
         for side in self._sides:
             side.while_waiting = self._tell_left
         self._took_ns: int | None = None
@@ -97,11 +101,13 @@ class Bench:
         why: str | None = "interrupted"
         try:
             self._open()
-            with closing(Watch()) as watch:
-                why = self._measure(watch)
-            self._look_closer()
-            self._measure_copies()
-            self._learn_forms()
+            with locked_clocks([(side.plan, side.result) for side in self._sides]):
+                with closing(Watch()) as watch:
+                    why = self._measure(watch)
+                self._look_closer()
+                self._measure_energy()
+                self._measure_copies()
+                self._learn_forms()
             for side in self._sides:
                 with self._awake(side):
                     side.release()
@@ -252,12 +258,8 @@ class Bench:
         self._forecast.know_modes(len(lanes))
         self._step("measure", "measuring")
         schedule = self._schedule(lanes)
-        with self._captured(), self._clocked():
-            watch.look(now=True)
+        with self._captured(), self._clocked(), self._watched(watch):
             self._time_blocks(schedule, set(lanes), watch)
-            watch.look(now=True)
-        for side in self._sides:
-            describe_gpus(side.result, watch.readings)
         for side in self._sides:
             with self._awake(side):
                 for mode in side.modes:
@@ -273,6 +275,15 @@ class Bench:
         for side in traced:
             with self._awake(side):
                 look_closer(side, self._observer.stage)
+
+    def _measure_energy(self) -> None:
+        """What runs draw, in stretches of their own."""
+        for side in self._sides:
+            if side.plan.energy and side.modes:
+                self._keep()
+                self._observer.stage(f"measuring the idle draw ({side.name})")
+                with self._awake(side):
+                    measure_energy(side, partial(self._step, "energy"))
 
     def _measure_copies(self) -> None:
         """What only CUPTI shows, last of all that the workers do: it stays in their processes."""
@@ -300,6 +311,27 @@ class Bench:
             yield
         finally:
             self._took_ns = time.monotonic_ns() - began
+
+    @contextmanager
+    def _watched(self, watch: Watch) -> Iterator[None]:
+        """What held GPUs back decides which blocks enter figures, also of a run that is cut short."""
+
+        def meanwhile() -> None:
+            self._tell_left()
+            watch.look()
+
+        for side in self._sides:
+            side.while_waiting = meanwhile
+        watch.look(now=True)
+        try:
+            yield
+        finally:
+            watch.look(now=True)
+            for side in self._sides:
+                side.while_waiting = self._tell_left
+            describe_gpus([side.result for side in self._sides], watch.readings, self._judge is not None)
+            for side in self._sides:
+                side.drop_left_out()
 
     @contextmanager
     def _captured(self) -> Iterator[None]:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+from ortbench.analysis.throttling import held_by
 from ortbench.errors import one_line
 from ortbench.facts import Card, CardProcess, Nvidia
-from ortbench.measure.gpus import open_nvml, slowed_by
+from ortbench.measure.gpus import open_nvml
 
 _VENDOR = "0x10de"
 _DISPLAY = "0x03"  # PCI's class of display controllers, 3D controllers among them
@@ -64,7 +65,7 @@ def _card(nvml: Any, number: int) -> Card:
         "power_limit_w": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
         "power_default_w": lambda: nvml.nvmlDeviceGetPowerManagementDefaultLimit(handle) / 1000,
         "busy": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100,
-        "slowed_by": lambda: slowed_by(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
+        "slowed_by": lambda: held_by(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
         "processes": lambda: _processes(nvml, handle),
     }
     found = {key: value for key, call in asked.items() if (value := _asked(nvml, call)) is not None}

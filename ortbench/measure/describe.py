@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import cast
 
 from ortbench.analysis.items import items_of
+from ortbench.analysis.throttling import leave_out, sentence, throttled
 from ortbench.analysis.variables import recorded
 from ortbench.answers import Opened
-from ortbench.errors import BadInput, BenchmarkFailed
+from ortbench.errors import BadInput, BenchmarkFailed, Unsupported
+from ortbench.measure.card import card_of, is_on_nvidia
 from ortbench.measure.chain import describe_chain
-from ortbench.measure.gpus import what_moved
+from ortbench.measure.gpus import open_nvml, to_warn_of
 from ortbench.modes import CPU, MODES
 from ortbench.options import settings
 from ortbench.plan import POLICIES, Plan, is_nvidia
@@ -119,9 +121,44 @@ def describe_fence(result: Result) -> None:
             return
 
 
-def describe_gpus(result: Result, readings: Sequence[GpuReading]) -> None:
-    """What NVML said while it was measured; on a machine without an NVIDIA GPU nothing."""
-    if readings:
-        result.environment["gpu_readings"] = list(readings)
-    for sentence in what_moved(readings):
-        result.warn("gpu-state", sentence)
+def describe_gpus(results: Sequence[Result], readings: Sequence[GpuReading], decided: bool) -> None:
+    """What NVML said while several sides were measured, and whether rounds are left out for it; on a machine without an NVIDIA
+    GPU nothing.
+
+    Args:
+        results: of the sides.
+        readings: of all GPUs, in order.
+        decided: a gate's verdict rests on all rounds, so that none is left out.
+    """
+    measured = [card for result in results for card in _cards(result, readings)]
+    found = throttled(readings, [case for result in results for case in result.cases], measured)
+    if found is not None and decided:
+        found["left_out"] = False
+    for result in results:
+        if readings:
+            result.environment["gpu_readings"] = list(readings)
+        for moved in to_warn_of(readings, found):
+            result.warn("gpu-state", moved)
+        if found is None:
+            continue
+        result.throttled = found
+        if found["left_out"] or len(found["rounds"]) < found["of"]:
+            result.warn("throttled", sentence(found, decided))
+        for case in result.cases if found["left_out"] else ():
+            leave_out(case, set(found["rounds"]))
+
+
+def _cards(result: Result, readings: Sequence[GpuReading]) -> set[int]:
+    """The GPUs that may be the one of a result: where it cannot be told, all that there are."""
+    if not is_on_nvidia(result.target):
+        return set()
+    if result.environment["gpus"][1:]:
+        nvml = open_nvml()
+        try:
+            return {card_of(result.target, nvml)}
+        except Unsupported:
+            pass
+        finally:
+            if nvml is not None:
+                nvml.nvmlShutdown()
+    return {reading["gpu"] for reading in readings}

@@ -9,11 +9,11 @@ from typing import Literal
 
 from ortbench.plan import Loop
 
-Step = Literal["open", "prepare", "measure", "finish"]
+Step = Literal["open", "prepare", "measure", "finish", "energy"]
 
-_ORDER: tuple[Step, ...] = ("open", "prepare", "measure", "finish")
+_ORDER: tuple[Step, ...] = ("open", "prepare", "measure", "finish", "energy")
 # What a step takes, in s, and in runs of the model besides.
-_USUAL: dict[Step, tuple[float, float]] = {"open": (0.8, 1), "prepare": (0.4, 5), "finish": (0.1, 2)}
+_USUAL: dict[Step, tuple[float, float]] = {"open": (0.8, 1), "prepare": (0.4, 5), "finish": (0.1, 2), "energy": (4, 2)}
 _ROUND_RUNS = 5  # of each mode, at least: blocks of a round are never cut; phases have blocks of their own
 _TELLING_SHARE = 0.05  # of the measurement, from which on it tells itself how long it takes
 
@@ -26,11 +26,20 @@ class Forecast:
         sides: to open.
         modes: to prepare and measure, of all sides together.
         clock: in s.
+        energy: modes that have a stretch of their own for it.
     """
 
-    def __init__(self, loop: Loop, sides: int, modes: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, loop: Loop, sides: int, modes: int, clock: Callable[[], float] = time.monotonic, energy: int = 0
+    ) -> None:
         self._loop, self._modes, self._clock = loop, modes, clock
-        self._count: dict[Step, int] = {"open": sides, "prepare": modes, "measure": 1, "finish": modes}
+        self._count: dict[Step, int] = {
+            "open": sides,
+            "prepare": modes,
+            "measure": 1,
+            "finish": modes,
+            "energy": energy,
+        }
         self._run_s = 0.0
         self._measured = 0.0
         self._now: Step | None = None
@@ -50,7 +59,8 @@ class Forecast:
     def know_modes(self, modes: int) -> None:
         """How many modes there are to be measured, now that some may have been given up."""
         self._modes = modes
-        self._count["finish"] = min(self._count["finish"], modes)
+        for step in ("finish", "energy"):
+            self._count[step] = min(self._count[step], modes)
 
     def measured(self, share: float) -> None:
         """How much of the measurement is done, 0 to 1."""

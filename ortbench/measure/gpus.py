@@ -7,21 +7,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from ortbench.schema import Gpu, GpuReading, GpuState
+from ortbench.analysis.throttling import HOLDS_BACK, IDLE, WATCHED, bits_that_hold
+from ortbench.schema import Gpu, GpuReading, GpuState, Throttled
 
-EVERY_S = 1.0
+EVERY_S = 1.0  # a reading is kept, and whenever what holds a card back has changed
+_GLANCE_S = 0.1  # that is looked at so often: NVML tells it at once
 _STEADY = 0.05  # how far clocks may move before it is said
-# Bits of nvmlClocksEventReasons in NVML's API reference that mean: slower than it could be.
-_SLOWED = {
-    0x04: "the power cap",
-    0x08: "a hardware slowdown",
-    0x20: "its temperature (software)",
-    0x40: "its temperature (hardware)",
-    0x80: "the power brake",
-}
-_IDLE = 0x01
 _CLOCKS: tuple[tuple[Literal["sm_mhz", "memory_mhz"], str], ...] = (("sm_mhz", "SM"), ("memory_mhz", "memory"))
-_State = Literal["sm_mhz", "memory_mhz", "temperature_c", "power_w", "reasons"]
+_State = Literal["sm_mhz", "memory_mhz", "temperature_c", "power_w"]
 
 
 def nvidia_gpus() -> list[Gpu]:
@@ -70,17 +63,19 @@ class Watch:
 
     Args:
         nvml: the module ``pynvml``, initialised; by default it is opened, if it can be.
-        clock: monotonic, s.
+        clock: ns, the one on which blocks begin.
 
     Attributes:
-        readings: so far.
+        readings: so far, in order. One each second, and wherever what holds a GPU back has changed: from when on it says
+            something else, and until when it said the same.
     """
 
-    def __init__(self, nvml: Any = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, nvml: Any = None, clock: Callable[[], int] = time.perf_counter_ns) -> None:
         self.readings: list[GpuReading] = []
         self._nvml = nvml or open_nvml()
         self._clock = clock
-        self._start = self._last = clock()
+        self._start = self._last = self._glanced = clock()
+        self._reasons: dict[int, int | None] = {}  # as last seen, by GPU
         self._handles: list[Any] = []
         if self._nvml is not None:
             with contextlib.suppress(self._nvml.NVMLError):
@@ -88,13 +83,35 @@ class Watch:
                 self._handles = [self._nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
 
     def look(self, now: bool = False) -> None:
-        """Take a reading of every GPU if the last is `EVERY_S` old, or in any case."""
+        """Take a reading of every GPU if the last is `EVERY_S` old, or in any case; of one that is held back by something else
+        than before, ten times as soon."""
         at = self._clock()
-        if not self._handles or (not now and at - self._last < EVERY_S):
+        if not self._handles or (not now and at - self._glanced < _GLANCE_S * 1e9):
             return
-        self._last = at
+        before, self._glanced = self._glanced, at
+        full = now or at - self._last >= EVERY_S * 1e9
         for number, handle in enumerate(self._handles):
-            self.readings.append({"at_s": round(at - self._start, 3), "gpu": number, **self._read(handle)})
+            if full or _held(self._ask_reasons(handle)) != _held(self._reasons[number]):
+                self._keep(number, handle, before, at)
+        if full:
+            self._last = at
+
+    def _keep(self, number: int, handle: Any, before: int, at: int) -> None:
+        state = self._read(handle)
+        reasons, last = state.get("reasons"), self._reasons.get(number)
+        if None not in (last, reasons) and _held(reasons) != _held(last) and before > self._last:
+            self.readings.append({**self._when(number, before), "reasons": last or 0})
+        self.readings.append({**self._when(number, at), **state})
+        self._reasons[number] = reasons
+
+    def _when(self, number: int, at: int) -> GpuReading:
+        return {"at_s": round((at - self._start) / 1e9, 3), "gpu": number, "at_ns": at}
+
+    def _ask_reasons(self, handle: Any) -> int | None:
+        try:
+            return int(self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+        except self._nvml.NVMLError:
+            return None
 
     def _read(self, handle: Any) -> GpuState:
         nvml = self._nvml
@@ -103,12 +120,13 @@ class Watch:
             "memory_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
             "temperature_c": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
             "power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
-            "reasons": lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
         }
         found: GpuState = {}
         for key, call in calls.items():
             with contextlib.suppress(nvml.NVMLError):
                 found[key] = call()
+        if (reasons := self._ask_reasons(handle)) is not None:
+            found["reasons"] = reasons
         return found
 
     def close(self) -> None:
@@ -119,9 +137,9 @@ class Watch:
             self._nvml, self._handles = None, []
 
 
-def slowed_by(reasons: int) -> list[str]:
-    """What slows a GPU down by NVML's bits, in words."""
-    return [words for bit, words in _SLOWED.items() if reasons & bit]
+def _held(reasons: int | None) -> int | None:
+    """What of NVML's reasons can hold a card back: idle or not changes all the time."""
+    return None if reasons is None else reasons & WATCHED
 
 
 def what_moved(readings: Sequence[GpuReading]) -> list[str]:
@@ -129,14 +147,26 @@ def what_moved(readings: Sequence[GpuReading]) -> list[str]:
     said = []
     for number in sorted({reading["gpu"] for reading in readings}):
         own = [reading for reading in readings if reading["gpu"] == number]
-        busy = [reading for reading in own if not reading.get("reasons", 0) & _IDLE]
+        busy = [reading for reading in own if not reading.get("reasons", 0) & IDLE]
         for key, name in _CLOCKS:
             clocks = [reading[key] for reading in busy if key in reading]
             if clocks and max(clocks) > min(clocks) * (1 + _STEADY):
                 said.append(f"GPU {number}: its {name} clock moved between {min(clocks)} and {max(clocks)} MHz")
-        bits = [bit for bit in _SLOWED if any(reading.get("reasons", 0) & bit for reading in own)]
+        bits = [bit for bit in HOLDS_BACK if any(reading.get("reasons", 0) & bit for reading in own)]
         if bits:
             share = sum(1 for reading in own if any(reading.get("reasons", 0) & bit for bit in bits)) / len(own)
-            why = ", ".join(_SLOWED[bit] for bit in bits)
+            why = ", ".join(HOLDS_BACK[bit] for bit in bits)
             said.append(f"GPU {number}: it was slowed down by {why} in {share:.0%} of the readings")
     return said
+
+
+def to_warn_of(readings: Sequence[GpuReading], throttled: Throttled | None) -> list[str]:
+    """What of it concerns the figures: of what was left out of them nothing."""
+    if throttled is None or not throttled["left_out"]:
+        return what_moved(readings)
+    kept = []
+    for number in {reading["gpu"] for reading in readings}:
+        own = [reading for reading in readings if reading["gpu"] == number]
+        bits = bits_that_hold(own)
+        kept += [reading for reading in own if not reading.get("reasons", 0) & bits]
+    return what_moved(kept)

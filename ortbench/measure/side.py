@@ -312,10 +312,23 @@ class Side:
         """Leave the blocks of all but each nth round out of the timeline, as they are out of the samples."""
         if self.timeline is None:
             return
+        self._keep_timed(lambda number: number % every == 0)
+
+    def drop_left_out(self) -> None:
+        """Leave the blocks of rounds that figures are without out of the timeline, and say so there."""
+        found = self.result.throttled
+        if self.timeline is None or found is None or not found["left_out"]:
+            return
+        rounds = set(found["rounds"])
+        self._keep_timed(lambda number: number not in rounds)
+        self.timeline.missing.append(f"{len(rounds)} rounds of blocks that were taken while the GPU was held back")
+
+    def _keep_timed(self, keeps: Callable[[int], bool]) -> None:
+        assert self.timeline is not None
         first: dict[tuple[str, str], int] = {}
         blocks = []
         for block in self.timeline.blocks:
-            if block.round % every == 0:
+            if keeps(block.round):
                 at = first.get((block.mode, block.phase), 0)
                 blocks.append(replace(block, first=at))
                 first[block.mode, block.phase] = at + block.n

@@ -10,6 +10,7 @@ from ortbench import units
 from ortbench.analysis.compare import EVERYTHING, Row, Selection, cost_rows, lacks, parts, rows, word
 from ortbench.modes import COSTS, TOTAL, WHOLE_CHAIN, WHOLE_LOOP
 from ortbench.report.costs.compared import compared_costs, cost_table
+from ortbench.report.costs.energy import energy_comparison
 from ortbench.report.costs.memory import change_records
 from ortbench.report.model import (
     KEY,
@@ -192,7 +193,7 @@ def records(
     results: Sequence[Result], names: Sequence[str], same: float, only: Selection = EVERYTHING
 ) -> list[dict[str, Any]]:
     """A comparison as flat records, one a mode, phase and result: medians in ns, ratios of times, words, and
-    of totals items a second and the time of each in ns, where it is known how many a run has."""
+    of totals items a second and the time of each in ns, where it is known how many a run has; then what runs draw."""
     found = []
     for row in [*rows(results, only), *cost_rows(results, only)]:
         for number, name in enumerate(names):
@@ -204,4 +205,5 @@ def records(
             for key, spread in (("vs_first", row.since_first[number]), ("vs_previous", row.since_last[number])):
                 record[key] = spread and {**asdict(spread), "verdict": word(spread, same, row.phase in COSTS)}
             found.append(record)
+    found += energy_comparison(results, names, same, only)
     return found if only.phases else [*found, *change_records(results, names, same, only.modes)]

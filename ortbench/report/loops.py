@@ -9,6 +9,7 @@ from ortbench import units
 from ortbench.analysis.loops import growth_ns, is_first_apart, law, slope_ns, steps_per_s
 from ortbench.analysis.memory import is_weighed
 from ortbench.modes import CPU_TIME, LOOP_PHASES, STEP, TOTAL
+from ortbench.report.costs.energy import energy_records
 from ortbench.report.costs.host import host_records
 from ortbench.report.costs.memory import memory_record
 from ortbench.report.csv import csv_text, ratio, statistics
@@ -142,6 +143,7 @@ def loop_records(result: Result) -> list[dict[str, Any]]:
             row[f"{name}_min"], row[f"{name}_max"] = (None, None) if None in sizes else (min(sizes), max(sizes))
         if is_weighed(result):
             row |= memory_record(case)
+        row |= energy_records(result, case)
         row |= ratio(case)
         row["outputs_match"] = case.outputs_match
         row["zero_copy_proved"] = case.zero_copy and case.zero_copy["proved"]

@@ -14,6 +14,7 @@ from ortbench.modes import COSTS, PHASE_NAMES, TOTAL, is_rate, mode_of
 from ortbench.report import nodes
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE
 from ortbench.report.chains import chain_table, link_table, stage_table
+from ortbench.report.costs.energy import energy_records
 from ortbench.report.costs.host import host_records
 from ortbench.report.costs.memory import memory_record
 from ortbench.report.costs.section import cost_parts
@@ -282,6 +283,7 @@ def records(result: Result, with_items: bool = False) -> list[dict[str, Any]]:
             row |= memory_record(case)
         for name, stats in (case.stages or {}).items():
             row[f"stage_{name}_median_ns"] = stats.median_ns
+        row |= energy_records(result, case)
         if with_items:
             row["items"] = result.items and result.items["count"]
             row["items_per_s"] = case.throughput and case.throughput["items_per_s"]

@@ -27,7 +27,7 @@ from ortbench.report.model import (
 from ortbench.report.throughput import HEADINGS
 from ortbench.report.words import hint
 from ortbench.suite.record import BROKEN, INCOMPARABLE, MEASURED, MISSING, SKIPPED, Record
-from ortbench.units import duration, rate, ratio, size
+from ortbench.units import duration, energy, rate, ratio, size
 
 
 def headline(records: Sequence[Record]) -> str:
@@ -48,6 +48,7 @@ _COLUMNS = (
     Column("verdict", Kind.WORD),
 )
 _OF_MEMORY = columns(Kind.NUMBER, "device memory", "host memory")
+_ENERGY = "energy/run"  # of the fastest mode, with --energy
 _OF_LOOPS = ("steps", "steps/s")  # of a loop, whose total is all of them
 
 
@@ -56,6 +57,7 @@ def case_table(records: Sequence[Record]) -> Table:
     shown = any(is_batch(record.items) for record in records)
     of_loops = any(record.steps is not None for record in records)
     weighed = any(_is_weighed(record) for record in records)
+    drawn = any(record.energy_j is not None for record in records)
     rows = tuple(
         (
             record.id,
@@ -67,12 +69,14 @@ def case_table(records: Sequence[Record]) -> Table:
             *(_item_cells(record) if shown else ()),
             *(_step_cells(record) if of_loops else ()),
             *(map(_size, (record.memory_device, record.memory_host)) if weighed else ()),
+            *([_energy_cell(record)] if drawn else ()),
             record.outcome,
         )
         for record in records
     )
     more = [*(HEADINGS if shown else ()), *(_OF_LOOPS if of_loops else ())]
-    return filled(Table((*_COLUMNS[:-1], *map(Column, more), *(_OF_MEMORY if weighed else ()), _COLUMNS[-1]), rows))
+    costs = (*(_OF_MEMORY if weighed else ()), *([Column(_ENERGY)] if drawn else ()))
+    return filled(Table((*_COLUMNS[:-1], *map(Column, more), *costs, _COLUMNS[-1]), rows))
 
 
 def _item_cells(record: Record) -> tuple[str, str]:
@@ -92,6 +96,10 @@ def _is_weighed(record: Record) -> bool:
 
 def _size(count: int | None) -> str:
     return NOTHING if count is None else size(count)
+
+
+def _energy_cell(record: Record) -> str:
+    return NOTHING if record.energy_j is None else energy(record.energy_j)
 
 
 def build(name: str, records: Sequence[Record], folder: str | None = None) -> Report:
@@ -133,5 +141,7 @@ def csv(records: Sequence[Record]) -> str:
         names += ["steps", "steps_per_s"]
     if any(_is_weighed(record) for record in records):
         names += ["memory_device", "memory_host"]
+    if any(record.energy_j is not None for record in records):
+        names.append("energy_j")
     found = ({**record.to_dict(), "items": record.items and record.items["count"]} for record in records)
     return csv_text(names, found)

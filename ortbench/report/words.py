@@ -35,6 +35,8 @@ def heading(result: Result) -> list[str]:
         cost = f", {units.duration(target['fence']['cost_ns'])} of every run" if target["fence"]["cost_ns"] else ""
         lines.append(f"fence: {_FENCES.get(target['fence']['kind'], target['fence']['kind'])}{cost}")
     lines[-1] += f"; memory: {_memories(target)}"
+    if (clocks := result.environment.get("locked_clocks")) is not None:
+        lines[-1] += f"; clocks locked to {clocks if isinstance(clocks, str) else f'{clocks} MHz'}"
     if result.stopped is not None:
         lines[-1] += f"; {ended(result.stopped, result.took_ns)}"
     if (recorded := variables.line(result.environment)) is not None:

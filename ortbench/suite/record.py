@@ -49,6 +49,7 @@ class Record:
         vs_cpu: how many times as fast as `cpu` it is, or None.
         items: how many a run has, and the dimension that says so, or None.
         items_per_s, item_ns: what that mode's median means for them, or None.
+        energy_j: what a run of that mode draws, J, or None.
         steps: of a loop, or None.
         steps_per_s: what that mode's median means for them, or None.
         cpu_time_ns: what a run in that mode takes of the CPU, ns, or None.
@@ -77,6 +78,7 @@ class Record:
     cpu_time_ns: int | None = None
     memory_device: int | None = None
     memory_host: int | None = None
+    energy_j: float | None = None
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
@@ -126,6 +128,7 @@ class Figures(TypedDict, total=False):
     cpu_time_ns: int | None
     memory_device: int | None
     memory_host: int | None
+    energy_j: float | None
 
 
 def figures(result: Result) -> Figures:
@@ -148,6 +151,7 @@ def figures(result: Result) -> Figures:
         "items_per_s": by_item and by_item["items_per_s"],
         "item_ns": by_item and by_item["item_ns"],
         "steps": steps,
+        "energy_j": found.energy.get("joules") if found is not None and found.energy else None,
         "steps_per_s": None if steps is None or found is None else steps_per_s(found, steps),
         "cpu_time_ns": None if found is None or found.host is None else round(cpu_time_ns(found.host)),
         "memory_device": None if found is None else figure(found, DEVICE),

@@ -19,6 +19,7 @@ _REQUESTS = {
     "chaining": ("open_chain",),
     "preparing": ("prepare",),
     "blocks": ("block", "finish", "capture"),
+    "stretch": ("stretch",),
     "reading": ("index_sizes",),
     "diagnosing": ("packages", "examine"),
     "looking": ("nodes", "forms", "memory", "arenas", "measure_copies", "close_up", "profile", "devices", "inspect"),

@@ -20,6 +20,7 @@ from ortbench.jobs import gate as gate_job
 from ortbench.jobs import profile as profile_job
 from ortbench.jobs import run as run_job
 from ortbench.kinds import (
+    CLOCK,
     DIMS,
     FLAG,
     ITEMS,
@@ -68,6 +69,7 @@ WORDS: list[tuple[Kind, str, str]] = [
     (PAIRS, "k=v", '{k = "v"}'),
     (DIMS, "n=4", "{n = 4}"),
     (ITEMS, "16", "16"),
+    (CLOCK, "1200", "1200"),
     (LENGTHS, "n=4", "{n = 4}"),
     (SHAPES, "x:2x3", "{x = [2, 3]}"),
     (RANGES, "x:1,2", "{x = [1, 2]}"),

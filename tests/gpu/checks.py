@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ortbench.measure.gpus import what_moved
+from ortbench.measure.gpus import to_warn_of
 from ortbench.modes import (
     ASYNC,
     CPU,
@@ -265,8 +265,9 @@ def gpu_state(result: Result) -> Check:
     if len(readings) < 2 or missing:
         return Check(name, FAIL, f"{len(readings)} readings, without {', '.join(missing) or 'one after'}")
     said = [warning["message"] for warning in result["warnings"] if warning["code"] == "gpu-state"]
-    if said != what_moved(readings):
-        return Check(name, FAIL, f"{what_moved(readings)} moved, and the warnings are {said}")
+    moved = to_warn_of(readings, result.get("throttled"))
+    if said != moved:
+        return Check(name, FAIL, f"{moved} moved, and the warnings are {said}")
     spans = []
     for key, unit in (("sm_mhz", "MHz SM"), ("memory_mhz", "MHz memory"), ("temperature_c", "°C"), ("power_w", "W")):
         values = [reading[key] for reading in readings if key in reading]

@@ -20,6 +20,16 @@ def test_the_first_word_holds_the_whole_way() -> None:
     assert 20 < forecast.left_s() < 25
 
 
+def test_stretches_for_energy_are_to_come_until_they_begin() -> None:
+    clock = Clock()
+    plain, more = (Forecast(Loop(duration_s=5.0), 1, 4, clock, energy=count) for count in (0, 4))
+    assert more.left_s() == plain.left_s() + 16
+    more.know_modes(3)
+    for left in (12, 8, 4):
+        more.begin("energy")
+        assert more.left_s() == left
+
+
 @pytest.mark.parametrize("run_s", [0.0, 0.02, 2.0])
 def test_it_never_says_more_while_nothing_new_is_known(run_s: float) -> None:
     clock = Clock()

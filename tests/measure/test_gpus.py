@@ -53,7 +53,7 @@ def nvml(script: list[dict[str, Any]]) -> SimpleNamespace:
 
 
 def test_readings_are_taken_once_a_second_and_hold_what_the_card_tells() -> None:
-    times = iter([0.0, 0.0, 0.5, 1.25])
+    times = iter([0, 0, 500_000_000, 1_250_000_000])
     full = {"sm_mhz": 1980, "memory_mhz": 3201, "temperature_c": 40, "power_mw": 312_500, "reasons": 0}
     watch = gpus.Watch(nvml([full, {"sm_mhz": 1965}]), lambda: next(times))
     watch.look(now=True)
@@ -61,7 +61,29 @@ def test_readings_are_taken_once_a_second_and_hold_what_the_card_tells() -> None
     watch.look()
     watch.close()
     first = {"sm_mhz": 1980, "memory_mhz": 3201, "temperature_c": 40, "power_w": 312.5, "reasons": 0}
-    assert watch.readings == [{"at_s": 0.0, "gpu": 0, **first}, {"at_s": 1.25, "gpu": 0, "sm_mhz": 1965}]
+    assert watch.readings == [
+        {"at_s": 0.0, "at_ns": 0, "gpu": 0, **first},
+        {"at_s": 1.25, "at_ns": 1_250_000_000, "gpu": 0, "sm_mhz": 1965},
+    ]
+
+
+def test_between_readings_only_what_changes_is_kept_with_the_time_of_the_change() -> None:
+    """A look each 0.2 s, of which the fourth finds the card held back; idle or not is no change."""
+    tenths = iter([0, 0, 2, 4, 6, 8, 9])
+    state = {"sm_mhz": 1980, "reasons": 0}
+    card = nvml([])
+    card.nvmlDeviceGetClockInfo = lambda _, kind: state["sm_mhz"]
+    card.nvmlDeviceGetCurrentClocksThrottleReasons = lambda _: state["reasons"]
+    watch = gpus.Watch(card, lambda: next(tenths) * 100_000_000)
+    watch.look(now=True)
+    for reasons in (1, 0, 0x40, 0x41, 0x40):
+        state["reasons"] = reasons
+        watch.look()
+    assert [(it["at_s"], it["reasons"], it.get("sm_mhz")) for it in watch.readings] == [
+        (0.0, 0, 1980),
+        (0.4, 0, None),
+        (0.6, 0x40, 1980),
+    ]
 
 
 def test_without_a_card_there_is_nothing_to_read() -> None:
@@ -93,7 +115,9 @@ def reading(gpu: int = 0, **state: int) -> GpuReading:
         ),
         (
             [reading(reasons=0x40 | 0x04), reading(reasons=0), reading(reasons=0x04), reading(reasons=0x10)],
-            ["GPU 0: it was slowed down by the power cap, its temperature (hardware) in 50% of the readings"],
+            [
+                "GPU 0: it was slowed down by the power cap, another card of its boost group, its temperature (hardware) in 75% of the readings"
+            ],
         ),
     ],
 )

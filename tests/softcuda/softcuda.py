@@ -6,6 +6,7 @@ It stands in for all libraries that ONNX Runtime's CUDA EP links to; ``tests/sof
 from __future__ import annotations
 
 import importlib.util
+import struct
 import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -18,7 +19,7 @@ VENDOR_ID = 0x10DE  # NVIDIA's, which is what ONNX Runtime looks for
 
 _HERE = Path(__file__).parent
 _SOURCES = (
-    "softcuda.c", "softcuda_device.h", "softcuda_driver.h", "softcuda_kernels.h", "softcuda_types.h", "softcuda.map",
+    "softcuda.c", "softcuda_card.h", "softcuda_device.h", "softcuda_driver.h", "softcuda_kernels.h", "softcuda_types.h", "softcuda.map",
     "../device_basics.h",
 )  # fmt: skip
 # What the CUDA EP of ONNX Runtime 1.31, built for CUDA 13, names as needed, and what nvidia-ml-py loads.
@@ -86,6 +87,10 @@ class Config:
     """File in which all processes note what they hold, so that NVML tells one of the others; see `users`."""
     processes: bool = True
     """Whether NVML tells of each process what it holds."""
+    slowed_until_s: float | None = None
+    """For how many seconds after it is first asked it says so; None for ever."""
+    card: Path | None = None
+    """File of what all processes see of the card, see `Card`; None for a card without an energy counter."""
     trace: Path | None = None
     """File for the trace, to which every process adds; None keeps none."""
 
@@ -104,6 +109,31 @@ def users(file: Path) -> dict[int, tuple[int, int]]:
     """By process id what each process held of the device's memory, bytes: when it ended, or now, and at most."""
     found = np.fromfile(file, dtype=np.int64).reshape(-1, 3)
     return {int(pid): (int(now), int(most)) for pid, now, most in found if pid}
+
+
+class Card:
+    """What all processes see of the card, in a file: its energy counter, and to what its clocks are locked.
+
+    Args:
+        path: of the file, which is made.
+        idle_w: what the card draws always, W.
+        kernel_w: what it draws more while a kernel runs.
+        copy_w: and more for each copy that is under way.
+        step_ms: how often its counter moves.
+    """
+
+    _LAYOUT = struct.Struct("4d5q")  # as in softcuda_card.h
+
+    def __init__(
+        self, path: Path, *, idle_w: float = 20.0, kernel_w: float = 100.0, copy_w: float = 30.0, step_ms: float = 20.0
+    ) -> None:
+        self.path = path
+        path.write_bytes(self._LAYOUT.pack(idle_w, kernel_w, copy_w, step_ms, 0, 0, 0, 0, 0))
+
+    @property
+    def locked_mhz(self) -> int:
+        """To what its clocks are locked, 0 for nothing."""
+        return int(self._LAYOUT.unpack(self.path.read_bytes())[-1])
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "../device_basics.h"
+#include "softcuda_card.h"
 
 /* ---- knobs, from the environment; softcuda.py says what they are ---- */
 
@@ -275,6 +276,7 @@ static void do_work(Work *work, const Stream *stream) {
   if (work->lasts_ns) sleep_until(begin + work->lasts_ns);
   int64_t end = now_ns();
   if (engine) pthread_mutex_unlock(engine);
+  if (engine) draw(work->engine == COMPUTE, end - begin);
   if (trace && engine)
     fprintf(trace, "%lld %lld %d %s %s %zu %s\n", (long long)begin, (long long)end, stream->number,
             engine_names[work->engine], work->host, work->bytes, work->name);

@@ -33,7 +33,7 @@ NO_DRIVER(cuSignalExternalSemaphoresAsync)
 NO_DRIVER(cuTensorMapEncodeTiled)
 NO_DRIVER(cuWaitExternalSemaphoresAsync)
 
-enum { NVML_OK = 0, NVML_INVALID_ARGUMENT = 2, NVML_NOT_SUPPORTED = 3, NVML_INSUFFICIENT_SIZE = 7 };
+enum { NVML_OK = 0, NVML_INVALID_ARGUMENT = 2, NVML_NOT_SUPPORTED = 3, NVML_NO_PERMISSION = 4, NVML_INSUFFICIENT_SIZE = 7 };
 enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, SM_MHZ = 1000, SM_MHZ_MAX = 1500, MEMORY_MHZ = 2000 };
 
 typedef struct {
@@ -43,7 +43,14 @@ typedef struct {
 API int nvmlInitWithFlags(unsigned flags) { return (void)flags, NVML_OK; }
 API int nvmlInit_v2(void) { return NVML_OK; }
 API int nvmlShutdown(void) { return NVML_OK; }
-API const char *nvmlErrorString(int error) { return error ? "Not Supported" : "Success"; }
+API const char *nvmlErrorString(int error) {
+  switch (error) {
+    case NVML_OK: return "Success";
+    case NVML_INVALID_ARGUMENT: return "Invalid Argument";
+    case NVML_NO_PERMISSION: return "Insufficient Permissions";
+    default: return "Not Supported";
+  }
+}
 API int nvmlDeviceGetCount_v2(unsigned *count) { return *count = 1, NVML_OK; }
 
 API int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
@@ -92,7 +99,9 @@ API int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned *count, 
 }
 
 API int nvmlDeviceGetClockInfo(void *device, int clock, unsigned *mhz) {
-  *mhz = clock == CLOCK_SM ? SM_MHZ : MEMORY_MHZ;
+  Card *card = open_card();
+  int64_t locked = card ? atomic_load(&card->locked_mhz) : 0;
+  *mhz = clock == CLOCK_MEMORY ? MEMORY_MHZ : locked ? (unsigned)locked : SM_MHZ;
   return (void)device, clock == CLOCK_SM || clock == CLOCK_MEMORY ? NVML_OK : NVML_INVALID_ARGUMENT;
 }
 
@@ -106,10 +115,40 @@ API int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius) {
 }
 API int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts) { return (void)device, *milliwatts = 75500, NVML_OK; }
 
-/* Why clocks are what they are: the bits in SOFTCUDA_SLOWED, 0 without. */
+/* What the card has drawn since it was started. */
+API int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *millijoules) {
+  Card *card = open_card();
+  (void)device;
+  if (!card) return NVML_NOT_SUPPORTED;
+  return *millijoules = (unsigned long long)drawn_millijoules(card), NVML_OK;
+}
+
+/* Clocks are locked where there is a file of the card, as if by root; else nobody may. */
+enum { LIMIT_TDP = 0xffffff01, BASE_MHZ = 900 };
+API int nvmlDeviceSetGpuLockedClocks(void *device, unsigned least, unsigned most) {
+  Card *card = open_card();
+  (void)device;
+  if (!card) return NVML_NO_PERMISSION;
+  if (least == LIMIT_TDP && most == LIMIT_TDP) least = most = BASE_MHZ;
+  if (least > most || most > SM_MHZ_MAX) return NVML_INVALID_ARGUMENT;
+  return atomic_store(&card->locked_mhz, most), NVML_OK;
+}
+API int nvmlDeviceResetGpuLockedClocks(void *device) {
+  Card *card = open_card();
+  (void)device;
+  if (!card) return NVML_NO_PERMISSION;
+  return atomic_store(&card->locked_mhz, 0), NVML_OK;
+}
+
+/* Why clocks are what they are: the bits in SOFTCUDA_SLOWED, 0 without; with SOFTCUDA_SLOWED_UNTIL_S only for so many seconds
+ * after the first time that it is asked. */
 API int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *reasons) {
-  const char *bits = getenv("SOFTCUDA_SLOWED");
-  return (void)device, *reasons = bits ? strtoull(bits, NULL, 0) : 0, NVML_OK;
+  static _Atomic int64_t first;
+  int64_t unset = 0, now = now_ns();
+  atomic_compare_exchange_strong(&first, &unset, now);
+  const char *bits = getenv("SOFTCUDA_SLOWED"), *until = getenv("SOFTCUDA_SLOWED_UNTIL_S");
+  bool over = until && now - first >= strtod(until, NULL) * 1e9;
+  return (void)device, *reasons = bits && !over ? strtoull(bits, NULL, 0) : 0, NVML_OK;
 }
 
 #endif

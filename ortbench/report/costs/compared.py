@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ortbench import units
 from ortbench.analysis.compare import Selection, Spread, cost_rows
+from ortbench.analysis.energy_change import energy_rows
 from ortbench.analysis.memory import changes
 from ortbench.modes import CPU_TIME, SUBMIT
 from ortbench.report.costs.section import TITLE
@@ -63,7 +64,21 @@ def _memory(results: Sequence[Result], only: Selection) -> list[Compared]:
     ]
 
 
-_COSTS: tuple[Callable[[Sequence[Result], Selection], list[Compared]], ...] = (_host, _memory)
+def _energy(results: Sequence[Result], only: Selection) -> list[Compared]:
+    """What runs draw."""
+    return [
+        Compared(
+            row.mode,
+            "energy/run",
+            [NOTHING if joules is None else units.energy(joules) for joules in row.joules],
+            row.since_first,
+            row.since_last,
+        )
+        for row in energy_rows(results, only)
+    ]
+
+
+_COSTS: tuple[Callable[[Sequence[Result], Selection], list[Compared]], ...] = (_host, _memory, _energy)
 
 
 def compared_costs(results: Sequence[Result], only: Selection) -> list[Compared]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ortbench.report.costs.energy import energy_blocks
 from ortbench.report.costs.host import host_blocks
 from ortbench.report.costs.memory import memory_blocks
 from ortbench.report.model import Block, Table, Title
@@ -15,6 +16,7 @@ TITLE = "What else it costs"
 _COSTS: tuple[tuple[str, Callable[[Result], Sequence[Block]]], ...] = (
     ("the host's own work", host_blocks),
     ("memory", memory_blocks),
+    ("energy", energy_blocks),
 )
 
 

@@ -1,0 +1,117 @@
+"""``--lock-clocks``: the clocks of NVIDIA's cards are locked while something is measured, and reset whatever ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from ortbench import stopping
+from ortbench.errors import BadInput, Unsupported
+from ortbench.measure.card import card_of, is_on_nvidia
+from ortbench.measure.gpus import open_nvml
+from ortbench.plan import Plan
+from ortbench.result import Result
+
+_OPTION = "--lock-clocks"
+_TDP = 0xFFFFFF01  # NVML_CLOCK_LIMIT_ID_TDP: the base clock, which the card holds within its power
+_RESET_S = 30.0
+
+
+@contextmanager
+def locked_clocks(sides: Sequence[tuple[Plan, Result]]) -> Iterator[None]:
+    """Inside the block the cards of all sides have their clocks locked, if the plans want that.
+
+    Args:
+        sides: plans, which share the wish, and their results, whose models are open.
+
+    Raises:
+        BadInput: there is no such card, the user may not, or the card does not take the clock.
+    """
+    wish = sides[0][0].lock_clocks
+    if wish is None:
+        yield
+        return
+    with ExitStack() as stack:
+        for card in _cards([result for _, result in sides], wish):
+            guard = _Guard(card, wish)
+            stack.callback(_release, guard, [result for _, result in sides])
+        for _, result in sides:
+            result.environment["locked_clocks"] = wish
+        yield
+
+
+def _cards(results: Sequence[Result], wish: str | int) -> list[int]:
+    """The cards that sides run on; those that run on none are left alone."""
+    nvml = open_nvml()
+    try:
+        on_cards = [result.target for result in results if is_on_nvidia(result.target)]
+        return sorted({card_of(target, nvml) for target in on_cards or [results[0].target]})
+    except Unsupported as error:
+        raise BadInput(f"{_OPTION} {wish}: {error}", _OPTION) from None
+    finally:
+        if nvml is not None:
+            nvml.nvmlShutdown()
+
+
+def _release(guard: _Guard, results: Sequence[Result]) -> None:
+    problem = guard.release()
+    for result in results if problem is not None else ():
+        result.warn("clocks-not-reset", f"the clocks of GPU {guard.card} stay locked: {problem}; {_reset(guard.card)}")
+
+
+def _reset(card: int) -> str:
+    return f"sudo nvidia-smi -i {card} -rgc resets them"
+
+
+class _Guard:
+    """The process that locks a card's clocks and resets them; see `ortbench.measure.guardian`.
+
+    Raises:
+        BadInput: they cannot be locked.
+    """
+
+    def __init__(self, card: int, wish: str | int) -> None:
+        self.card = card
+        low = high = _TDP if isinstance(wish, str) else wish
+        line = [sys.executable, "-P", "-m", "ortbench.measure.guardian", str(card), str(low), str(high)]
+        with stopping.held():
+            # In a session of its own no signal for this process's group reaches it.
+            self._process = subprocess.Popen(
+                line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+            )
+        answer = self._answer()
+        if answer is None or "error" in answer:
+            self.release()
+            raise BadInput(
+                f"{_OPTION} {wish}: {_why_not(card, wish, answer or {'error': 'its process ended'})}", _OPTION
+            )
+
+    def _answer(self) -> dict[str, Any] | None:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        return json.loads(line) if line else None
+
+    def release(self) -> str | None:
+        """Have the clocks reset, and wait for it; returns what went wrong."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            code = self._process.wait(_RESET_S)
+        except subprocess.TimeoutExpired:
+            return f"no answer for {_RESET_S:g} s"
+        answer = self._answer()
+        return None if code == 0 else str((answer or {}).get("error", "the process that was to reset them was killed"))
+
+
+def _why_not(card: int, wish: str | int, answer: dict[str, Any]) -> str:
+    if answer.get("may", True):
+        return f"GPU {card} does not take it: {answer['error']}"
+    clocks = "tdp,tdp" if isinstance(wish, str) else f"{wish},{wish}"
+    before, after = (f"sudo nvidia-smi -i {card} {it}" for it in (f"-lgc {clocks}", "-rgc"))
+    return f"you may not lock the clocks of GPU {card}: run '{before}' before and '{after}' afterwards, without this option"

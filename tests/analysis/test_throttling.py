@@ -1,0 +1,126 @@
+"""Which rounds were taken while a GPU was held back, from readings and blocks that are written down."""
+
+from __future__ import annotations
+
+import pytest
+
+from ortbench.analysis.throttling import leave_out, sentence, throttled
+from ortbench.result import Case
+from ortbench.schema import GpuReading, Throttled
+from tests.results import broken
+
+MS = 1_000_000
+THERMAL, CAP, SET = 0x40, 0x04, 0x02
+
+
+def lane(mode: str, rounds: int, offset_ms: int = 0, each_ms: int = 20) -> Case:
+    """A mode with a block of two samples in each round, one round a 100 ms."""
+    made = Case(mode)
+    made.blocks = {"total": [[number, 2, (number * 100 + offset_ms) * MS] for number in range(rounds)]}
+    made.samples_ns = {"total": [each_ms * MS // 2 + number for number in range(rounds) for _ in range(2)]}
+    return made
+
+
+def readings(*reasons: int | None, gpu: int = 0, every_ms: int = 100) -> list[GpuReading]:
+    """One reading after the other; None where the card does not tell."""
+    found: list[GpuReading] = []
+    for number, bits in enumerate(reasons):
+        reading: GpuReading = {"at_s": number / 10, "gpu": gpu, "at_ns": number * every_ms * MS - MS}
+        if bits is not None:
+            reading["reasons"] = bits
+        found.append(reading)
+    return found
+
+
+def rounds_of(taken: list[GpuReading], cases: list[Case], cards: set[int] | None = None) -> list[int]:
+    found = throttled(taken, cases, cards)
+    return [] if found is None else found["rounds"]
+
+
+@pytest.mark.parametrize(
+    ("reasons", "rounds"),
+    [
+        ([0] * 12, []),
+        ([0x01] * 12, []),  # idle
+        ([SET] * 12, []),  # somebody's setting, the same all along
+        ([None] * 12, []),
+        # Between a clean reading and one that is not, nobody knows: the time counts as held back. Readings come a moment
+        # before the blocks of their round.
+        ([0, 0, 0, THERMAL, THERMAL, 0, 0, 0, 0, 0, 0, 0], [2, 3, 4]),
+        ([CAP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], [0]),
+        ([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, CAP], [10, 11]),
+        # Set by another process meanwhile; an idle reading says nothing of it.
+        ([0, 0, 0, SET, SET, 0, 0, 1, 0, 0, 0, 0], [2, 3, 4]),
+        ([SET, SET, SET, 1, SET, SET, SET, SET, SET, SET, SET, SET], []),
+    ],
+)
+def test_rounds_are_found_by_the_readings_around_their_blocks(reasons: list[int | None], rounds: list[int]) -> None:
+    assert rounds_of(readings(*reasons), [lane("cpu", 12)]) == rounds
+
+
+@pytest.mark.parametrize("bit", [0x08, 0x10, 0x20, 0x80, 0x100])
+def test_every_bit_that_holds_back_counts(bit: int) -> None:
+    assert rounds_of(readings(0, bit, 0, 0), [lane("cpu", 4)]) == [0, 1]
+
+
+def test_a_round_is_left_out_for_all_that_alternate_in_it() -> None:
+    """The block of one mode alone was held back; it is a long one, which only ends in that time."""
+    cases = [lane("cpu", 12), lane("device", 12, offset_ms=30, each_ms=80)]
+    found = throttled([{"at_s": 0.0, "gpu": 0, "at_ns": 505 * MS, "reasons": 0},
+                       {"at_s": 0.0, "gpu": 0, "at_ns": 509 * MS, "reasons": CAP},
+                       {"at_s": 0.0, "gpu": 0, "at_ns": 511 * MS, "reasons": 0}], cases)  # fmt: skip
+    assert found == {"rounds": [4, 5], "of": 12, "reasons": ["the power cap"], "left_out": True}
+    for case in cases:
+        leave_out(case, {4, 5})
+    assert [block[0] for block in cases[0].blocks["total"]] == [0, 1, 2, 3, 6, 7, 8, 9, 10, 11]
+    assert cases[0].samples_ns["total"] == [10 * MS + n for n in (0, 1, 2, 3, 6, 7, 8, 9, 10, 11) for _ in range(2)]
+    assert cases[0].left_out == {
+        "samples_ns": {"total": [10 * MS + 4] * 2 + [10 * MS + 5] * 2},
+        "blocks": {"total": [[4, 2, 400 * MS], [5, 2, 500 * MS]]},
+    }
+
+
+def test_rounds_stay_where_too_few_are_left_without_them() -> None:
+    held = readings(0, 0, CAP, 0, 0, 0, 0, 0, 0, 0, 0)
+    few = throttled(held, [lane("cpu", 10)])
+    assert few is not None
+    assert (few["rounds"], few["left_out"]) == ([1, 2], False)
+    # A mode that failed early is none that has to have enough.
+    some = throttled(held, [lane("cpu", 11), broken("device", total={0: [1]})])
+    assert some is not None
+    assert some["left_out"] is True
+
+
+def test_only_the_card_that_was_measured_counts_where_it_is_known() -> None:
+    others = [*readings(*[0] * 12), *readings(*[CAP] * 12, gpu=1)]
+    assert rounds_of(others, [lane("cpu", 12)], cards={0}) == []
+    assert rounds_of(others, [lane("cpu", 12)], cards=set()) == []
+    assert len(rounds_of(others, [lane("cpu", 12)])) == 12
+
+
+def test_results_of_earlier_versions_have_readings_without_a_time() -> None:
+    assert rounds_of([{"at_s": 0.0, "gpu": 0, "reasons": CAP}], [lane("cpu", 12)]) == []
+
+
+@pytest.mark.parametrize(
+    ("rounds", "left_out", "said"),
+    [
+        ([4], True, "in round 4 (1 of 40): left out of all figures, kept in the result"),
+        ([4, 5, 6, 9], True, "in rounds 4–6, 9 (4 of 40): left out of all figures, kept in the result"),
+        ([1, 3, 5, 7, 9, 11], False, "in rounds 1, 3, 5, 7 and 2 more spans (6 of 40): all figures have them, too few are left without"),
+    ],
+)  # fmt: skip
+def test_it_is_said_in_a_sentence(rounds: list[int], left_out: bool, said: str) -> None:
+    found: Throttled = {
+        "rounds": rounds,
+        "of": 40,
+        "reasons": ["the power cap", "the power brake"],
+        "left_out": left_out,
+    }
+    assert sentence(found) == f"the GPU was held back by the power cap, the power brake {said}"
+
+
+def test_a_gate_that_was_decided_by_all_rounds_says_so() -> None:
+    found: Throttled = {"rounds": [4], "of": 40, "reasons": ["the power cap"], "left_out": False}
+    said = "in round 4 (1 of 40): all figures have them, as the gate was decided by all rounds"
+    assert sentence(found, decided=True) == f"the GPU was held back by the power cap {said}"

@@ -1,0 +1,115 @@
+"""What a result says of a GPU that was held back while it was measured, and which of its blocks are left out for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ortbench.measure.describe import describe_gpus
+from ortbench.measure.side import Side
+from ortbench.plan import Plan
+from ortbench.result import Result, from_dict, result_json
+from ortbench.schema import GpuReading
+from ortbench.timeline import TimedBlock, Timeline
+from tests.results import measured, nvidia_result, result_of, steady
+
+MS = 1_000_000
+SAID = "the GPU was held back by the power cap in rounds 2–4 (3 of 12)"
+
+
+def result(mode: str, on_nvidia: bool = True) -> Result:
+    """A mode of 12 rounds, a round each 100 ms."""
+    case = measured(mode, total=steady([MS] * 12))
+    case.blocks["total"] = [[number, 3, number * 100 * MS] for number in range(12)]
+    return nvidia_result(case) if on_nvidia else result_of(case)
+
+
+def readings(*held: int) -> list[GpuReading]:
+    """One just before each round; the card is held back in some of them, and its clocks are lower then."""
+    return [
+        {
+            "at_s": n / 10,
+            "gpu": 0,
+            "at_ns": n * 100 * MS - MS,
+            "reasons": 4 * (n in held),
+            "sm_mhz": 900 if n in held else 1980,
+        }
+        for n in range(12)
+    ]
+
+
+def warned(made: Result) -> list[tuple[str, str]]:
+    return [(it["code"], it["message"]) for it in made.warnings]
+
+
+def test_rounds_are_left_out_on_all_sides_and_nothing_else_is_said_of_them() -> None:
+    sides = [result("device"), result("cpu", on_nvidia=False)]
+    describe_gpus(sides, readings(3, 4), decided=False)
+    for made in sides:
+        assert made.throttled == {"rounds": [2, 3, 4], "of": 12, "reasons": ["the power cap"], "left_out": True}
+        assert warned(made) == [("throttled", f"{SAID}: left out of all figures, kept in the result")]
+        (case,) = made.cases
+        assert len(case.samples_ns["total"]) == 27
+        assert case.left_out is not None
+        assert case.left_out["blocks"]["total"] == [[n, 3, n * 100 * MS] for n in (2, 3, 4)]
+
+
+def test_a_result_with_what_was_left_out_is_saved_and_read() -> None:
+    import json
+
+    made = result("device")
+    describe_gpus([made], readings(3, 4), decided=False)
+    again = from_dict(json.loads(result_json(made)))
+    assert (again.throttled, again.cases[0].left_out) == (made.throttled, made.cases[0].left_out)
+    old = json.loads(result_json(result("device")))
+    for part in (old, *old["cases"]):
+        for key in ("throttled", "left_out", "energy"):
+            part.pop(key, None)
+    assert from_dict(old).throttled is None
+
+
+@pytest.mark.parametrize(
+    ("held", "decided", "said"),
+    [
+        ((3, 4), True, f"{SAID}: all figures have them, as the gate was decided by all rounds"),
+        ((3, 4, 6), False, None),
+        (range(12), False, None),
+    ],
+)
+def test_rounds_that_stay_are_warned_of_as_the_cards_state(
+    held: tuple[int, ...], decided: bool, said: str | None
+) -> None:
+    made = result("device")
+    describe_gpus([made], readings(*held), decided)
+    assert made.throttled is not None
+    assert made.throttled["left_out"] is False
+    assert made.cases[0].left_out is None
+    assert len(made.cases[0].samples_ns["total"]) == 36
+    warnings = warned(made)
+    assert warnings[0][0] == "gpu-state"
+    assert any("slowed down by the power cap" in message for _, message in warnings)
+    if len(held) == 12:  # then there are no others
+        assert [code for code, _ in warnings] == ["gpu-state"]
+    else:
+        assert warnings[-1][1] == (said or "the GPU was held back by the power cap in rounds 2–6 (5 of 12): all figures have "
+                                   "them, too few are left without")  # fmt: skip
+
+
+def test_what_runs_elsewhere_is_not_held_back_by_a_card() -> None:
+    made = result("cpu", on_nvidia=False)
+    describe_gpus([made], readings(3, 4), decided=False)
+    assert made.throttled is None
+    assert [code for code, _ in warned(made)] == ["gpu-state", "gpu-state"]  # as ever
+
+
+def test_a_timeline_has_the_blocks_that_the_result_has_and_says_what_it_lacks() -> None:
+    side = Side(Plan("m.onnx"), timeline=Timeline())
+    assert side.timeline is not None
+    side.timeline.blocks += [
+        TimedBlock("cpu", "total", number, 1, number * 3, 3, 0, 1, [0] * 3, [1] * 3) for number in range(4)
+    ]
+    side.drop_left_out()
+    assert len(side.timeline.blocks) == 4
+    side.result.throttled = {"rounds": [1, 2], "of": 4, "reasons": ["the power cap"], "left_out": True}
+    side.drop_left_out()
+    assert [(block.round, block.first) for block in side.timeline.blocks] == [(0, 0), (3, 3)]
+    assert side.timeline.missing == ["2 rounds of blocks that were taken while the GPU was held back"]

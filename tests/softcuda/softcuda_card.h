@@ -1,0 +1,62 @@
+/* What every process on the machine sees of the card: what it has drawn, and to what its clocks are locked. It lies in the file
+ * that SOFTCUDA_CARD names, which softcuda.py explains; without one the card has no energy counter and no clocks to lock.
+ *
+ * The law of power: `idle_w` always, `kernel_w` more while a kernel runs, `copy_w` more for each copy that is under way. The
+ * counter is its integral, and moves once in `step_ms`, as those of cards do.
+ */
+#ifndef SOFTCUDA_CARD_H
+#define SOFTCUDA_CARD_H
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../device_basics.h"
+
+typedef struct {
+  double idle_w, kernel_w, copy_w, step_ms; /* written by softcuda.py */
+  _Atomic int64_t kernel_ns, copy_ns;       /* for which the card has worked so far */
+  _Atomic int64_t step;                     /* the number of the last step that somebody saw ... */
+  _Atomic int64_t millijoules;              /* ... and what the counter stands at since */
+  _Atomic int64_t locked_mhz;               /* 0: to nothing */
+} Card;
+
+static Card *the_card; /* NULL where there is no file */
+
+static void open_card_once(void) {
+  const char *path = getenv("SOFTCUDA_CARD");
+  if (!path) return;
+  int file = open(path, O_RDWR | O_CLOEXEC);
+  if (file < 0) abort();
+  the_card = mmap(NULL, sizeof *the_card, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (the_card == MAP_FAILED) abort();
+  close(file);
+}
+
+static Card *open_card(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, open_card_once);
+  return the_card;
+}
+
+/* An engine has worked for so long. */
+static void draw(bool kernel, int64_t ns) {
+  Card *card = open_card();
+  if (card) atomic_fetch_add(kernel ? &card->kernel_ns : &card->copy_ns, ns);
+}
+
+/* What the counter stands at. */
+static int64_t drawn_millijoules(Card *card) {
+  int64_t now = now_ns(), step = (int64_t)(now / (card->step_ms * 1e6)), seen = atomic_load(&card->step);
+  if (step > seen && atomic_compare_exchange_strong(&card->step, &seen, step))
+    atomic_store(&card->millijoules, (int64_t)((card->idle_w * now + card->kernel_w * atomic_load(&card->kernel_ns) +
+                                                card->copy_w * atomic_load(&card->copy_ns)) / 1e6));
+  return atomic_load(&card->millijoules);
+}
+
+#endif
