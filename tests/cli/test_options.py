@@ -14,7 +14,7 @@ import pytest
 from ortbench.analysis.comparable import changes
 from ortbench.asked import plan_of
 from ortbench.errors import BadInput
-from ortbench.gate.baseline import LIVE_BASELINE, baseline_of
+from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of
 from ortbench.gate.limits import METRICS, Limits
 from ortbench.jobs import gate as gate_job
 from ortbench.jobs import profile as profile_job
@@ -210,7 +210,12 @@ def test_a_suite_makes_the_plan_that_the_command_line_makes(
     assert [plan.name for plan in job.plans] == [job.case.id]
 
 
-@pytest.mark.parametrize("option", options_of(Limits, LIVE_BASELINE), ids=lambda it: it.flag)
+OF_MODELS = [
+    it for it in options_of(Limits, LIVE_BASELINE) if it is not BASELINE_CHAIN
+]  # see tests/suite/test_chains.py
+
+
+@pytest.mark.parametrize("option", OF_MODELS, ids=lambda it: it.flag)
 def test_every_option_of_a_gate_is_the_same_on_the_command_line_and_in_a_suite(
     option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +301,7 @@ def test_whatever_says_what_runs_can_be_another_for_the_baseline() -> None:
     }
     assert {it.flag for it in LIVE_BASELINE} == {f"baseline-{flag}" for flag in said} | {
         "baseline-model",
+        "baseline-chain",
         "baseline-python",
     }
     assert {it.flag for it in TWINS.values()} == said

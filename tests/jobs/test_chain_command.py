@@ -396,3 +396,40 @@ def test_every_stage_is_a_range(tmp_path: Path, recorder: Path) -> None:
         assert len(chains) == len(case.samples_ns["total"]) == 2
         stages = [(f"{case.mode}/{name}", number) for number, name in enumerate(("first", "middle", "last"))]
         assert [[(it.name, it.payload) for it in chain.inner] for chain in chains] == [stages, stages]
+
+
+def test_a_suite_holds_a_chain_against_another_live(tmp_path: Path, library: Path) -> None:
+    """Two of the same are no regression of five times, and the second time all of it is done."""
+    text = defaults(library) + STAGES + BETWEEN
+    write(tmp_path, text)
+    (tmp_path / "old.toml").write_text(text.replace('"middle.onnx"', '"middle.onnx"\nthreads = 1'))
+    suite = tmp_path / "bench.toml"
+    suite.write_text("""
+        [[bench]]
+        chain = "chain.toml"
+        duration = 40
+        warmup = 1
+        [bench.gate]
+        baseline-chain = "old.toml"
+        max-regression = "400%"
+        metric = ["chain", "device-resident.stage.middle.min"]
+        min-speedup = {device-resident = 0.2}
+        require-mode = "cpu"
+        max-cpu-nodes = 0
+        """)
+    line = ("suite", suite, "--out", tmp_path / "out")
+    environment: dict[str, Any] = Config(compute_us=300).environ()
+    ran = ortbench(*line, **environment)
+    assert ran.code == 0, ran.out + ran.err
+    record = json.loads((tmp_path / "out" / "chain" / "case.json").read_text())
+    assert (record["outcome"], record["model"], record["shape"]) == ("passed", "chain", "")
+    assert [(check["name"], check["verdict"]) for check in record["checks"]] == [
+        (name, "passed")
+        for name in ("cpu chain median", "device-resident chain median", "device-resident stage.middle min", "mode cpu",
+                     "cpu nodes", "device-resident speedup")
+    ]  # fmt: skip
+    gate = (tmp_path / "out" / "chain" / "gate.md").read_text()
+    assert "baseline → candidate: middle: threads: 1 → default" in gate
+    assert "| device-resident | stage.middle |" in gate
+    again = ortbench(*line, **environment)
+    assert (again.code, "[1/1] chain: passed" in again.err, "done before" in again.err) == (0, True, True)
