@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import onnx
 import pytest
 
-from tests.loop_truth import FED, checks, loop_model, plain_checks
+from tests.loop_truth import FED, checks, loop_model
 from tests.refdevice import HONESTY, Config, Honesty, Trace
 from tests.truth import Check, run_on_device, wrong_in_all
 
@@ -23,7 +22,7 @@ def attempts(library: Path, folder: Path, honesty: Honesty) -> Iterator[list[Che
         place.mkdir()
         # A waiting host that sleeps comes back tens of microseconds late; that is its own time, not the device's.
         config = Config(trace=place / "trace", spin_us=1e6, honesty=honesty, compute_us=3000)
-        line = (*FED, "--steps", STEPS, "--share-buffers", "--iterations", 9, "--warmup", 2)
+        line = (*FED, "--steps", STEPS, "--iterations", 9, "--warmup", 2)
         code, result, _, errors = run_on_device(
             library, model, config, place, *line, program=("tests.loop_truth", place / "bare"), command="loop"
         )
@@ -38,38 +37,9 @@ def test_steps_and_whole_loops_agree_with_the_devices_trace(honesty: Honesty, li
         for found in attempts(library, tmp_path, honesty):
             assert {check.what for check in found} == {
                 (mode, *what)
-                for mode in ("cpu", "device-resident", "host-accessible", "shared")
+                for mode in ("cpu", "device-resident", "host-accessible")
                 for what in (("total",), ("step",), *(("step", number) for number in range(STEPS)))
             }
             yield found
 
     assert wrong_in_all(complete()) == {}
-
-
-GROWS = """<ir_version: 8, opset_import: ["" : 17]>
-    g (float[N,256] past, float[1,256] x) => (float[M,256] present) { present = Concat<axis=0>(past, x) }"""
-
-
-@pytest.mark.timing
-@pytest.mark.parametrize("honesty", [HONESTY[0], HONESTY[-1]])
-def test_steps_of_a_state_that_grows_agree_with_the_devices_trace(
-    honesty: Honesty, library: Path, tmp_path: Path
-) -> None:
-    """Steps of 10 ms, beside which the host's own time is nothing."""
-    model = tmp_path / "grows.onnx"
-    onnx.save(onnx.parser.parse_model(GROWS), model)
-    line = ("--feedback", "present=past", "--first-dim", "N=1", "--steps", STEPS, "--iterations", 5, "--warmup", 1,
-            "--mode", "cpu", "--mode", "device-resident")  # fmt: skip
-
-    def attempts() -> Iterator[list[Check]]:
-        for attempt in range(ATTEMPTS):
-            place = tmp_path / str(attempt)
-            place.mkdir()
-            config = Config(trace=place / "trace", spin_us=1e6, honesty=honesty, compute_us=10_000)
-            code, result, _, errors = run_on_device(library, model, config, place, *line, command="loop")
-            assert code == 0, errors
-            assert result.loop is not None
-            assert result.loop["grows"] == ["past"]
-            yield plain_checks(result, Trace.read(place / "trace"), {f"step {it}": 1 for it in range(STEPS)})
-
-    assert wrong_in_all(attempts()) == {}
