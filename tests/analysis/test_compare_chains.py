@@ -107,7 +107,7 @@ def test_the_command_and_three_of_them(tmp_path: Path) -> None:
     only = ortbench_here("compare", *paths, "--phase", "stage.image", "--mode", "cpu", "--json", "-")
     assert [(it["phase"], it["median_ns"]) for it in json.loads(only.out)] == [("stage.image", 8 * MS)] * 3
     wrong = ortbench_here("compare", *paths, "--phase", "stge")
-    assert wrong.error_line.endswith("step, loop, chain, stage.NAME")
+    assert wrong.error_line.endswith("step, loop, chain, submit, cpu_time, stage.NAME")
     save(chain(STAYING, CROSSING), tmp_path / "d.json")
     ran = ortbench_here("compare", paths[0], tmp_path / "d.json")
     assert (ran.code, ran.error_line) == (

@@ -48,7 +48,7 @@ def test_metrics_of_stages_and_chains(text: str, metric: Metric) -> None:
 
 @pytest.mark.parametrize("text", ["stage", "stage.", "cpu.stage", "stage.text.image", "stage.text.stage.image"])
 def test_what_is_no_metric_of_a_stage(text: str) -> None:
-    with pytest.raises(BadInput, match=r"does not fit; write mode\.phase\.statistic .* chain, stage\.NAME; median"):
+    with pytest.raises(BadInput, match=r"does not fit; write mode\.phase\.statistic .* cpu_time, stage\.NAME; median"):
         parse_metric(text)
 
 

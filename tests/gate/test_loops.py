@@ -46,8 +46,8 @@ def test_the_two_names_of_a_whole_loop_are_one_contest() -> None:
 @pytest.mark.parametrize(
     ("metric", "modes", "steps", "message"),
     [
-        ("device-resident.inference", MODES, STEPS, "a loop has step, loop, cpu_time only"),
-        ("upload", MODES, STEPS, "a loop has step, loop, cpu_time only"),
+        ("device-resident.inference", MODES, STEPS, "a loop has step, loop and cpu_time only"),
+        ("upload", MODES, STEPS, "a loop has step, loop and cpu_time only"),
         ("shared.loop", MODES, STEPS, "no mode that is measured has it; measured: cpu, device-resident"),
         ("step", MODES, None, "single inferences have no steps; say what is fed back with --feedback OUT=IN"),
         ("loop", ("device",), None, "single inferences have no steps; say what is fed back with --feedback OUT=IN"),

@@ -399,7 +399,7 @@ def test_without_a_trace_the_worker_sends_no_starts(tmp_path: Path) -> None:
     assert "ok" in worker.answer(plan)
     assert "ok" in worker.answer({"do": "prepare", "mode": "cpu", "warmup": 1})
     request = {"do": "block", "mode": "cpu", "phase": "total", "n": 3, "drop": 1}
-    assert set(worker.answer(request)["ok"]) == {"samples", "start_ns", "spent_ns"}
+    assert set(worker.answer(request)["ok"]) == {"samples", "start_ns", "spent_ns", "cpu"}
     answer = worker.answer({**request, "timeline": True})["ok"]
     assert len(answer["starts_ns"]) == 3
     assert answer["calls_ns"] == answer["samples"]

@@ -79,7 +79,7 @@ record-env = "SOME_*"
         ("gate = {baseline-ep = 'cpu'}", "bench.toml:3: bench[0].gate.baseline-ep: is of one model: give the baseline's chain a "
          "file of its own, --baseline-chain FILE"),
         ("gate = {baseline-chain = 'three.toml', metric = 'stage.nope'}",
-         "bench.toml:3: bench[0].gate.metric: stage.nope.median: a chain has chain, stage.text and stage.image only"),
+         "bench.toml:3: bench[0].gate.metric: stage.nope.median: a chain has chain, stage.text, stage.image and cpu_time only"),
         ("gate = {baseline-chain = 'four.toml'}",
          "bench.toml:3: bench[0].gate.baseline-chain: cannot read four.toml: No such file or directory"),
         ("[[override]]\nwhere = {chain = 'one'}\nwarmup = 1", "bench.toml:4: override[0].where: fits no case"),

@@ -88,7 +88,7 @@ steps = 4
         ),
         (
             "gate = {baseline-model = 'b.onnx', metric = 'upload'}",
-            "bench.toml:5: bench[0].gate.metric: upload.median: a loop has step, loop, cpu_time only",
+            "bench.toml:5: bench[0].gate.metric: upload.median: a loop has step, loop and cpu_time only",
         ),
     ],
 )  # fmt: skip
@@ -147,7 +147,7 @@ def test_a_loop_has_its_steps_in_the_summary() -> None:
     )
     assert "| steps | steps/s |" in markdown(build("nightly", [cell, plain]))
     head, first, second = csv([cell, plain]).splitlines()
-    assert head.endswith(",vs_cpu,steps,steps_per_s")
+    assert head.endswith(",vs_cpu,cpu_time_ns,steps,steps_per_s")
     assert first.split(",")[-2:] == ["4", str(cell.steps_per_s)]
     assert second.endswith(",,")
     assert "steps" not in csv([plain])

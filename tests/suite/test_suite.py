@@ -491,7 +491,7 @@ def test_the_summary_shows_each_case_and_why_it_did_not_pass() -> None:
     assert text.startswith("# ortbench suite nightly: 3 cases: 1 measured")
     assert text.count("\n| ") == 2 + 3
     assert text.endswith("\n- a--gpu: skipped: no GPU\n- b--cpu: cannot tell: too noisy\n")
-    assert csv(RECORDS).splitlines()[1] == "a--cpu,m,e,,measured,0,,4.2,2000000,device,1000000,2.004"
+    assert csv(RECORDS).splitlines()[1] == "a--cpu,m,e,,measured,0,,4.2,2000000,device,1000000,2.004,"
     assert RECORDS[0].line(False) == "a--cpu: measured, device 2.00× cpu, took 4.20 s"
     assert RECORDS[0].line(True) == "a--cpu: measured, device 2.00× cpu, done before"
     assert RECORDS[2].line(False) == "b--cpu: cannot tell: too noisy"

@@ -24,6 +24,7 @@ class Compared:
         mode: its name.
         what: the cost, as the columns of one result call it.
         cells: the figure of each result with its unit.
+        exact: it is one number, of which there are no samples.
         since_first, since_last: against the first and the previous result; see `ortbench.analysis.compare.Row`.
     """
 
@@ -32,6 +33,7 @@ class Compared:
     cells: Sequence[str]
     since_first: Sequence[Spread | None]
     since_last: Sequence[Spread | None]
+    exact: bool = False
 
 
 def _host(results: Sequence[Result], only: Selection) -> list[Compared]:
@@ -58,6 +60,7 @@ def _memory(results: Sequence[Result], only: Selection) -> list[Compared]:
             [NOTHING if size is None else units.size(size) for size in it.figures],
             [it.against(0, number) for number in range(len(it.figures))],
             [it.against(number - 1, number) for number in range(len(it.figures))],
+            exact=True,
         )
         for it in changes(results, only.modes)
         if not only.phases
@@ -116,7 +119,10 @@ def cost_table(found: Sequence[Compared], names: Sequence[str], same: float | No
         in_order: results are steps of one history.
     """
     if len(names) == 2:
-        rows = ((it.mode, it.what, *it.cells, *spread_cells(it.since_first[1], same, of_cost=True)) for it in found)
+        rows = (
+            (it.mode, it.what, *it.cells, *spread_cells(it.since_first[1], same, of_cost=True, exact=it.exact))
+            for it in found
+        )
         return Table((*_WHAT, *columns(Kind.NUMBER, *names), *_AGAINST), tuple(rows), title=TITLE)
     lines = tuple(line for it in found for line in _lines(it, names, same, in_order))
     return Table((*_STEPS, *_PREVIOUS) if in_order else _STEPS, lines, title=TITLE)
@@ -126,9 +132,9 @@ def _lines(it: Compared, names: Sequence[str], same: float | None, in_order: boo
     lines = []
     for number, name in enumerate(names):
         cells = [it.mode, it.what] if number == 0 else ["", ""]
-        cells += [name, it.cells[number], *spread_cells(it.since_first[number], same, of_cost=True)]
+        cells += [name, it.cells[number], *spread_cells(it.since_first[number], same, of_cost=True, exact=it.exact)]
         if in_order:
-            ratio, _, *words = spread_cells(it.since_last[number], same, of_cost=True)
+            ratio, _, *words = spread_cells(it.since_last[number], same, of_cost=True, exact=it.exact)
             cells += [ratio, *words]
         lines.append(tuple(cells))
     return lines

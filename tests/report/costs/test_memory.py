@@ -82,7 +82,7 @@ def test_a_comparison_has_a_table_of_it() -> None:
     assert """## What else it costs
 
 | mode | cost | a | b | ratio | 95 % | verdict |
-| --- | --- | ---: | ---: | ---: | ---: | --- |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: |
 | cpu | device memory | 100 MB | 50.0 MB | ×0.500 | – | less |
 | cpu | host memory | 200 MB | 200 MB | ×1.000 | – | same |
 """ in markdown(found)
