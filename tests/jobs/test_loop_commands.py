@@ -145,7 +145,7 @@ def test_a_live_gate_tells_that_a_state_is_copied(library: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--metric", "upload"], "--metric upload.median: a loop has step, loop, cpu_time only"),
+        (["--metric", "upload"], "--metric upload.median: a loop has step, loop and cpu_time only"),
         (["--metric", "step.p99"], "--metric step.p99: a live gate compares short blocks, which have median, mean, min, "
          "and p99 of steps from --steps 51 on; use more, or a stored --baseline"),
         (["--max-copy-share", "1%"], "--max-copy-share is of single inferences; of a loop say --min-speedup "

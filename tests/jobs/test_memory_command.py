@@ -56,9 +56,11 @@ def test_every_figure_of_the_reference_device_is_what_it_gave_out(library: Path,
         assert memory["arenas"] == [{"ep": EP, "held": held, "in_use": held}]
         assert (memory["device"]["bytes"], memory["host"]["pinned"]) == (most, most_shared) == (bound + held, pinned)
         assert 0 < memory["host"]["before"] < memory["host"]["session"] <= memory["host"]["peak"]
-    assert "\nWhat else it costs\n" in out
+    assert "\nWhat else it costs: memory\n" in out
     assert "\n• device: what ortbench bound and what the EP's arena held\n" in out
-    row = next(line for line in out.partition("What else it costs")[2].splitlines() if line.startswith("pipelined"))
+    row = next(
+        line for line in out.partition("What else it costs: memory")[2].splitlines() if line.startswith("pipelined")
+    )
     assert row.split()[1:3] == ["262", "kB"]
 
 

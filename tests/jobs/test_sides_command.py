@@ -46,8 +46,8 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
         assert case["throughput"] == {
             "items_per_s": pytest.approx(count * 1e9 / median), "item_ns": pytest.approx(median / count, abs=0.001)
         }  # fmt: skip
-    # One table of all.
-    assert len(re.findall(r"^mode ", ran.out, re.MULTILINE)) == 1
+    # One table of all, and one of what else they cost.
+    assert re.findall(r"^mode +(\w+) ", ran.out, re.MULTILINE) == ["result", "cost"]
     assert [re.search(rf"^(?:cpu)? +batch={count} +[\d.]+ .* [\d.]+k? +[\d.]+ [nµm]s$", ran.out, re.MULTILINE) is not None
             for count in (1, 8, 32)] == [True] * 3  # fmt: skip
     assert re.search(r"^• best: batch \d+, [\d.]+k? items/s with cpu$", ran.out, re.MULTILINE)
@@ -84,7 +84,7 @@ def test_two_settings_are_shown_with_their_phases(tmp_path: Path) -> None:
                         tmp_path, COLUMNS="100")  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
     assert {name: it["target"]["threads"] for name, it in results(tmp_path).items()} == {"threads-1": 1, "threads-2": 2}
-    assert re.findall(r"^device +(\w+) ", ran.out, re.MULTILINE) == ["upload", "inference", "download", "total"]
+    assert re.findall(r"^device +(\w+) ", ran.out, re.MULTILINE) == ["upload", "inference", "download", "total", "CPU"]
     assert "items/s" not in ran.out
 
 

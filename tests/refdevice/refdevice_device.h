@@ -631,6 +631,7 @@ static void *busy_loop(void *nothing) {
     }
     pthread_mutex_lock(&busy.lock);
   }
+  return nothing;
 }
 
 /* What an inference costs the host: a thread of its own begins to be busy, and the caller is for a while. */
