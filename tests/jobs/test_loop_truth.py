@@ -22,7 +22,7 @@ def attempts(library: Path, folder: Path, honesty: Honesty) -> Iterator[list[Che
         place.mkdir()
         # A waiting host that sleeps comes back tens of microseconds late; that is its own time, not the device's.
         config = Config(trace=place / "trace", spin_us=1e6, honesty=honesty, compute_us=3000)
-        line = (*FED, "--steps", STEPS, "--iterations", 9, "--warmup", 2)
+        line = (*FED, "--steps", STEPS, "--share-buffers", "--iterations", 9, "--warmup", 2)
         code, result, _, errors = run_on_device(
             library, model, config, place, *line, program=("tests.loop_truth", place / "bare"), command="loop"
         )
@@ -37,7 +37,7 @@ def test_steps_and_whole_loops_agree_with_the_devices_trace(honesty: Honesty, li
         for found in attempts(library, tmp_path, honesty):
             assert {check.what for check in found} == {
                 (mode, *what)
-                for mode in ("cpu", "device-resident", "host-accessible")
+                for mode in ("cpu", "device-resident", "host-accessible", "shared")
                 for what in (("total",), ("step",), *(("step", number) for number in range(STEPS)))
             }
             yield found
