@@ -7,9 +7,6 @@ import sys
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
-if sys.platform != "win32":
-    import resource
-
 if TYPE_CHECKING:
     from ortbench.answers import CpuTime
     from ortbench.worker.modes.base import Split
@@ -25,6 +22,8 @@ def cpu_ns() -> tuple[int, int]:
     if sys.platform == "win32":
         spent = os.times()
         return round(spent.user * 1e9), round(spent.system * 1e9)
+    import resource  # which Windows has not
+
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return round(usage.ru_utime * 1e9), round(usage.ru_stime * 1e9)
 
