@@ -64,9 +64,12 @@ def test_each_run_says_what_it_costs_the_host(library: Path, tmp_path: Path) -> 
 @pytest.mark.process
 def test_where_the_run_waits_there_is_no_submit(library: Path, tmp_path: Path) -> None:
     result, out = measure(library, tmp_path, "--iterations", 1, "--warmup", 1, honesty="sync")
-    assert [case.phases.get(SUBMIT) for case in result.cases] == [None] * 4
-    assert all(SUBMIT not in case.samples_ns for case in result.cases)
-    assert "of inference" not in out
+    waits = [case.mode for case in result.cases if case.fence is None or case.fence["kind"] == "run"]
+    # On a busy machine a proof can doubt that the run itself waits; what ends that mode's samples is then another call.
+    assert [case.mode for case in result.cases if SUBMIT not in case.samples_ns] == waits
+    assert [case.mode for case in result.cases if case.phases.get(SUBMIT) is None] == waits
+    assert "cpu" in waits
+    assert ("of inference" in out) <= (len(waits) < len(result.cases))
 
 
 def attempts(library: Path, folder: Path) -> Iterator[list[Check]]:
