@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ortbench.measure.gpus import open_nvml
+from ortbench.measure.gpus import opened_nvml
 
 OF_THE_PROCESS = "NVML, of the worker's process"
 OF_THE_CARD = "NVML: what the card has less of, since it does not tell it of the process"
@@ -25,17 +25,13 @@ def read_cards(nvml: Any = None) -> list[Card]:
     Args:
         nvml: the module ``pynvml``, initialised; by default it is opened for as long as this takes.
     """
-    opened = open_nvml() if nvml is None else nvml
-    if opened is None:
-        return []
-    try:
-        return [_read(opened, index) for index in range(opened.nvmlDeviceGetCount())]
-    except opened.NVMLError:
-        return []
-    finally:
-        if nvml is None:
-            with contextlib.suppress(opened.NVMLError):
-                opened.nvmlShutdown()
+    with opened_nvml(nvml) as opened:
+        if opened is None:
+            return []
+        try:
+            return [_read(opened, index) for index in range(opened.nvmlDeviceGetCount())]
+        except opened.NVMLError:
+            return []
 
 
 def _read(nvml: Any, index: int) -> Card:

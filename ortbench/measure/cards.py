@@ -9,7 +9,7 @@ from typing import Any, cast
 from ortbench.analysis.throttling import held_by
 from ortbench.errors import one_line
 from ortbench.facts import Card, CardProcess, Nvidia
-from ortbench.measure.gpus import open_nvml
+from ortbench.measure.gpus import opened_nvml
 
 _VENDOR = "0x10de"
 _DISPLAY = "0x03"  # PCI's class of display controllers, 3D controllers among them
@@ -22,19 +22,16 @@ def nvidia(nvml: Any = None, root: Path = Path("/")) -> Nvidia:
         nvml: the module ``pynvml``, initialised; by default it is opened, if it can be.
         root: of the file system that is read.
     """
-    nvml = nvml or open_nvml()
-    if nvml is None:
-        return {"present": _on_the_bus(root), "driver": None, "cuda": None, "cards": []}
-    try:
-        cuda = _asked(nvml, nvml.nvmlSystemGetCudaDriverVersion_v2)
+    with opened_nvml(nvml) as opened:
+        if opened is None:
+            return {"present": _on_the_bus(root), "driver": None, "cuda": None, "cards": []}
+        cuda = _asked(opened, opened.nvmlSystemGetCudaDriverVersion_v2)
         return {
             "present": True,
-            "driver": _asked(nvml, nvml.nvmlSystemGetDriverVersion),
+            "driver": _asked(opened, opened.nvmlSystemGetDriverVersion),
             "cuda": None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}",
-            "cards": [_card(nvml, number) for number in range(_asked(nvml, nvml.nvmlDeviceGetCount) or 0)],
+            "cards": [_card(opened, number) for number in range(_asked(opened, opened.nvmlDeviceGetCount) or 0)],
         }
-    finally:
-        nvml.nvmlShutdown()
 
 
 def _on_the_bus(root: Path) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from ortbench import stopping
 from ortbench.errors import BadInput, Unsupported
 from ortbench.measure.card import card_of, is_on_nvidia
-from ortbench.measure.gpus import open_nvml
+from ortbench.measure.gpus import opened_nvml
 from ortbench.plan import Plan
 from ortbench.result import Result
 
@@ -47,15 +47,12 @@ def locked_clocks(sides: Sequence[tuple[Plan, Result]]) -> Iterator[None]:
 
 def _cards(results: Sequence[Result], wish: str | int) -> list[int]:
     """The cards that sides run on; those that run on none are left alone."""
-    nvml = open_nvml()
     try:
-        on_cards = [result.target for result in results if is_on_nvidia(result.target)]
-        return sorted({card_of(target, nvml) for target in on_cards or [results[0].target]})
+        with opened_nvml() as nvml:
+            on_cards = [result.target for result in results if is_on_nvidia(result.target)]
+            return sorted({card_of(target, nvml) for target in on_cards or [results[0].target]})
     except Unsupported as error:
         raise BadInput(f"{_OPTION} {wish}: {error}", _OPTION) from None
-    finally:
-        if nvml is not None:
-            nvml.nvmlShutdown()
 
 
 def _release(guard: _Guard, results: Sequence[Result]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
@@ -14,7 +15,7 @@ from ortbench.answers import Opened
 from ortbench.errors import BadInput, BenchmarkFailed, Unsupported
 from ortbench.measure.card import card_of, is_on_nvidia
 from ortbench.measure.chain import describe_chain
-from ortbench.measure.gpus import open_nvml, to_warn_of
+from ortbench.measure.gpus import opened_nvml, to_warn_of
 from ortbench.modes import CPU, MODES
 from ortbench.options import settings
 from ortbench.plan import POLICIES, Plan, is_nvidia
@@ -153,12 +154,6 @@ def _cards(result: Result, readings: Sequence[GpuReading]) -> set[int]:
     if not is_on_nvidia(result.target):
         return set()
     if result.environment["gpus"][1:]:
-        nvml = open_nvml()
-        try:
+        with suppress(Unsupported), opened_nvml() as nvml:
             return {card_of(result.target, nvml)}
-        except Unsupported:
-            pass
-        finally:
-            if nvml is not None:
-                nvml.nvmlShutdown()
     return {reading["gpu"] for reading in readings}

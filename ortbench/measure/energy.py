@@ -10,7 +10,7 @@ from ortbench.analysis import energy
 from ortbench.analysis.energy import PARTS, Part
 from ortbench.answers import Stretched
 from ortbench.errors import OrtbenchError, Unsupported
-from ortbench.measure.gpus import open_nvml
+from ortbench.measure.gpus import opened_nvml
 from ortbench.measure.meters import Meter, meter_for
 from ortbench.measure.process import WorkerLost
 from ortbench.measure.side import Side
@@ -86,20 +86,17 @@ def measure_energy(side: Side, tell: Callable[[str], None]) -> None:
         side: whose modes were measured, awake.
         tell: what is going on, in words.
     """
-    nvml = open_nvml()
     try:
-        recorder = Recorder(meter_for(side.result.target, nvml))
-        idle = recorder.idle()
-        for mode in list(side.modes):
-            tell(f"measuring the energy of {mode} ({side.name})")
-            idle = _measure(side, mode, recorder, idle)
+        with opened_nvml() as nvml:
+            recorder = Recorder(meter_for(side.result.target, nvml))
+            idle = recorder.idle()
+            for mode in list(side.modes):
+                tell(f"measuring the energy of {mode} ({side.name})")
+                idle = _measure(side, mode, recorder, idle)
     except Unsupported as error:
         _give_up(side, str(error))
     except WorkerLost as error:
         _give_up(side, f"the worker was lost in the stretch: {error}")
-    finally:
-        if nvml is not None:
-            nvml.nvmlShutdown()
     side.keep()
 
 

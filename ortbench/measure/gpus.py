@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from ortbench.analysis.throttling import HOLDS_BACK, IDLE, WATCHED, bits_that_hold
@@ -19,20 +19,38 @@ _State = Literal["sm_mhz", "memory_mhz", "temperature_c", "power_w"]
 
 def nvidia_gpus() -> list[Gpu]:
     """NVIDIA GPUs by NVML: name, driver, memory in bytes, SM and memory clocks in MHz; empty where there are none."""
+    with opened_nvml() as nvml:
+        if nvml is None:
+            return []
+        try:
+            driver = nvml.nvmlSystemGetDriverVersion()
+            return [_describe(nvml, index, driver) for index in range(nvml.nvmlDeviceGetCount())]
+        except nvml.NVMLError as error:
+            return [{"error": str(error)}]
+
+
+@contextlib.contextmanager
+def opened_nvml(given: Any = None) -> Iterator[Any]:
+    """The module ``pynvml``, initialised as long as the block lasts, or None; one that is given is its giver's to close."""
+    if given is not None:
+        yield given
+        return
     nvml = open_nvml()
-    if nvml is None:
-        return []
     try:
-        driver = nvml.nvmlSystemGetDriverVersion()
-        return [_describe(nvml, index, driver) for index in range(nvml.nvmlDeviceGetCount())]
-    except nvml.NVMLError as error:
-        return [{"error": str(error)}]
+        yield nvml
     finally:
-        nvml.nvmlShutdown()
+        close_nvml(nvml)
+
+
+def close_nvml(nvml: Any) -> None:
+    """Let NVML go; None is nothing to let go."""
+    if nvml is not None:
+        with contextlib.suppress(nvml.NVMLError):
+            nvml.nvmlShutdown()
 
 
 def open_nvml() -> Any:
-    """The module ``pynvml``, initialised, or None; who opened it calls its ``nvmlShutdown``."""
+    """The module ``pynvml``, initialised, or None; who opened it calls `close_nvml`."""
     try:
         import pynvml
 
@@ -131,10 +149,8 @@ class Watch:
 
     def close(self) -> None:
         """Let NVML go."""
-        if self._nvml is not None:
-            with contextlib.suppress(self._nvml.NVMLError):
-                self._nvml.nvmlShutdown()
-            self._nvml, self._handles = None, []
+        close_nvml(self._nvml)
+        self._nvml, self._handles = None, []
 
 
 def _held(reasons: int | None) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.measure import cards, processor
+from ortbench.measure import cards, gpus, processor
 from ortbench.measure.noise import apart
 from ortbench.result import FAILED, Case, Result
 
@@ -160,7 +160,7 @@ def test_a_card_that_does_not_answer() -> None:
 def test_a_card_without_a_driver_is_seen_on_the_bus(
     vendor: str, kind: str, present: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cards, "open_nvml", lambda: None)
+    monkeypatch.setattr(gpus, "open_nvml", lambda: None)
     device = "sys/bus/pci/devices/0000:01:00.0"
     root = file_system(tmp_path, {f"{device}/vendor": vendor, f"{device}/class": kind})
     assert cards.nvidia(root=root) == {"present": present, "driver": None, "cuda": None, "cards": []}
