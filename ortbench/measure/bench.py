@@ -16,13 +16,11 @@ from ortbench.answers import HeldOutputs, Saved
 from ortbench.errors import BenchmarkFailed, OrtbenchError
 from ortbench.measure.clocks import locked_clocks
 from ortbench.measure.describe import describe_fence, describe_gpus
-from ortbench.measure.energy import measure_energy
 from ortbench.measure.environment import environment
 from ortbench.measure.folder import temporary_folder
-from ortbench.measure.follow_up import look_closer, measure_copies, profile_nodes
 from ortbench.measure.forecast import Forecast, Step
 from ortbench.measure.gpus import Watch
-from ortbench.measure.memory import Known, learn_forms, weigh_modes
+from ortbench.measure.passes import APART, IN_WORKERS, Pass, wanted
 from ortbench.measure.schedule import MAX_SAMPLES, Block, Estimates, InOrder, Schedule, StopRule
 from ortbench.measure.side import Side
 from ortbench.measure.spin import NOT_MEASURED, take_spin, without_spin
@@ -88,7 +86,6 @@ class Bench:
         for side in self._sides:
             side.while_waiting = self._tell_left
         self._took_ns: int | None = None
-        self._known: list[tuple[Side, Known]] = []
         self.interrupted = False
         self.not_opened: list[tuple[Side, OrtbenchError]] = []
 
@@ -104,10 +101,9 @@ class Bench:
             with locked_clocks([(side.plan, side.result) for side in self._sides]):
                 with closing(Watch()) as watch:
                     why = self._measure(watch)
-                self._look_closer()
-                self._measure_energy()
-                self._measure_copies()
-                self._learn_forms()
+                for after, side in wanted(IN_WORKERS, self._sides):
+                    with self._awake(side):
+                        self._carry_out(after, side)
             for side in self._sides:
                 with self._awake(side):
                     side.release()
@@ -121,8 +117,11 @@ class Bench:
         for side in self._sides:
             side.end(why, self._took_ns)
         self._spin()
-        self._profile()
-        self._weigh()
+        try:
+            for after, side in wanted(APART, [] if self.interrupted else self._sides):
+                self._carry_out(after, side)
+        except KeyboardInterrupt:  # that gives up what is left of them, and leaves the results as they are
+            self.interrupted = True
         return [side.result for side in self._sides]
 
     def _step(self, step: Step, text: str) -> None:
@@ -132,6 +131,12 @@ class Bench:
 
     def _tell_left(self) -> None:
         self._observer.left(self._forecast.left_s())
+
+    def _carry_out(self, after: Pass, side: Side) -> None:
+        self._keep()
+        if after.text:
+            self._observer.stage(f"{after.text} ({side.name})")
+        after.carry_out(side, self._observer.stage if after.step is None else partial(self._step, after.step))
 
     def _spin(self) -> None:
         """Measure once more without threads that spin, where that is asked for: in a worker of its own, since a session is
@@ -151,24 +156,6 @@ class Bench:
                 self.interrupted = True
             self.interrupted = self.interrupted or again.interrupted
             side.keep()
-
-    def _profile(self) -> None:
-        """Have the nodes of the sides profiled that want it; Ctrl-C gives that up and leaves the results as they are."""
-        try:
-            for side in self._sides if not self.interrupted else []:
-                if side.plan.nodes:
-                    self._observer.stage(f"profiling nodes ({side.name})")
-                    profile_nodes(side)
-        except KeyboardInterrupt:
-            self.interrupted = True
-
-    def _weigh(self) -> None:
-        """Have the modes of the sides weighed that want it; Ctrl-C gives up what is left of that."""
-        try:
-            for side, known in self._known if not self.interrupted else []:
-                weigh_modes(side, known, self._observer.stage)
-        except KeyboardInterrupt:
-            self.interrupted = True
 
     @contextmanager
     def _awake(self, side: Side) -> Iterator[None]:
@@ -266,42 +253,6 @@ class Bench:
                     self._step("finish", f"checking outputs and the fence of {mode} ({side.name})")
                     side.finish(mode)
         return "verdict: every contest is decided" if self._all_decided else schedule.stopped
-
-    def _look_closer(self) -> None:
-        """What only a timeline shows, once everything is measured."""
-        traced = [side for side in self._sides if side.timeline is not None]
-        if traced:
-            self._keep()
-        for side in traced:
-            with self._awake(side):
-                look_closer(side, self._observer.stage)
-
-    def _measure_energy(self) -> None:
-        """What runs draw, in stretches of their own."""
-        for side in self._sides:
-            if side.plan.energy and side.modes:
-                self._keep()
-                self._observer.stage(f"measuring the idle draw ({side.name})")
-                with self._awake(side):
-                    measure_energy(side, partial(self._step, "energy"))
-
-    def _measure_copies(self) -> None:
-        """What only CUPTI shows, last of all that the workers do: it stays in their processes."""
-        for side in self._sides:
-            if side.plan.measure_copies:
-                self._keep()
-                self._observer.stage(f"measuring copies with CUPTI ({side.name})")
-                with self._awake(side):
-                    measure_copies(side)
-
-    def _learn_forms(self) -> None:
-        """What `_weigh` has to know of the outputs, as long as there is who knows it."""
-        for side in self._sides:
-            if side.plan.memory and side.modes:
-                with self._awake(side):
-                    known = learn_forms(side)
-                if known is not None:
-                    self._known.append((side, known))
 
     @contextmanager
     def _clocked(self) -> Iterator[None]:

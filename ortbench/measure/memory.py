@@ -6,43 +6,38 @@ itself. What goes wrong is said of the mode that it is of; nothing that was meas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ortbench.analysis.memory import device_total, failed
 from ortbench.errors import OrtbenchError
+from ortbench.measure.card import is_on_nvidia
 from ortbench.measure.card_memory import held, read_cards
 from ortbench.measure.process import request_of, worker_for
 from ortbench.measure.side import Side
-from ortbench.plan import is_nvidia
 from ortbench.result import OK, Result
-from ortbench.schema import CaseMemory, Device, HostMemory
+from ortbench.schema import CaseMemory, HostMemory
 
 if TYPE_CHECKING:
     from ortbench.answers import Weighed, WeighedArenas, WeighedHost
 
-Known = list[Any]  # of each session what plain runs gave, in form: see `ortbench.worker.looks.memory.forms`
-_NVIDIA = 0x10DE
 _PROFILE = "ONNX Runtime's profile of the same runs in another worker"
 
 
-def learn_forms(side: Side) -> Known | None:
-    """What the worker that has measured knows of the outputs; None where it cannot be asked any more, which the modes say."""
+def learn_forms(side: Side) -> None:
+    """Keep what the worker that has measured knows of the outputs; where it cannot be asked any more the modes say so."""
     try:
-        found: Known = side.ask("forms")
+        side.forms = side.ask("forms")
     except OrtbenchError as error:
         for mode in side.modes:
             side.cases[mode].memory = failed(str(error))
-        return None
-    return found
 
 
-def weigh_modes(side: Side, known: Known, tell: Callable[[str], None]) -> None:
+def weigh_modes(side: Side, tell: Callable[[str], None]) -> None:
     """Weigh every mode that is ok.
 
     Args:
-        side: measured, its worker ended, so that the card is free of it.
-        known: by `learn_forms`.
+        side: measured, its worker ended, so that the card is free of it; its forms by `learn_forms`.
         tell: what is going on, in words.
     """
     for mode, case in side.cases.items():
@@ -51,16 +46,16 @@ def weigh_modes(side: Side, known: Known, tell: Callable[[str], None]) -> None:
         tell(f"memory of {mode} ({side.name})")
         with side.stage(f"memory of {mode}"):
             try:
-                case.memory = _weigh(side, mode, known)
+                case.memory = _weigh(side, mode)
             except OrtbenchError as error:
                 case.memory = failed(str(error))
         side.keep()
 
 
-def _weigh(side: Side, mode: str, known: Known) -> CaseMemory:
+def _weigh(side: Side, mode: str) -> CaseMemory:
     plan, asked = side.plan, request_of(side.plan)
-    request = {"mode": mode, "depth": plan.loop.depth, "asked": asked, "known": known}
-    on_card = _is_on_nvidia(side.result)
+    request = {"mode": mode, "depth": plan.loop.depth, "asked": asked, "known": side.forms}
+    on_card = _uses_card(side.result)
     before = read_cards() if on_card else []
     with worker_for(plan) as client:
         client.while_waiting = side.while_waiting
@@ -110,12 +105,7 @@ def _add_arenas(memory: CaseMemory, side: Side, request: dict[str, Any]) -> None
         memory["nodes"] = found["nodes"]
 
 
-def _is_on_nvidia(result: Result) -> bool:
+def _uses_card(result: Result) -> bool:
     """Whether anything of it runs on an NVIDIA card."""
-    target = result.target
-    places: Iterable[tuple[str, Device]] = [
-        (target["ep"], target["device"]),
-        *((it["ep"], it["device"]) for it in target.get("eps", ())),
-        *((it["ep"], it["device"]) for it in (result.chain["stages"] if result.chain else ())),
-    ]
-    return any(is_nvidia(ep) or device.get("vendor_id") == _NVIDIA for ep, device in places)
+    stages = result.chain["stages"] if result.chain else []
+    return any(is_on_nvidia(it) for it in (result.target, *result.target.get("eps", ()), *stages))

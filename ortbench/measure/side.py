@@ -45,6 +45,7 @@ class Side:
 
     Attributes:
         while_waiting: called each second for which the worker is waited for.
+        forms: of each session what plain runs gave, in form (`ortbench.worker.looks.memory.forms`), once that was asked for.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Side:
         self.timeline = timeline
         self._client = client
         self.while_waiting: Callable[[], None] = lambda: None
+        self.forms: list[Any] | None = None
         self._keep = keep
         self.cases = {mode: Case(mode) for mode in plan.modes}
         self._prepared: dict[str, Prepared] = {}

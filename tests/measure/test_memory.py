@@ -48,7 +48,8 @@ def weigh(monkeypatch: pytest.MonkeyPatch, cards: tuple[list[Card], list[Card]] 
     monkeypatch.setattr(memory, "read_cards", lambda: next(readings))
     monkeypatch.setattr(memory, "request_of", lambda plan: {})
     told: list[str] = []
-    memory.weigh_modes(side, [], told.append)
+    side.forms = []
+    memory.weigh_modes(side, told.append)
     assert told == ["memory of cpu (some)"]
     assert side.cases["cpu"].median("total") == 1
     return side.cases["cpu"].memory
