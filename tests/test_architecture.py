@@ -80,7 +80,7 @@ def test_every_folder_is_a_room() -> None:
     ],
 )
 def test_quick_commands_load_nothing_heavy(arguments: list[str]) -> None:
-    heavy = {"onnxruntime", "onnx", "pandas", "rich.table", "numpy", "scipy", "matplotlib", "jinja2"}
+    heavy = {"onnxruntime", "onnx", "pandas", "rich.table", "numpy", "scipy", "matplotlib", "jinja2", "pydantic"}
     assert loaded(heavy, arguments) == "[]"
 
 
@@ -123,4 +123,4 @@ FILES_ONLY = [
 @pytest.mark.process
 @pytest.mark.parametrize("arguments", FILES_ONLY, ids=lambda arguments: arguments[0])
 def test_commands_that_read_files_never_load_onnxruntime(arguments: list[str]) -> None:
-    assert loaded({"onnxruntime", "onnx", "pandas"}, arguments) == "[]"
+    assert loaded({"onnxruntime", "onnx", "pandas", "pydantic"}, arguments) == "[]"

@@ -14,10 +14,11 @@ import typer
 
 from ortbench import __version__, files, stopping, streams
 from ortbench.characters import accept_all_characters, complain
-from ortbench.cli.options import WIDEST, Command
+from ortbench.cli.options import WIDEST, Command, Program
 from ortbench.errors import BAD_INPUT, BENCHMARK_FAILED, DONE, INTERRUPTED, OrtbenchError, one_line
 
 app = typer.Typer(
+    cls=Program,
     help="What ONNX Runtime's copies cost: a model in several I/O modes, side by side, on any execution provider.",
     epilog="Begin with: ortbench run MODEL.onnx",
     add_completion=False,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import os
 import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from ortbench.errors import BadInput
 from ortbench.options import PANELS, Given, Option, Owner, options_of
@@ -103,9 +105,73 @@ def _refuse_entries_given_twice(option: Option, words: Sequence[str]) -> None:
             names.add(name)
 
 
+_TO_READ = object()  # what in_full has to read
+
+
+def _path(word: str) -> Path:
+    """A path; a ValueError where it is there and cannot be read, which Typer has a message for."""
+    if os.path.exists(word) and not os.access(word, os.R_OK):
+        raise ValueError
+    return Path(word)
+
+
+_WORDS: dict[Any, Callable[[str], Any]] = {str: str, int: int, float: float, Path: _path}
+_PLAIN = {kind: read for word, read in _WORDS.items() for kind in (word, word | None)}
+_PLAIN_LISTS = {list[word]: read for word, read in _WORDS.items()}  # type: ignore[valid-type]
+
+
+def _read_plainly(param: Any) -> Any:
+    """The same parameter, which reads texts, numbers and paths itself, and takes it as it is that it was not typed.
+
+    Typer (0.29) hands every value to pydantic, whose import and adapters take longer than all else before a run begins.
+    What is wrong still goes there, for its message.
+    """
+    kind, in_full = getattr(param, "type_descriptor", None), param.process_value
+    if kind is None or "process_value" in vars(param):
+        return param
+
+    def plain(value: Any) -> Any:
+        if value is None and not param.required:
+            return () if param.multiple or param.nargs == -1 else None
+        with suppress(ValueError):
+            if isinstance(value, str) and kind.annotation in _PLAIN:
+                return _PLAIN[kind.annotation](value)
+            if isinstance(value, list | tuple) and kind.annotation in _PLAIN_LISTS and (value or not param.required):
+                return [_PLAIN_LISTS[kind.annotation](word) for word in value]
+        return _TO_READ
+
+    def process_value(ctx: Any, value: Any) -> Any:
+        read = plain(value)
+        if read is _TO_READ:
+            return in_full(ctx, value)
+        return read if param.callback is None else param.callback(ctx, param, read)
+
+    param.process_value = process_value
+    return param
+
+
+class Program(TyperGroup):
+    """All commands."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """``--help``; None where there is none."""
+        option = super().get_help_option(ctx)
+        return option and _read_plainly(option)
+
+
 class Command(TyperCommand):
     """A command that takes no option twice, whose help shows its options panel by panel, as plain text, and which knows
     where JUnit XML is awaited."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        for param in self.params:
+            _read_plainly(param)
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """``--help``; None where there is none."""
+        option = super().get_help_option(ctx)
+        return option and _read_plainly(option)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of a command line; what is wrong in it is told to CI too, if `--junit` is in it.
