@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -20,6 +21,7 @@ def main() -> None:
     except KeyboardInterrupt:  # in the milliseconds that this takes; before them only Python itself has run
         os._exit(130)
 
+    gc.set_threshold(100_000)  # looking for rubbish among modules, which stay, takes a tenth of loading them
     typed = sys.argv[1:]
     words = {word.partition("=")[0] for word in typed}
     # A model alone is short for a run of it.

@@ -91,6 +91,13 @@ def test_nothing_that_can_be_loaded_later_delays_the_start_of_a_worker() -> None
 
 
 @pytest.mark.process
+def test_what_figures_need_is_loaded_while_the_model_is() -> None:
+    """Until the worker has its request nothing of it can begin."""
+    heavy = {"numpy", "scipy", "pandas", "rich", "pydantic", "psutil"}
+    assert loaded_after("import ortbench.cli.run, ortbench.jobs.run, ortbench.measure.bench", heavy) == "[]"
+
+
+@pytest.mark.process
 def test_a_worker_loads_only_what_most_runs_need() -> None:
     seldom = {"ortbench.schema", "ortbench.answers", "ortbench.result", "ortbench.worker.looks", "onnx", "pandas"}
     assert loaded_after("from ortbench.worker import blocks, opening, preparing", seldom) == "[]"

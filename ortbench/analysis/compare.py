@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-
 from ortbench.analysis.enough import PARTS, lack
 from ortbench.analysis.pairs import block_medians, blocks, shared, timed_phase
 from ortbench.analysis.sequential import median_ratio
@@ -21,14 +19,26 @@ from ortbench.result import Case, Result
 FASTER, SLOWER, SAME, CANNOT_TELL = "faster", "slower", "same", "cannot tell"
 LESS, MORE = "less", "more"  # of what a run costs besides its time
 
-STATISTICS: dict[str, Callable[[Sequence[int]], float]] = {
-    "median": lambda samples: float(np.median(samples)),
-    "mean": lambda samples: float(np.mean(samples)),
-    "min": lambda samples: float(np.min(samples)),
-    "max": lambda samples: float(np.max(samples)),
-    "p90": lambda samples: float(np.quantile(samples, 0.9)),
-    "p95": lambda samples: float(np.quantile(samples, 0.95)),
-    "p99": lambda samples: float(np.quantile(samples, 0.99)),
+
+def _by_numpy(function: str, *more: float) -> Callable[[Sequence[int]], float]:
+    """One of NumPy's functions, which is loaded when it is wanted: who only needs a `Spread` has better to do."""
+
+    def statistic(samples: Sequence[int]) -> float:
+        import numpy as np
+
+        return float(getattr(np, function)(samples, *more))
+
+    return statistic
+
+
+STATISTICS = {
+    "median": _by_numpy("median"),
+    "mean": _by_numpy("mean"),
+    "min": _by_numpy("min"),
+    "max": _by_numpy("max"),
+    "p90": _by_numpy("quantile", 0.9),
+    "p95": _by_numpy("quantile", 0.95),
+    "p99": _by_numpy("quantile", 0.99),
 }
 
 BETWEEN_RUNS = 0.02  # what two runs differ by that neither can see; measured: reports/gate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
@@ -10,6 +11,7 @@ from typing import Any, Literal
 from ortbench.analysis.throttling import HOLDS_BACK, IDLE, WATCHED, bits_that_hold
 from ortbench.schema import Gpu, GpuReading, GpuState, Throttled
 
+_NVML = "libnvidia-ml.so.1"  # where the package looks for it too
 EVERY_S = 1.0  # a reading is kept, and whenever what holds a card back has changed
 _GLANCE_S = 0.1  # that is looked at so often: NVML tells it at once
 _STEADY = 0.05  # how far clocks may move before it is said
@@ -52,6 +54,10 @@ def close_nvml(nvml: Any) -> None:
 def open_nvml() -> Any:
     """The module ``pynvml``, initialised, or None; who opened it calls `close_nvml`."""
     try:
+        if sys.platform == "linux":
+            import ctypes
+
+            ctypes.CDLL(_NVML)  # most machines have none, which this tells sooner than the package
         import pynvml
 
         pynvml.nvmlInit()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -97,6 +95,9 @@ def _npz(path: Path, wanted: str) -> Iterator[Any]:
     Raises:
         BadInput: it cannot be read.
     """
+    import zipfile  # seldom needed, and every worker would wait for them
+    import zlib
+
     try:
         with path.open("rb") as file:
             archive = np.load(file, allow_pickle=False)

@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from statistics import median
 from typing import TYPE_CHECKING
+
+from numpy import median
 
 from ortbench.errors import Unsupported
 from ortbench.modes import PHASE_NAMES, PIPELINED, TOTAL

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
+
+from numpy import median
 
 Call = Callable[[], object]
 
@@ -250,7 +251,7 @@ class Trial:
 
     def cost(self, wait: Call) -> int:
         """The median time of a fence on an idle device, ns."""
-        return round(median(self._time(wait) for _ in range(min(self._repeats, _REPEATS))))
+        return round(float(median([self._time(wait) for _ in range(min(self._repeats, _REPEATS))])))
 
 
 def _limit(one: Readings) -> float:

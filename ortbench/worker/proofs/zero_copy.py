@@ -6,8 +6,9 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING
+
+from numpy import median
 
 from ortbench.modes import CPU, MODES, TOTAL
 from ortbench.units import duration
