@@ -226,7 +226,9 @@ def checks(result: Result, trace: Trace, file: Path) -> list[Check]:
     return found
 
 
-def plain_checks(result: Result, trace: Trace, counts: Mapping[str, int]) -> list[Check]:
+def plain_checks(
+    result: Result, trace: Trace, counts: Mapping[str, int], first_bytes: int | None = None
+) -> list[Check]:
     """Of every mode the whole and each part, a part being so many runs, with what the trace says they were; for runs that take so
     long that the host's own time is nothing beside them.
 
@@ -234,6 +236,7 @@ def plain_checks(result: Result, trace: Trace, counts: Mapping[str, int]) -> lis
         result: of a loop or a chain.
         trace: of the same run.
         counts: of the runs of each part, by the part's name, in their order.
+        first_bytes: of a loop's first state, which nothing else that is copied has.
     """
     found = []
     for case in result.cases:
@@ -244,15 +247,18 @@ def plain_checks(result: Result, trace: Trace, counts: Mapping[str, int]) -> lis
         found.append(Check((case.mode, "total"), case.median("total") or 0, whole))
         at = 0
         for number, (name, count) in enumerate(counts.items()):
-            true = round(median(span_ns(np.concatenate(runs[at : at + count])) for runs in samples))
+            of_part = [np.concatenate(runs[at : at + count]) for runs in samples]
+            if first_bytes is not None:
+                of_part = [_without_first(case, events, first_bytes) for events in of_part]
+            true = round(median(map(span_ns, of_part)))
             found.append(Check((case.mode, name), round(median(parts[number :: len(counts)])), true))
             at += count
     return found
 
 
-def _without_first(case: Case, events: Events) -> Events:
+def _without_first(case: Case, events: Events, size: int = STATE_BYTES) -> Events:
     """A step without the upload of the first state, which comes before it where the state stays on the device."""
-    return events if case.mode == "cpu" else events[~(is_kind(events, "upload") & (events["bytes"] == STATE_BYTES))]
+    return events if case.mode == "cpu" else events[~(is_kind(events, "upload") & (events["bytes"] == size))]
 
 
 def main(file: str, *arguments: str) -> None:

@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from ortbench.modes import COSTS, TOTAL, WHOLE_LOOP
+from ortbench.analysis.pairs import blocks
+from ortbench.modes import COSTS, STAGE, TOTAL, stage_in, stage_phase
 from ortbench.result import Case, Result
 
 SCHEMA_VERSION = 1
@@ -112,9 +113,17 @@ def profile_json(profile: Profile) -> str:
 def phases(result: Result) -> Iterator[tuple[Case, str]]:
     """What was measured, in the order of the timeline."""
     for case in result.cases:
-        yield from ((case, phase) for phase in case.samples_ns if phase not in COSTS)
+        for phase in case.samples_ns:
+            each = map(stage_phase, case.stages or ()) if phase == STAGE else () if phase in COSTS else (phase,)
+            yield from ((case, it) for it in each)
+
+
+def samples(case: Case, phase: str) -> list[int]:
+    """The samples of one of `phases`, ns."""
+    return [ns for _, block in blocks(case, phase) for ns in block]
 
 
 def range_name(case: Case, phase: str) -> str:
-    """What the ranges of a phase are called: ``<mode>/<phase>``, of a whole loop ``<mode>/loop``."""
-    return f"{case.mode}/{WHOLE_LOOP if case.whole == WHOLE_LOOP and phase == TOTAL else phase}"
+    """What the ranges of a phase are called: ``<mode>/<phase>``, of a stage ``<mode>/<stage>``, of a whole loop or chain
+    ``<mode>/loop`` or ``<mode>/chain``."""
+    return f"{case.mode}/{case.whole if phase == TOTAL else stage_in(phase) or phase}"

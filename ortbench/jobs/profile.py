@@ -166,7 +166,7 @@ def _remarks(session: Result, attach_only: bool) -> list[str]:
     from ortbench.profiler import is_profiled
 
     if not attach_only:
-        command = "run" if session.loop is None else "loop"
+        command = session.kind or "run"
         return [
             "nsys is not on the PATH, so nothing was recorded: Nsight Systems is at "
             f"{WHERE_TO_GET_IT}; without it, ortbench {command} --trace makes a timeline"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from statistics import median
 
 from ortbench import units
-from ortbench.analysis.nsight import APART, DOWN, UP, Copies, Profile, Range, Recording, phases, range_name
-from ortbench.modes import CPU, TOTAL, WHOLE_LOOP
+from ortbench.analysis.nsight import APART, DOWN, UP, Copies, Profile, Range, Recording, phases, range_name, samples
+from ortbench.modes import CPU, TOTAL
 from ortbench.report.model import (
     KEY,
     MARKDOWN,
@@ -26,7 +26,7 @@ from ortbench.report.model import (
     columns,
 )
 from ortbench.report.words import heading, not_measured, remark, warnings
-from ortbench.result import Result
+from ortbench.result import Result, work_of
 
 _COLUMNS = (Column("phase", Kind.NAME, KEY), Column("runs"), Column("ortbench", Kind.TIME))
 _RANGE = Column("range", Kind.TIME)
@@ -59,12 +59,12 @@ def build(profile: Profile, folder: str | None = None, remarks: Sequence[str] = 
 def phase_table(profile: Profile) -> Table:
     """What ortbench timed beside what Nsight Systems recorded: a row a phase, times and sizes of one run."""
     session, recording = profile.session, profile.recording
-    medians = [stats.median_ns for case, phase in phases(session) if (stats := case.phases[phase])]
+    medians = [stats.median_ns for case, phase in phases(session) if (stats := case.stats(phase))]
     unit, scale = units.time_unit(max(medians, default=1))
     gpu = recording is not None and recording.gpu is not None
     rows = []
     for case, phase in phases(session):
-        name, stats = range_name(case, phase), case.phases[phase]
+        name, stats = range_name(case, phase), case.stats(phase)
         assert stats is not None
         cells = [name, str(stats.n), units.digits(stats.median_ns / scale)]
         if recording is not None:
@@ -108,12 +108,12 @@ def _agreement(profile: Profile, recording: Recording) -> list[str]:
     """How the ranges and the samples, which are of the same calls, compare in sum."""
     worst, where, missing = 0.0, "", []
     for case, phase in phases(profile.session):
-        name, samples = range_name(case, phase), case.samples_ns[phase]
+        name, timed = range_name(case, phase), samples(case, phase)
         found = recording.ranges.get(name)
-        if found is None or len(found.durations_ns) != len(samples):
+        if found is None or len(found.durations_ns) != len(timed):
             missing.append(name)
             continue
-        off = abs(sum(found.durations_ns) / max(sum(samples) * case.inferences(phase), 1) - 1)
+        off = abs(sum(found.durations_ns) / max(sum(timed) * case.inferences(phase), 1) - 1)
         if off >= worst:
             worst, where = off, name
     if missing:
@@ -125,9 +125,9 @@ def _agreement(profile: Profile, recording: Recording) -> list[str]:
 
 
 def _copy_share(session: Result, recording: Recording) -> list[str]:
-    """What a run or loop with CPU tensors spends on copies by the GPU's own clock."""
-    what, phase = ("run", TOTAL) if session.loop is None else ("loop", WHOLE_LOOP)
-    found = recording.ranges.get(f"{CPU}/{phase}")
+    """What a run, loop or chain with CPU tensors spends on copies by the GPU's own clock."""
+    whole = work_of(session).whole
+    what, found = "run" if whole == TOTAL else whole, recording.ranges.get(f"{CPU}/{whole}")
     if found is None or recording.gpu is None:
         return []
     moved = [copies for copies in (found.copied(UP), found.copied(DOWN)) if copies is not None]

@@ -11,7 +11,7 @@ in that one a step     ``<mode>/step``       step      its number in the loop, f
 =====================  ====================  ========  =============================================
 
 Only a loop has steps, and there a sample of ``total`` is a whole loop, whose range is called ``<mode>/loop``; in a chain
-each stage is ``<mode>/<stage>`` with its number. In the modes `pipelined` and `device-resident-async` a sample of ``total``
+it is ``<mode>/chain``, and each stage ``<mode>/<stage>`` with its number. In the modes `pipelined` and `device-resident-async` a sample of ``total``
 is a round or burst: its range spans all its runs.
 Each phase has its colour. Payloads are plain integers because every tool shows and exports these (Nsight Systems: the
 column ``int64Value`` of its SQLite files); payloads with a schema did not reach the SQLite files of Nsight Systems 2024.2.

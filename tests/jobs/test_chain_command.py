@@ -392,7 +392,7 @@ def test_every_stage_is_a_range(tmp_path: Path, recorder: Path) -> None:
     found = nvtx.Record.read(record, DOMAIN).ranges
     for case in saved(tmp_path / "out").cases:
         blocks = [it for it in found if it.name == case.mode]
-        chains = [it for block in blocks for it in block.inner if it.name == f"{case.mode}/total"]
+        chains = [it for block in blocks for it in block.inner if it.name == f"{case.mode}/chain"]
         assert len(chains) == len(case.samples_ns["total"]) == 2
         stages = [(f"{case.mode}/{name}", number) for number, name in enumerate(("first", "middle", "last"))]
         assert [[(it.name, it.payload) for it in chain.inner] for chain in chains] == [stages, stages]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import onnx
 import pytest
 
-from tests.loop_truth import FED, checks, loop_model
+from tests.loop_truth import FED, checks, loop_model, plain_checks
 from tests.refdevice import HONESTY, Config, Honesty, Trace
 from tests.truth import Check, run_on_device, wrong_in_all
 
@@ -43,3 +44,34 @@ def test_steps_and_whole_loops_agree_with_the_devices_trace(honesty: Honesty, li
             yield found
 
     assert wrong_in_all(complete()) == {}
+
+
+GROWS = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[N,256] past, float[2,256] x) => (float[M,256] present) { present = Concat<axis=0>(past, x) }"""
+FIRST_BYTES = 1024
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("honesty", ["sync", "async-wait"])
+def test_steps_of_a_state_that_grows_agree_with_the_devices_trace(
+    honesty: Honesty, library: Path, tmp_path: Path
+) -> None:
+    """Steps of 10 ms, beside which the host's own time is nothing."""
+    model = tmp_path / "grows.onnx"
+    onnx.save(onnx.parser.parse_model(GROWS), model)
+    line = ("--feedback", "present=past", "--first-dim", "N=1", "--steps", STEPS, "--iterations", 5, "--warmup", 1,
+            "--mode", "cpu", "--mode", "device-resident")  # fmt: skip
+
+    def attempts() -> Iterator[list[Check]]:
+        for attempt in range(ATTEMPTS):
+            place = tmp_path / str(attempt)
+            place.mkdir()
+            config = Config(trace=place / "trace", spin_us=1e6, honesty=honesty, compute_us=10_000)
+            code, result, _, errors = run_on_device(library, model, config, place, *line, command="loop")
+            assert code == 0, errors
+            assert result.loop is not None
+            assert result.loop["grows"] == ["past"]
+            counts = {f"step {it}": 1 for it in range(STEPS)}
+            yield plain_checks(result, Trace.read(place / "trace"), counts, FIRST_BYTES)
+
+    assert wrong_in_all(attempts()) == {}

@@ -15,7 +15,7 @@ import pytest
 from ortbench.measure import nsys as measure_nsys
 from ortbench.modes import COSTS
 from tests import nvtx
-from tests.conftest import ROOT, Ran, ortbench
+from tests.conftest import MODELS, ROOT, Ran, ortbench
 from tests.refdevice import Config
 from tests.truth import relu_model
 
@@ -119,6 +119,26 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
     assert (folder / "table.md").exists()
     assert sorted(path.name for path in folder.iterdir() if path.suffix == ".csv") == ["report_nvtx_sum.csv"]
     assert not (folder / "session").exists()
+
+
+def test_a_chain_has_a_range_for_each_stage_and_for_the_whole(recorder: Path, tmp_path: Path) -> None:
+    nsys = Nsys(tmp_path, recorder)
+    line = (MODELS / "text_to_image.toml", *SHORT, "--mode", "cpu", "--mode", "device-resident")
+    ran, found, folder = profile(*line, out=tmp_path / "out", **nsys.environ)
+    assert {name: len(it["durations_ns"]) for name, it in found["nsight"]["ranges"].items()} == {
+        f"{mode}/{part}": 3 for mode in ("cpu", "device-resident") for part in ("chain", "text", "denoise", "image")
+    }
+    rows = [line.split("|")[1].strip() for line in (folder / "table.md").read_text().splitlines() if line[:1] == "|"]
+    assert [name for name in rows if "/" in name] == [
+        "cpu/chain", "cpu/text", "cpu/denoise", "cpu/image", "device-resident/chain", "device-resident/text",
+        "device-resident/denoise", "device-resident/image",
+    ]  # fmt: skip
+    assert "has not as many ranges" not in ran.out
+
+
+def test_an_option_that_chains_have_not_is_one_line() -> None:
+    ran = run(MODELS / "text_to_image.toml", "--ep", "cpu")
+    assert (ran.code, ran.error_line) == (2, "--ep is not for a chain, whose file says how each stage runs")
 
 
 @pytest.mark.timing

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from statistics import median
 from typing import TYPE_CHECKING
 
+from numpy import median
+
 from ortbench.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
-from ortbench.modes import TOTAL
+from ortbench.modes import TOTAL, WHOLE_CHAIN
 from ortbench.worker.chains.data import ChainData, of_stage
 from ortbench.worker.chains.resident import ResidentStage
 from ortbench.worker.loops.base import LoopMode
@@ -37,6 +38,8 @@ class ChainMode(OneAtATime):
         stages: in their order, each set up with its links.
         main: the number of the stage whose fence stands for the chain's.
     """
+
+    whole = WHOLE_CHAIN
 
     def __init__(self, name: str, data: ChainData, stages: Sequence[LoopMode], main: int) -> None:
         self.name = name
