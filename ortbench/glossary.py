@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ortbench.glossary_of_costs import COSTS
+from ortbench.glossary_of_load import LOAD
 from ortbench.glossary_of_verdicts import VERDICTS, WARNINGS, Texts
 from ortbench.modes import ALL_MODES, LATENCY, MODES, Mode
 
@@ -21,6 +22,7 @@ class Group(Enum):
     MODES = "Modes", "a mode"
     RUN = "Columns of a run", "a column of a run"
     LOOP = "Columns of a loop", "a column of a loop"
+    LOAD = "Columns of a load", "a column of a load"
     CHAIN = "Columns of a chain", "a column of a chain"
     COMPARISON = "Columns of compare and gate", "a column of compare and gate"
     SUITE = "Columns of a suite", "a column of a suite"
@@ -366,6 +368,7 @@ def entries() -> tuple[Entry, ...]:
         Group.MODES: None,
         Group.RUN: _RUN,
         Group.LOOP: _LOOP,
+        Group.LOAD: LOAD,
         Group.CHAIN: _CHAIN,
         Group.COMPARISON: _COMPARISON,
         Group.SUITE: _SUITE,

@@ -10,6 +10,8 @@ from ortbench.analysis.engines import engine_sentences
 from ortbench.analysis.gpu_activity import cupti_sentences
 from ortbench.analysis.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible
 from ortbench.analysis.host import host_sentences
+from ortbench.analysis.levels import is_measured
+from ortbench.analysis.load_advice import load_headline, load_sentences
 from ortbench.analysis.loop_advice import loop_headline, loop_sentences
 from ortbench.analysis.node_advice import node_sentences
 from ortbench.analysis.placed import (
@@ -38,6 +40,8 @@ def sentences(result: Result) -> list[str]:
         return [*engine_sentences(result), *node_sentences(result)]
     first = [*placed_sentences(result), *elsewhere_sentences(result)]
     last = [] if copies_inside(result) else node_sentences(result)
+    if result.load is not None:
+        return [*first, *load_sentences(result), *engine_sentences(result), *last]
     return [*first, *_of_modes(result), *host_sentences(result), *engine_sentences(result), *last]
 
 
@@ -47,6 +51,8 @@ def superseded(result: Result) -> set[str]:
 
 
 def _is_measured(result: Result) -> bool:
+    if result.load is not None:
+        return any(map(is_measured, result.levels))
     return any(case.median(TOTAL) is not None for case in result.cases)
 
 
@@ -90,6 +96,8 @@ def _headline(result: Result) -> str:
         return loop_headline(result)
     if result.chain is not None:
         return chain_headline(result)
+    if result.load is not None:
+        return load_headline(result)
     measured = {case.mode: median for case in result.cases if case.status == OK and (median := case.median("total"))}
     if not measured:
         return "Nothing was measured"

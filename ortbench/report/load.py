@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ortbench import units
+from ortbench.analysis.advice import sentences, superseded
 from ortbench.analysis.levels import (
     CONCURRENCY,
     RATE,
@@ -22,7 +23,6 @@ from ortbench.analysis.levels import (
     spread_of,
 )
 from ortbench.analysis.load import failed, kept, knee_of, most
-from ortbench.analysis.load_advice import load_sentences
 from ortbench.report.csv import csv_text
 from ortbench.report.loops import sparkline
 from ortbench.report.model import (
@@ -254,7 +254,7 @@ def build(result: Result, folder: str | None = None) -> Report:
         folder: where it was saved, which is said in a terminal.
     """
     tables = load_tables(result)
-    notes = [*level_failures(result), *map(Note, load_sentences(result)), *warnings(result)]
+    notes = [*level_failures(result), *map(Note, sentences(result)), *warnings(result, superseded(result))]
     last: list[Block] = [Notes(notes)]
     if tables:
         last.append(Paragraph(WHAT_A_LEVEL_IS, media=MARKDOWN))
