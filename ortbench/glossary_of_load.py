@@ -113,9 +113,4 @@ LOAD: Texts = {
         "",
         "load.md#reading-the-table",
     ),
-    "level": (
-        "which level a row of a comparison is of: so many callers, or so many requests a second",
-        "",
-        "load.md#gates",
-    ),
 }
