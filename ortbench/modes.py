@@ -22,6 +22,7 @@ SUBMIT, CPU_TIME = "submit", "cpu_time"
 COSTS = (SUBMIT, CPU_TIME)
 MEMORY = "memory"  # in the place of a phase: what a mode takes, and of which side's memory in that of a statistic
 MEMORY_SIDES = ("device", "host")
+LOAD = "load"  # in the place of a phase: levels of a load, and in that of a statistic one of their figures
 
 # What the total of a mode is.
 LATENCY = "latency"  # of one inference

@@ -140,7 +140,7 @@ def paced(factor: float = 1.0, **more: Any) -> Result:
         opened(
             "device", 30, 3.3 * factor, 14.0 * factor, slo_held=True, late=0.03, late_ns={"max": 4 * MS, "p99": 3 * MS}
         ),
-        opened("device", 90, 900.0, 1900.0, slo_held=False, runs_per_s=80.0, utilisation=1.0),
+        opened("device", 90, 900.0, 1900.0, slo_held=False, runs_per_s=80.0, ci95=[79.0, 81.0], utilisation=1.0),
     ]
     return load_result(
         *levels, back_to_back={"device": alone(3.0, 1725)}, slo=more.pop("slo", {"p99": 20 * MS}), **more
