@@ -177,7 +177,7 @@ def _open_row(level: Level, scale: float) -> tuple[str, ...]:
 
 def _plus_minus(level: Level) -> str:
     off = spread_of(level)
-    return NOTHING if off is None else units.share(off, 1)
+    return NOTHING if off is None else units.share(round(off, 6), 1)
 
 
 def _speed_cells(level: Level, levels: Sequence[Level]) -> tuple[str, str]:
