@@ -181,6 +181,8 @@ USUAL_LOOP_MODES = tuple(name for name, mode in LOOP_MODES.items() if not mode.o
 ALL_MODES = {**MODES, **LOOP_MODES}
 # Of models one behind the other, see `ortbench.chain_plan`: links through the host, and where they are.
 CHAIN_MODES = (CPU, RESIDENT)
+# Of a load: a caller has one inference after the other.
+LOAD_MODES = tuple(name for name, mode in MODES.items() if not mode.is_rate)
 
 
 def mode_of(name: str) -> Mode:

@@ -11,7 +11,7 @@ from ortbench.options import MEASURED, WRITTEN, option
 
 REPORTS = Path("reports")
 
-_MEASURES = ("run", "loop", "chain", "gate", "profile", "bandwidth")
+_MEASURES = ("run", "loop", "chain", "load", "gate", "profile", "bandwidth")
 _written = partial(option, panel=WRITTEN, kind=TEXT, suite=False)
 
 
