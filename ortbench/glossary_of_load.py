@@ -40,7 +40,7 @@ LOAD: Texts = {
     "p99": ("99 of 100 runs took at most so long; at a rate from the moment when the request was due",),
     "lock": (
         "the share of their time in which callers waited for Python's lock",
-        "ONNX Runtime's Python package holds it while it copies tensors. From 5 % on a sentence says so; --sessions process has no "
+        "ONNX Runtime's Python package holds it while it copies tensors. Above 3 % a sentence says so; --sessions process has no "
         "lock in common.",
         "load.md#reading-the-table",
         ("GIL", "Python's lock"),

@@ -111,7 +111,7 @@ def _arrivals(value: str, option: str) -> None:
         raise BadInput(f"{option} {value!r}: is neither {' nor '.join(ARRIVALS)}, nor a file of timestamps", option)
 
 
-_put = partial(option, panel=LOAD, commands=("load",), suite=False)
+_put = partial(option, panel=LOAD, commands=("load",))
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,8 @@ class LoadPlan:
     )  # fmt: skip
     slo: Mapping[str, int] | None = _put(
         "slo", "STAT=TIME", "What latency may be at most, such as p99=20ms; of mean, p50, p95, p99, max.",
-        kind=TEXT._replace(parse=parse_slo),
+        kind=TEXT._replace(parse=parse_slo), commands=("load", "gate"),
+        per={"gate": {"help": "Of a load: what latency may be at most at every rate, such as p99=20ms."}},
     )  # fmt: skip
     callers: int = _put(
         "callers", "N", "Callers that serve the requests of --rate.", kind=WHOLE, default=1, check=_callers

@@ -47,7 +47,10 @@ def sentences(result: Result) -> list[str]:
 
 def superseded(result: Result) -> set[str]:
     """The codes of warnings of which `sentences` says as much."""
-    return {"cpu-nodes"} if _is_measured(result) and placed_sentences(result) else set()
+    if not _is_measured(result):
+        return set()
+    of_load = {"lock-wait", "late-requests"} if result.load is not None else set()
+    return of_load | ({"cpu-nodes"} if placed_sentences(result) else set())
 
 
 def _is_measured(result: Result) -> bool:

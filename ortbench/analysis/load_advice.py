@@ -19,12 +19,13 @@ from ortbench.analysis.levels import (
     rate_of,
 )
 from ortbench.analysis.load import asked_of, best_level, has_rates, holds, kept, knee_of, most
+from ortbench.analysis.load_levels import LOCK_MATTERS
+from ortbench.load_plan import PROCESS
 from ortbench.modes import CPU
 from ortbench.result import Result
 from ortbench.schema import ClockReading, Knee, Level
 from ortbench.units import duration, rate, ratio, share
 
-_LOCKED = 0.05  # from which share of the callers' time on a wait for Python's lock is worth a sentence
 _UNFAIR = 0.95  # of Jain's index: below it some callers are clearly done with fewer runs
 _STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told
 _FALLEN = 0.95  # below which part of the clock back to back one has fallen
@@ -139,12 +140,10 @@ def _lock(result: Result, mode: str) -> str | None:
     if not waits:
         return None
     waited, level = max(waits, key=lambda it: it[0])
-    if waited < _LOCKED:
+    if waited <= LOCK_MATTERS:
         return None
-    return (
-        f"{mode}: callers waited for Python's lock {share(waited)} of the time {at(level).phrase}: --sessions process shows "
-        "what the EP can do."
-    )
+    said = f"{mode}: callers waited for Python's lock {share(waited)} of the time {at(level).phrase}"
+    return f"{said}: --sessions process shows what the EP can do." if level["sessions"] != PROCESS else f"{said}."
 
 
 def _unfair(mode: str, levels: Sequence[Level]) -> str | None:

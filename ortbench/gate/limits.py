@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.kinds import MODE_NAMES, SHARE, SIZE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
+from ortbench.load_plan import LoadPlan
 from ortbench.modes import (
     ALL_MODES,
     COSTS,
@@ -26,7 +27,7 @@ from ortbench.modes import (
     comes_with,
     stage_phase,
 )
-from ortbench.options import LIMIT, Given, check_values, make, not_negative, option
+from ortbench.options import LIMIT, Given, check_values, declared, make, not_negative, option
 
 if TYPE_CHECKING:
     from ortbench.analysis.levels import At
@@ -127,6 +128,7 @@ def _metrics(value: Any, option: str) -> list[str]:
 
 
 METRICS: Kind = TEXTS._replace(example='"device.total.median" or a list', toml=_metrics, parse=_parse_metrics)
+SLO = declared(LoadPlan)["slo"]
 USUAL_REGRESSION = "5%"  # that a baseline allows, unless told otherwise
 _limit = partial(option, panel=LIMIT, commands=("gate",))
 
@@ -224,7 +226,8 @@ def limits_of(given: Given, has_baseline: bool, modes: Sequence[str]) -> Limits:
     """
     own = {name: value for name, value in given.items() if name != "max-regression"}
     regression = {"max-regression": given.get("max-regression", USUAL_REGRESSION)} if has_baseline else {}
-    limits = make(Limits, {**own, **regression}, modes=tuple(modes))
+    slo = SLO.kind.parse(given[SLO.flag], SLO.name) if SLO.flag in given else {}
+    limits = make(Limits, {**own, **regression}, modes=tuple(modes), slo=slo)
     check_values(limits)
     for name in sorted({*modes, *limits.require_modes, *limits.min_speedup} - set(ALL_MODES)):
         raise BadInput(f"{name!r}: there is no such mode; choose from {', '.join(ALL_MODES)}")

@@ -3,7 +3,7 @@ against `cpu` level by level. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ortbench import units
 from ortbench.analysis.compare import Spread
@@ -32,7 +32,7 @@ from ortbench.gate.contests import BASELINE, CANDIDATE, Contest, Jury, Stream
 from ortbench.gate.limits import DEFAULT_METRIC, FAILED, PASSED, UNCLEAR, Check, Limits, Metric
 from ortbench.modes import CPU, LOAD
 from ortbench.result import Result
-from ortbench.schema import Level
+from ortbench.schema import Level, SloRate
 
 EVERY_LEVEL = Metric(None, LOAD, "")  # what matters most of each
 _FULL = "requests come as fast as they are served or faster"
@@ -58,12 +58,25 @@ def check_load(result: Result, limits: Limits) -> list[Check]:
 def _check_slo(result: Result, limits: Limits) -> list[Check]:
     if not limits.slo:
         return []
+    if result.slo is not None and result.slo["found"] and result.slo["asked"] == limits.slo:
+        return [_found(mode, found, limits.slo) for mode, found in result.slo["found"].items() if limits.held(mode)]
     levels = [
         level for level in result.levels if at(level).kind == RATE and is_measured(level) and limits.held(level["mode"])
     ]
     if not levels:
         raise BadInput("--slo: the result has no level at a rate; measure it with 'ortbench load --rate'", "--slo")
     return [_keeps(level, stat, most) for level in levels for stat, most in limits.slo.items()]
+
+
+def _found(mode: str, found: SloRate | None, asked: Mapping[str, int]) -> Check:
+    """Whether any rate keeps an SLO that one was looked for: others that were tried on the way need not."""
+    name = f"SLO of {mode}"
+    if found is None:
+        return Check(name, FAILED, f"{name}: no rate that was tried keeps {slo_text(asked)}")
+    low, high = map(units.rate, found["ci95"])
+    return Check(
+        name, PASSED, f"{name}: {slo_text(asked)} up to {units.rate(found['rate'])} a second (95 %: {low} to {high})"
+    )
 
 
 def _keeps(level: Level, stat: str, most: int) -> Check:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench import stopping, units
-from ortbench.characters import complain, visible
-from ortbench.errors import BENCHMARK_FAILED, INTERRUPTED
-from ortbench.jobs.writing import check_place, say_failures, write
+from ortbench import stopping
+from ortbench.errors import INTERRUPTED
+from ortbench.jobs.junit import write_junit
+from ortbench.jobs.run import check_wanted
+from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_page
 from ortbench.measure.process import open_worker
 
 if TYPE_CHECKING:
     from ortbench.load_plan import LoadPlan
     from ortbench.plan import Plan
     from ortbench.result import Result
-    from ortbench.schema import Level
     from ortbench.wanted import Wanted
 
 
@@ -32,25 +33,46 @@ def load(plan: Plan, put: LoadPlan, wanted: Wanted) -> int:
     Raises:
         BadInput, BenchmarkFailed: before anything could be measured.
     """
-    check_place(wanted.json, "--json")
-    result, folder, interrupted = _measure(plan, put, wanted.out, wanted.quiet)
-    _show(result, folder, wanted)
-    return INTERRUPTED if interrupted else _exit_code(result)
+    for path, option in ((wanted.json, "--json"), (wanted.junit, "--junit"), (wanted.action_json, "--action-json")):
+        check_place(path, option)
+    check_wanted(wanted)
+
+    def folder() -> Path:
+        from ortbench.measure.folder import load_name, new_folder
+
+        return new_folder(wanted.out, load_name(plan))
+
+    result, place, interrupted = measure(plan, put, folder, wanted.quiet)
+    _show(result, place, wanted)
+    return INTERRUPTED if interrupted else say_failures(result)
 
 
-def _measure(plan: Plan, put: LoadPlan, out: Path, quiet: bool) -> tuple[Result, Path, bool]:
-    """Measure and save in a folder of its own, also after Ctrl-C: the result, its folder, whether it was interrupted."""
+def measure(plan: Plan, put: LoadPlan, place: Callable[[], Path], quiet: bool) -> tuple[Result, Path, bool]:
+    """Put a load on a model and save what came of it in a folder, also after Ctrl-C.
+
+    Args:
+        plan, put: checked.
+        place: makes the folder.
+        quiet: show no progress.
+
+    Returns:
+        The result, its folder, and whether it was interrupted.
+
+    Raises:
+        BadInput, BenchmarkFailed: before anything could be measured.
+    """
     with ExitStack() as stack:
         client = stack.enter_context(open_worker(plan))
 
         from ortbench.jobs.launch import keep, load_the_rest
-        from ortbench.measure.folder import discard_if_empty, load_name, new_folder
+        from ortbench.measure.folder import discard_if_empty
         from ortbench.measure.load import LoadBench
         from ortbench.measure.load_samples import write as write_samples
         from ortbench.measure.side import Side
+        from ortbench.report.folder import write_run
 
         stopping.hold()  # from here on there is a folder, and soon something in it
-        folder = new_folder(out, load_name(plan))
+        folder = place()
         try:
             side = Side(plan, client, partial(keep, path=folder / "result.json"))
             progress = None
@@ -64,45 +86,31 @@ def _measure(plan: Plan, put: LoadPlan, out: Path, quiet: bool) -> tuple[Result,
             discard_if_empty(folder)
             raise
     write_samples(bench.taken, folder)
+    write_run(side.result, folder)
     return side.result, folder, bench.interrupted
 
 
 def _show(result: Result, folder: Path, wanted: Wanted) -> None:
+    """Write and print what came of a load."""
+    from ortbench.report.load import build
+    from ortbench.report.markdown import markdown
     from ortbench.result import result_json
 
+    report = build(result, str(folder))
+    summarise_job(markdown(report))
     if wanted.json is not None:
         write(wanted.json, result_json(result), "--json")
-    if wanted.json == "-" or wanted.quiet:
-        return
-    for level in result.levels:
-        print(visible(_line(level)))
-    for mode, found in (result.slo or {"found": {}})["found"].items():
-        rate = "no rate that was tried" if found is None else f"up to {found['rate']:.4g} requests/s"
-        print(visible(f"{mode}: {rate} keeps the SLO"))
-    for warning in result.warnings:
-        print(visible(f"warning: {warning['message']}"))
-    print(visible(f"Result in {folder / 'result.json'}"))
+    if wanted.junit is not None:
+        from ortbench.report.exports.junit import outcomes_of_run
 
+        write_junit(wanted.junit, "ortbench load", outcomes_of_run(result))
+    if wanted.action_json is not None:
+        from ortbench.report.exports.github import action_json
 
-def _line(level: Level) -> str:
-    """A level in a line."""
-    at = f"{level['concurrency']} callers" if "concurrency" in level else f"{level['rate']:g} requests/s"
-    head = f"{level['mode']} at {at}"
-    latency, rate = level["latency_ns"], level["runs_per_s"]
-    if level["status"] != "ok" or latency is None or rate is None:
-        return f"{head}: {level['status']}: {level['reason']}"
-    times = ", ".join(f"{name} {units.duration(value)}" for name, value in latency.items() if isinstance(value, int))
-    waited = level.get("wait_ns")
-    wait = "" if waited is None else f", waited {units.duration(waited['mean'])}"
-    return f"{head}: {rate:.4g} runs/s, {times}{wait}"
+        write(wanted.action_json, action_json([result]), "--action-json")
+    if "-" not in (wanted.json, wanted.html) and not wanted.quiet:
+        from ortbench.report.terminal.print import print_report
 
-
-def _exit_code(result: Result) -> int:
-    """1 as soon as a mode or a level failed; each reason once on standard error."""
-    code = say_failures(result)
-    failed = {case.mode for case in result.cases if case.status == "failed"}
-    for level in result.levels:
-        if level["status"] == "failed" and level["mode"] not in failed:
-            complain(_line(level))
-            code = BENCHMARK_FAILED
-    return code
+        print_report(report)
+    if wanted.html is not None:
+        write_page(wanted.html, [result], [folder.name])

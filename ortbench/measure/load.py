@@ -10,6 +10,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
 from ortbench.analysis import arrivals, load_levels
+from ortbench.analysis.level_blocks import blocks_of
+from ortbench.analysis.load import knees
 from ortbench.analysis.load_levels import LATE_NS, LOCK_MATTERS, Taken
 from ortbench.analysis.slo_search import Search
 from ortbench.errors import OrtbenchError, WrongOutputs
@@ -348,7 +350,8 @@ class LoadBench:
             return
         result.load = settings(load, self._seed, self.level_s)
         self.taken.sort(key=lambda it: (self._side.plan.modes.index(it.mode), it.is_open, it.key[1]))
-        result.levels = [load_levels.level(it) for it in self.taken]
+        result.levels = [{**load_levels.level(it), "blocks": blocks_of(it)} for it in self.taken]
+        result.knee = knees(result.levels)
         if load.slo is not None:
             found = {mode: search.found() for mode, search in self._searches.items()}
             result.slo = {"asked": dict(load.slo), "found": found}

@@ -106,6 +106,7 @@ _ENDS = {
     "iterations": "{count} iterations {of}",
     "samples": "{count} samples {of}, the most that are kept",
     "verdict": "{what}",
+    "levels": "every level was measured",
 }
 _WITHOUT_A_REASON = {"interrupted": "interrupted", "the end of the session": "done"}
 

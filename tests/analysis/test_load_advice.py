@@ -76,7 +76,7 @@ def test_waiting_for_the_lock_is_said_where_it_is_most() -> None:
     assert load_sentences(load_result(*levels))[-1] == (
         "cpu: callers waited for Python's lock 12% of the time with 8 callers: --sessions process shows what the EP can do."
     )
-    quiet = [closed("cpu", 1, 100, 1.0, lock_wait=0.049), closed("cpu", 8, 105, 8.0, lock_wait=None)]
+    quiet = [closed("cpu", 1, 100, 1.0, lock_wait=0.03), closed("cpu", 8, 105, 8.0, lock_wait=None)]
     assert "lock" not in " ".join(load_sentences(load_result(*quiet)))
 
 
