@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     Samples = NDArray[np.int64]
 
+# A percentile needs at least one sample beyond it, or it is only another name for the slowest one.
+SAMPLES_FOR = {"p95": 20, "p99": 100}
 # Student's t for 95 % two-sided at 1 and 2 degrees of freedom, where the expansion in `t_quantile` is too coarse.
 _T_SMALL = {1: 12.706, 2: 4.303}
 

@@ -70,7 +70,7 @@ def broken(level: Level, reason: str = "the worker was ended by SIGSEGV") -> Lev
         "cpu_cores": None,
         "lock_wait": None,
     }
-    kept = {key: level[key] for key in ("mode", "sessions", "concurrency", "rate") if key in level}  # type: ignore[literal-required]
+    kept = {key: level[key] for key in ("mode", "sessions", "concurrency", "rate") if key in level}
     return cast(Level, {**kept, "status": FAILED, "reason": reason, **nothing, "n": 0, "clock_mhz": None})
 
 

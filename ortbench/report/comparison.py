@@ -183,8 +183,8 @@ def side_by_side(
         return SideBySide(names, headings)
     if _by_level(results, only):
         of_levels = level_rows(results, only.modes)
-        tables = (level_table(of_levels, called, same, in_order) for called in (names, numbers(len(names))))
-        return SideBySide(names, headings, *tables)
+        named, numbered = (level_table(of_levels, called, same, in_order) for called in (names, numbers(len(names))))
+        return SideBySide(names, headings, named, numbered)
     found, either = _rows(results, only), (names, numbers(len(names)))
     named, numbered = (_table(results, found, called, same, in_order) for called in either)
     costs = [] if same is None else compared_costs(results, only)

@@ -49,6 +49,7 @@ from ortbench.report.model import (
 from ortbench.report.words import heading, hint, result_name, warnings
 from ortbench.result import OK, Result
 from ortbench.schema import Level
+from ortbench.stats import SAMPLES_FOR
 
 WHAT_A_LEVEL_IS = (
     "p50, p95 and p99 are latencies: of so many callers from the start of a run, at a rate from the moment when a request was "
@@ -149,7 +150,11 @@ def _alone(result: Result, mode: str, scale: float) -> list[tuple[str, ...]]:
         return []
     latency = alone["latency_ns"]
     clock = NOTHING if alone["clock_mhz"] is None else f"{alone['clock_mhz']['sm']} MHz"
-    times = (units.time(latency[stat], scale) for stat in ("p50", "p95", "p99"))
+    known = by_statistic(latency)
+    times = (
+        NOTHING if alone["n"] < SAMPLES_FOR.get(stat, 0) else units.time(known[stat], scale)
+        for stat in ("p50", "p95", "p99")
+    )
     taken = (NOTHING, NOTHING, units.time(latency["p50"], scale), NOTHING, NOTHING)
     per_s = units.rate(1e9 / max(latency["mean"], 1))
     return [(mode, BACK_TO_BACK, *times, *taken, per_s, NOTHING, NOTHING, NOTHING, clock)]
@@ -188,12 +193,11 @@ def _speed_cells(level: Level, levels: Sequence[Level]) -> tuple[str, str]:
 
 
 def _latency_cells(level: Level, scale: float) -> tuple[str, str, str]:
-    latency = latency_of(level)
-    return (
-        units.time(latency["p50"], scale),
-        units.time(latency["p95"], scale),
-        units.time(latency["p99"], scale),
+    latency, n = by_statistic(latency_of(level)), level["n"]
+    p50, p95, p99 = (
+        NOTHING if n < SAMPLES_FOR.get(stat, 0) else units.time(latency[stat], scale) for stat in ("p50", "p95", "p99")
     )
+    return p50, p95, p99
 
 
 def _host_cells(level: Level) -> tuple[str, str]:
@@ -299,13 +303,13 @@ def _record(result: Result, level: Level) -> dict[str, Any]:
     )
     latency = None if level["latency_ns"] is None else by_statistic(level["latency_ns"])
     wait, late, service, clock = (level.get(key) for key in ("wait_ns", "late_ns", "service_ns", "clock_mhz"))
-    row: dict[str, Any] = {key: level[key] for key in ("mode", "status", "reason", "sessions")}  # type: ignore[literal-required]
+    row: dict[str, Any] = {key: level[key] for key in ("mode", "status", "reason", "sessions")}
     row |= {"concurrency": level.get("concurrency"), "rate": level.get("rate"), "runs_per_s": level["runs_per_s"]}
     row |= _ends("runs_per_s", level["ci95"])
     row["speed_up"] = found and found.ratio
-    row |= _ends("speed_up", found and found.ci95)
+    row |= _ends("speed_up", None if found is None else found.ci95)
     row |= {f"{stat}_ns": latency and latency[stat] for stat in ("mean", "p50", "p95", "p99", "max")}
-    row |= {key: level[key] for key in ("n", "outputs_match", "cpu_cores", "lock_wait")}  # type: ignore[literal-required]
+    row |= {key: level[key] for key in ("n", "outputs_match", "cpu_cores", "lock_wait")}
     row |= {key: level.get(key) for key in ("fairness", "utilisation", "late", "slo_held")}
     row |= {
         "wait_mean_ns": _of(wait, "mean"),

@@ -47,14 +47,10 @@ from ortbench.report.places import places_table
 from ortbench.report.throughput import has_items, item_cells, item_columns
 from ortbench.report.words import heading, hint, mode_name, not_measured, ratio_cells, result_name, warnings
 from ortbench.result import Case, Result
-from ortbench.stats import Stats
+from ortbench.stats import SAMPLES_FOR, Stats
 
 if TYPE_CHECKING:
     import pandas
-
-
-# A percentile needs at least one sample beyond it, or it is only another name for the slowest one.
-SAMPLES_FOR = {"p95": 20, "p99": 100}
 
 
 # The columns in the order of their weight; those of a group stay together where the terminal is narrow.

@@ -77,10 +77,8 @@ def test_the_interval_of_a_latency_comes_of_its_blocks() -> None:
     middle = sum(logs) / len(logs)
     error = math.sqrt(sum((it - middle) ** 2 for it in logs) / (len(logs) - 1) / len(logs))
     low, high = interval(level, "p99") or (0, 0)
-    assert (math.log(low / 20e6), math.log(high / 20e6)) == (
-        pytest.approx(-2.3646 * error, rel=2e-3),
-        pytest.approx(2.3646 * error, rel=2e-3),
-    )
+    assert math.log(low / 20e6) == pytest.approx(-2.3646 * error, rel=2e-3)  # Student's t at 7 degrees
+    assert math.log(high / 20e6) == pytest.approx(2.3646 * error, rel=2e-3)
     assert interval(level, "runs_per_s") == (99.0, 101.0)
     assert spread_of(level) == pytest.approx(0.01)
 
@@ -108,7 +106,8 @@ def test_speed_up_is_against_one_caller() -> None:
     one, four = closed("cpu", 1, 100, 10.0), closed("cpu", 4, 380, 10.0)
     found = speed_up(four, [one, four])
     assert found is not None
-    assert (found.ratio, found.ci95) == (3.8, (pytest.approx(3.747, abs=1e-3), pytest.approx(3.854, abs=1e-3)))
+    assert found.ratio == 3.8
+    assert found.ci95 == pytest.approx((3.747, 3.854), abs=1e-3)
     alone = speed_up(one, [one, four])
     assert alone is not None
     assert (alone.ratio, alone.ci95) == (1.0, None)

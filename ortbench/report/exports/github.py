@@ -22,11 +22,10 @@ from ortbench.errors import BadInput, one_line
 from ortbench.modes import PHASE_NAMES, TOTAL, is_rate
 from ortbench.report.exports.junit import plain_line, samples_text, told_apart
 from ortbench.report.model import NOTHING
-from ortbench.report.run import SAMPLES_FOR
 from ortbench.report.words import device_name
 from ortbench.result import OK, Case, Result
 from ortbench.schema import Level
-from ortbench.stats import Stats
+from ortbench.stats import SAMPLES_FOR, Stats
 
 ACTION_UNIT = "ms"
 _PHASES = (TOTAL, *(name for name in PHASE_NAMES if name != TOTAL))

@@ -14,10 +14,11 @@ from ortbench.report.load import WHAT_A_LEVEL_IS, load_tables
 from ortbench.report.loops import WHAT_A_LOOP_IS
 from ortbench.report.model import EVERYWHERE, Column, Kind, Medium, Notes, Paragraph, Table, Title
 from ortbench.report.places import places_table
-from ortbench.report.run import SAMPLES_FOR, chain_tables, derived_mark, mode_table
+from ortbench.report.run import chain_tables, derived_mark, mode_table
 from ortbench.report.words import device_name, eps, sequence
 from ortbench.result import Result
 from ortbench.schema import Gpu, Load, Tensor
+from ortbench.stats import SAMPLES_FOR
 
 
 @dataclass(frozen=True)
