@@ -128,6 +128,7 @@ class Requests:
         callers: that served it.
         cpu_ns, wall_ns: CPU time of all worker processes, and time by the clock.
         lock: as that of `Burst`.
+        begin_ns: when the level began.
     """
 
     due: Moments
@@ -139,6 +140,7 @@ class Requests:
     cpu_ns: int
     wall_ns: int
     lock: tuple[int, int] | None = None
+    begin_ns: int = 0
 
     @property
     def waits(self) -> Moments:
