@@ -222,7 +222,8 @@ def _open(found: Level, requests: Requests, slo: Mapping[str, int] | None) -> No
     lasted = max(int(requests.end.max()), int(requests.due[-1]), 1)
     took = requests.end - requests.start
     found["runs_per_s"] = served * 1e9 / lasted
-    found["latency_ns"], found["n"] = latency(latencies), int(latencies.size)
+    times = found["latency_ns"] = latency(latencies)
+    found["n"] = int(latencies.size)
     found["wait_ns"] = wait(waits)
     late = requests.late
     found["late"] = float((late > LATE_NS).mean())
@@ -234,7 +235,7 @@ def _open(found: Level, requests: Requests, slo: Mapping[str, int] | None) -> No
     found["cpu_cores"] = _cores([requests])
     found["lock_wait"] = _waiting([requests.lock])
     if slo is not None:
-        found["slo_held"] = holds(found["latency_ns"], slo) and requests.cutoff_ns is None
+        found["slo_held"] = holds(times, slo) and requests.cutoff_ns is None
 
 
 def back_to_back(samples: Sequence[int], clock_mhz: Sequence[int]) -> BackToBack:
