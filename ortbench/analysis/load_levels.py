@@ -128,6 +128,7 @@ class Requests:
         callers: that served it.
         cpu_ns, wall_ns: CPU time of all worker processes, and time by the clock.
         lock: as that of `Burst`.
+        begin_ns: when the level began.
     """
 
     due: Moments
@@ -139,6 +140,7 @@ class Requests:
     cpu_ns: int
     wall_ns: int
     lock: tuple[int, int] | None = None
+    begin_ns: int = 0
 
     @property
     def waits(self) -> Moments:
@@ -220,7 +222,8 @@ def _open(found: Level, requests: Requests, slo: Mapping[str, int] | None) -> No
     lasted = max(int(requests.end.max()), int(requests.due[-1]), 1)
     took = requests.end - requests.start
     found["runs_per_s"] = served * 1e9 / lasted
-    found["latency_ns"], found["n"] = latency(latencies), int(latencies.size)
+    times = found["latency_ns"] = latency(latencies)
+    found["n"] = int(latencies.size)
     found["wait_ns"] = wait(waits)
     late = requests.late
     found["late"] = float((late > LATE_NS).mean())
@@ -232,7 +235,7 @@ def _open(found: Level, requests: Requests, slo: Mapping[str, int] | None) -> No
     found["cpu_cores"] = _cores([requests])
     found["lock_wait"] = _waiting([requests.lock])
     if slo is not None:
-        found["slo_held"] = holds(found["latency_ns"], slo) and requests.cutoff_ns is None
+        found["slo_held"] = holds(times, slo) and requests.cutoff_ns is None
 
 
 def back_to_back(samples: Sequence[int], clock_mhz: Sequence[int]) -> BackToBack:

@@ -303,12 +303,12 @@ class LoadBench:
         self._left.done(self.level_s)
         if found is None:
             return
-        taken.requests, begin = found
+        taken.requests = found
         assert self._clocks is not None
-        taken.clock_mhz = self._clocks.since(begin)
+        taken.clock_mhz = self._clocks.since(found.begin_ns)
         taken.outputs_match = True
-        if taken.requests.cutoff_ns is not None:
-            what = f"of {due.size} requests at {taken.key[1]:g} a second {taken.requests.start.size} were served by {taken.mode}"
+        if found.cutoff_ns is not None:
+            what = f"of {due.size} requests at {taken.key[1]:g} a second {found.start.size} were served by {taken.mode}"
             more = "the level was cut off, and its latencies are lower bounds"
             self._side.result.warn("overload", f"{what}: {more}")
 

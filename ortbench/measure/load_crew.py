@@ -114,8 +114,8 @@ class Crew:
         lock = None if watch is None else watch.seen(begin, burst.end_ns)
         return Burst(**{**vars(burst), "lock": lock})
 
-    def open(self, mode: str, count: int, due: Moments, cutoff_ns: int) -> tuple[Requests, int]:
-        """A level of an open loop, and when it began, ns of `time.perf_counter_ns`.
+    def open(self, mode: str, count: int, due: Moments, cutoff_ns: int) -> Requests:
+        """A level of an open loop.
 
         Args:
             mode, count: so many callers of a mode serve it.
@@ -145,7 +145,7 @@ class Crew:
         )
         order = np.argsort(numbers, kind="stable")
         ended = int(end.max(initial=begin))
-        served = Requests(
+        return Requests(
             due,
             free[order] - begin,
             start[order] - begin,
@@ -155,8 +155,8 @@ class Crew:
             sum(it["cpu_ns"] for it in answers),
             max(it["wall_ns"] for it in answers),
             None if watch is None else watch.seen(begin, ended),
+            begin,
         )
-        return served, begin
 
     @contextmanager
     def _watched(self, count: int, longest_ns: int) -> Iterator[LockWatch | None]:

@@ -24,7 +24,8 @@ def arrays(taken: Sequence[Taken]) -> Arrays:
 
     Closed loop: ``latency_ns`` of every run that counts, block after block and in each caller after caller, with ``block`` and
     ``caller``, all of shape (n,). Open loop: ``due_ns`` of every request, ns from the level's beginning on, and ``start_ns`` and
-    ``end_ns`` of those that were served, which are the first ones. All are int64.
+    ``end_ns`` of those that were served, which are the first ones; ``begin_ns``, shape (1,), is when the level began on the clock
+    of `time.perf_counter_ns`. All are int64.
     """
     import numpy as np
 
@@ -36,6 +37,7 @@ def arrays(taken: Sequence[Taken]) -> Arrays:
                 f"{number}/due_ns": requests.due,
                 f"{number}/start_ns": requests.start,
                 f"{number}/end_ns": requests.end,
+                f"{number}/begin_ns": np.array([requests.begin_ns], np.int64),
             }
         elif it.bursts:
             parts = [

@@ -14,8 +14,10 @@ import re
 import sys
 import threading
 import time
+from collections import Counter
 
-_LOOKS = 3
+_LOOKS = 40  # at most
+_ENOUGH = 5  # of them at the same place
 _APART_US = 2000
 _FORM = re.compile(rb"(\d+) 0x([0-9a-f]+) ")
 
@@ -25,43 +27,42 @@ def waiting_place() -> list[int] | None:
     if not sys.platform.startswith("linux"):
         return None
     native: list[int] = []
-    done = False
+    done = threading.Event()
 
     def want() -> None:
         native.append(threading.get_native_id())
-        while not done:
-            pass
+        while not done.is_set():
+            time.sleep(0)  # lets go of the lock, and wants it back
 
-    interval = sys.getswitchinterval()
     thread = threading.Thread(target=want, daemon=True)
+    thread.start()
     try:
-        thread.start()
         while not native:
             time.sleep(0.001)
-        sys.setswitchinterval(10)  # so long this thread keeps the lock that it has
         return _seen(native[0])
     except (OSError, AttributeError):
         return None
     finally:
-        done = True
-        sys.setswitchinterval(interval)
+        done.set()
         thread.join()
 
 
 def _seen(native: int) -> list[int] | None:
-    """The same, of a thread that waits for the lock now, which the caller has."""
+    """The same, by looks at a thread that wants the lock while the caller has it."""
     keeping = ctypes.PyDLL(None)
     buffer = ctypes.create_string_buffer(256)
+    seen: Counter[tuple[int, int]] = Counter()
     file = os.open(f"/proc/self/task/{native}/syscall", os.O_RDONLY)
     try:
-        places = set()
         for _ in range(_LOOKS):
             keeping.usleep(_APART_US)
             read = keeping.pread(file, buffer, 256, 0)
             found = _FORM.match(buffer.raw[: max(0, read)])
-            if found is None:
-                return None
-            places.add((int(found[1]), int(found[2], 16)))
+            if found is not None:  # else it runs, or has no core to do so
+                seen[int(found[1]), int(found[2], 16)] += 1
+            for place, times in seen.most_common(1):
+                if times == _ENOUGH:
+                    return list(place)
     finally:
         os.close(file)
-    return list(places.pop()) if len(places) == 1 else None
+    return None
