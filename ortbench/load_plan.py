@@ -111,6 +111,14 @@ def _arrivals(value: str, option: str) -> None:
         raise BadInput(f"{option} {value!r}: is neither {' nor '.join(ARRIVALS)}, nor a file of timestamps", option)
 
 
+def _listed(value: Any, option: str) -> str:
+    """Numbers of a suite as a command line gives them."""
+    values = value if isinstance(value, list) else [value]
+    if not values or any(isinstance(it, bool) or not isinstance(it, (int, float, str)) for it in values):
+        raise BadInput("must be a number, a list of numbers or text")
+    return ",".join(map(str, values))
+
+
 _put = partial(option, panel=LOAD, commands=("load",))
 
 
@@ -131,11 +139,11 @@ class LoadPlan:
 
     concurrency: tuple[int, ...] | None = _put(
         "concurrency", "N,N,...", "Callers that each start the next inference when the last is done.",
-        kind=TEXT._replace(parse=parse_concurrency), shown="1,2,4,8, at most twice the cores, without --rate",
+        kind=TEXT._replace(example="[1, 2, 4]", toml=_listed, parse=parse_concurrency), shown="1,2,4,8, at most twice the cores, without --rate",
     )  # fmt: skip
     rate: tuple[float, ...] | str | None = _put(
         "rate", "R,R,.../auto", "Requests a second, due whether others are done or not; auto: the most that keeps --slo.",
-        kind=TEXT._replace(parse=parse_rate),
+        kind=TEXT._replace(example='[10, 20.5] or "auto"', toml=_listed, parse=parse_rate),
     )  # fmt: skip
     arrivals: str = _put(
         "arrivals", "KIND/FILE", "When requests are due: poisson, uniform, or a file of timestamps in seconds.",

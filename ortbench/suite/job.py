@@ -12,7 +12,7 @@ from ortbench.errors import BadInput
 from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, has_live_baseline
 from ortbench.gate.contests import own_contests, regression_contests
 from ortbench.gate.limits import Limits, limits_of
-from ortbench.load_plan import LoadPlan
+from ortbench.load_plan import ARRIVALS, LoadPlan
 from ortbench.load_plan import check as check_load
 from ortbench.options import declared, make
 from ortbench.plan import Plan, check
@@ -79,6 +79,8 @@ class _Maker:
         for flag in ("ep", f"{_BASELINE}ep"):
             if is_library(self._given.get(flag, "")):  # relative to the file, as all paths are
                 self._given[flag] = str(self._file.path.parent / self._given[flag])
+        if self._given.get("arrivals", ARRIVALS[0]) not in ARRIVALS:
+            self._given["arrivals"] = str(self._file.path.parent / self._given["arrivals"])
         own = [flag for flag in self._given if self._where(flag)[:1] != _DEFAULTS]
         self._is_load = not case.of_chain and any(flag in _OF_LOADS for flag in own)
         for flag in list(self._given):
