@@ -12,6 +12,7 @@ from ortbench import stopping, units
 from ortbench.characters import complain, visible
 from ortbench.errors import BENCHMARK_FAILED, INTERRUPTED
 from ortbench.jobs.writing import check_place, say_failures, write
+from ortbench.load_plan import callers
 from ortbench.measure.process import open_worker
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _show(result: Result, folder: Path, wanted: Wanted) -> None:
 
 def _line(level: Level) -> str:
     """A level in a line."""
-    at = f"{level['concurrency']} callers" if "concurrency" in level else f"{level['rate']:g} requests/s"
+    at = callers(level["concurrency"]) if "concurrency" in level else f"{level['rate']:g} requests/s"
     head = f"{level['mode']} at {at}"
     latency, rate = level["latency_ns"], level["runs_per_s"]
     if level["status"] != "ok" or latency is None or rate is None:
