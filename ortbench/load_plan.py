@@ -36,6 +36,11 @@ def usual_concurrency(cores: int) -> tuple[int, ...]:
     return tuple(it for it in _USUAL_CALLERS if it <= max(2, 2 * cores))
 
 
+def callers(count: int) -> str:
+    """So many, in words."""
+    return f"{count} caller{'' if count == 1 else 's'}"
+
+
 def parse_concurrency(text: str, option: str) -> tuple[int, ...]:
     """``1,2,4`` as whole numbers, each once, ascending.
 

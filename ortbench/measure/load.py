@@ -15,7 +15,7 @@ from ortbench.analysis.load import knees
 from ortbench.analysis.load_levels import LATE_NS, LOCK_MATTERS, Taken
 from ortbench.analysis.slo_search import Search
 from ortbench.errors import OrtbenchError, WrongOutputs
-from ortbench.load_plan import AUTO, PROCESS, UNIFORM, LoadPlan, read_timestamps, settings
+from ortbench.load_plan import AUTO, PROCESS, UNIFORM, LoadPlan, callers, read_timestamps, settings
 from ortbench.measure.clocks import locked_clocks
 from ortbench.measure.describe import describe_fence
 from ortbench.measure.environment import environment
@@ -23,7 +23,7 @@ from ortbench.measure.gpus import Watch, to_warn_of
 from ortbench.measure.load_clocks import Clocks
 from ortbench.measure.load_crew import Crew
 from ortbench.measure.load_left import Left
-from ortbench.measure.process import WorkerLost
+from ortbench.measure.process import Client, WorkerLost
 from ortbench.measure.schedule import Block, dropped
 from ortbench.measure.side import Side
 from ortbench.modes import TOTAL
@@ -69,7 +69,8 @@ class LoadBench:
         self._seed = side.plan.inputs.seed
         self._stamps = None if load.file is None else read_timestamps(load.file)
         self._crew = Crew(side, load.sessions, self._seed, self._observer.stage)
-        self._ready: dict[str, int] = {}
+        self._ready: dict[str, int] = {}  # callers by mode
+        self._worker: Client | None = None  # that has them
         self._every: dict[int, int] = {}
         self._random = random.Random(self._seed)
         self._round = 0
@@ -118,11 +119,11 @@ class LoadBench:
                 raise
             self.interrupted = True
         finally:
+            took = None if self._began_ns is None else time.perf_counter_ns() - self._began_ns
             self._crew.close()
             side.close()
         self._fill()
         self._say()
-        took = None if self._began_ns is None else time.perf_counter_ns() - self._began_ns
         side.end(why, took)
         return side.result
 
@@ -197,14 +198,16 @@ class LoadBench:
         name, value = taken.key
         count = int(value) if name == "concurrency" else self._load.callers
         try:
+            if self._worker is not self._side.worker:  # it is another one now, which has no callers yet
+                self._ready.clear()
+                self._crew.reset()
+                self._worker = self._side.worker
             if self._ready.get(taken.mode, 0) < count:
                 self._crew.prepare(taken.mode, count)
                 self._ready[taken.mode] = count
             return do()
         except WorkerLost as error:
             taken.failed = str(error)
-            self._ready.clear()
-            self._crew.reset()
             self._side.restart()
         except OrtbenchError as error:
             taken.failed = str(error)
@@ -236,7 +239,7 @@ class LoadBench:
 
     def _closed_levels(self) -> None:
         levels = [it for it in self.taken if not it.is_open]
-        if not levels:
+        if not levels or not self._side.modes:
             return
         cycle = max(self._one_run_ns(mode) for mode in self._side.modes) * max(self._load.closed)
         duration_ns = round(self.level_s * 1e9)
@@ -251,20 +254,20 @@ class LoadBench:
                 if isinstance(turn, str):
                     self._alone(turn)
                 elif self._usable(turn):
-                    self._block(turn, duration_ns // rounds)
+                    self._block(turn, duration_ns // rounds, check=self._round in (0, rounds - 1))
                 if not isinstance(turn, str):
                     self._left.done(duration_ns / rounds / 1e9)
                 self._keep_now_and_then()
         self._round += 1
 
-    def _block(self, taken: Taken, duration_ns: int) -> None:
+    def _block(self, taken: Taken, duration_ns: int, check: bool) -> None:
         count = int(taken.key[1])
-        burst = self._attempt(taken, lambda: self._crew.closed(taken.mode, count, duration_ns, self._round))
+        burst = self._attempt(taken, lambda: self._crew.closed(taken.mode, count, duration_ns, check, self._round))
         if burst is None:
             return
         assert self._clocks is not None
         taken.clock_mhz += self._clocks.since(burst.begin_ns)
-        taken.outputs_match = True
+        taken.outputs_match = taken.outputs_match or check
         every = self._every.setdefault(id(taken), 1)
         if burst.round % every == 0:
             taken.bursts.append(burst)
@@ -368,7 +371,7 @@ class LoadBench:
         result = self._side.result
         waiting: dict[str, tuple[float, str]] = {}
         for it in result.levels:
-            at = f"{it['concurrency']} callers" if "concurrency" in it else f"{it['rate']:g} requests a second"
+            at = callers(it["concurrency"]) if "concurrency" in it else f"{it['rate']:g} requests a second"
             if (it["lock_wait"] or 0) > max(LOCK_MATTERS, waiting.get(it["mode"], (0.0, ""))[0]):
                 waiting[it["mode"]] = (it["lock_wait"] or 0, at)
             if (late := it.get("late") or 0) > 0.01:
@@ -377,5 +380,5 @@ class LoadBench:
                 result.warn("late-requests", message)
         for mode, (share, at) in waiting.items():
             cure = "" if self._load.sessions == PROCESS else "; --sessions process measures without that"
-            message = f"callers of {mode} waited for Python's lock {share:.0%} of their time at {at}, because copies hold it{cure}"
+            message = f"callers of {mode} waited for Python's lock {share:.0%} of their time at {at}, because copies and Python itself hold it{cure}"
             result.warn("lock-wait", message)

@@ -83,15 +83,21 @@ class Crew:
 
     # Having them do something
 
-    def closed(self, mode: str, count: int, duration_ns: int, round: int = 0) -> Burst:
+    def closed(self, mode: str, count: int, duration_ns: int, check: bool, round: int) -> Burst:
         """A block of a closed loop.
+
+        Args:
+            mode, count: so many callers of a mode.
+            duration_ns: for so long, and `LEAST_RUNS` runs each.
+            check: whether what each caller was left with is looked at.
+            round: of the block.
 
         Raises:
             WorkerLost: a worker was lost; `reset` is to follow.
             WrongOutputs: a caller was left with wrong outputs.
             BenchmarkFailed: a caller died.
         """
-        asked = {"mode": mode, "duration_ns": duration_ns, "least": LEAST_RUNS}
+        asked = {"mode": mode, "duration_ns": duration_ns, "least": LEAST_RUNS, "check": check}
         with self._watched(count, duration_ns) as watch:
             if self._sessions == PROCESS:
                 with _shared_file(count + 1) as board:

@@ -66,7 +66,8 @@ def test_a_closed_level() -> None:
     assert found["runs_per_s"] == pytest.approx(500)
     assert found["ci95"] == pytest.approx([500, 500])
     assert found["latency_ns"] == {"mean": 4 * MS, "p50": 4 * MS, "p95": 4 * MS, "p99": 4 * MS, "max": 4 * MS}
-    assert (found["cpu_cores"], found["lock_wait"], found["fairness"]) == (1.5, 0.3, 1.0)
+    assert (found["cpu_cores"], found["lock_wait"]) == (1.5, 0.3)
+    assert found["fairness"] == pytest.approx(1, abs=0.01)  # 10 runs of one and 9 of the other in a block
     assert (found["status"], found["reason"], found["outputs_match"]) == ("ok", None, True)
     assert (found["concurrency"], found["clock_mhz"]) == (2, {"sm": 600})
     assert "rate" not in found

@@ -97,7 +97,7 @@ def test_the_share_of_time_in_which_callers_wait_for_pythons_lock(library: Path,
         if not wrong:
             said = [it["message"] for it in held.result.warnings if it["code"] == "lock-wait"]
             assert [it.partition(" of their time")[2] for it in said] == [
-                " at 4 callers, because copies hold it; --sessions process measures without that"
+                " at 4 callers, because copies and Python itself hold it; --sessions process measures without that"
             ]
             assert "lock-wait" not in [it["code"] for it in free.result.warnings]
             return
