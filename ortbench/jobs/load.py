@@ -9,19 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-<<<<<<< HEAD
 from ortbench import stopping
 from ortbench.errors import INTERRUPTED
 from ortbench.jobs.junit import write_junit
 from ortbench.jobs.run import check_wanted
 from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_page
-=======
-from ortbench import stopping, units
-from ortbench.characters import complain, visible
-from ortbench.errors import BENCHMARK_FAILED, INTERRUPTED
-from ortbench.jobs.writing import check_place, say_failures, write
-from ortbench.load_plan import callers
->>>>>>> load18
 from ortbench.measure.process import open_worker
 
 if TYPE_CHECKING:
@@ -115,23 +107,9 @@ def _show(result: Result, folder: Path, wanted: Wanted) -> None:
     if wanted.action_json is not None:
         from ortbench.report.exports.github import action_json
 
-<<<<<<< HEAD
         write(wanted.action_json, action_json([result]), "--action-json")
     if "-" not in (wanted.json, wanted.html) and not wanted.quiet:
         from ortbench.report.terminal.print import print_report
-=======
-def _line(level: Level) -> str:
-    """A level in a line."""
-    at = callers(level["concurrency"]) if "concurrency" in level else f"{level['rate']:g} requests/s"
-    head = f"{level['mode']} at {at}"
-    latency, rate = level["latency_ns"], level["runs_per_s"]
-    if level["status"] != "ok" or latency is None or rate is None:
-        return f"{head}: {level['status']}: {level['reason']}"
-    times = ", ".join(f"{name} {units.duration(value)}" for name, value in latency.items() if isinstance(value, int))
-    waited = level.get("wait_ns")
-    wait = "" if waited is None else f", waited {units.duration(waited['mean'])}"
-    return f"{head}: {rate:.4g} runs/s, {times}{wait}"
->>>>>>> load18
 
         print_report(report)
     if wanted.html is not None:
