@@ -9,13 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ortbench.errors import BadInput
 from ortbench.kinds import NUMBER, TEXT, WHOLE
 from ortbench.modes import LOAD_MODES
 from ortbench.options import LOAD, MEASURED, check_values, one_of, option, seconds
 from ortbench.plan import Plan
+
+if TYPE_CHECKING:
+    from ortbench.schema import LoadSetup
 
 SHARED, OWN, PROCESS = "shared", "own", "process"
 SESSIONS = (SHARED, OWN, PROCESS)
@@ -261,8 +264,8 @@ def check(plan: Plan, load: LoadPlan) -> None:
         )
 
 
-def settings(load: LoadPlan, seed: int, duration_s: float) -> dict[str, Any]:
-    """How a load is put on, as a result has it: `ortbench.schema.LoadSetup`."""
+def settings(load: LoadPlan, seed: int, duration_s: float) -> LoadSetup:
+    """How a load is put on, as a result has it."""
     arrivals = None if not load.is_open else load.arrivals if load.file is None else FILE
     name = None if load.file is None else Path(load.file).name
     return {

@@ -246,11 +246,11 @@ class LoadBench:
         fitting = int(duration_ns / max(_SHORTEST_BLOCK_NS, _CYCLES * cycle))
         rounds = min(_MOST_ROUNDS, max(_FEWEST_ROUNDS, fitting))
         rounds = max(rounds, -(-duration_ns // _LONGEST_BLOCK_NS))
+        self._observer.stage("measuring")
         for self._round in range(rounds):
             turns: list[Taken | str] = [*levels, *dict.fromkeys(it.mode for it in levels)]
             self._random.shuffle(turns)
             for turn in turns:
-                self._observer.stage("measuring")
                 if isinstance(turn, str):
                     self._alone(turn)
                 elif self._usable(turn):

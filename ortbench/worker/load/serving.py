@@ -77,19 +77,20 @@ class ProcessTurn:
     """
 
     def __init__(self, path: Path) -> None:
-        import fcntl
         import mmap
 
         self._file = path.open("r+b", buffering=0)
         self._shared = mmap.mmap(self._file.fileno(), 16)
-        self._take = lambda: fcntl.flock(self._file, fcntl.LOCK_EX)
-        self._give = lambda: fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def __enter__(self) -> None:
-        self._take()
+        import fcntl  # which Windows has not
+
+        fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def __exit__(self, *_: object) -> None:
-        self._give()
+        import fcntl
+
+        fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def next(self) -> int:
         number = int.from_bytes(self._shared[:8], "little")
