@@ -109,6 +109,38 @@ class Prepared(TypedDict):
     chain: NotRequired[list[StageBytes]]
 
 
+class LoadCallers(TypedDict):
+    """``load_callers``: the system's numbers of the callers' threads; ``lock``: system call and address at which threads of
+    the worker wait for Python's lock, None where that cannot be seen."""
+
+    threads: list[int]
+    lock: list[int] | None
+
+
+class LoadBlock(TypedDict):
+    """What callers did from ``at_ns`` on: when the runs of each started and ended, packed (`ortbench.packed`); what ended a
+    caller early and what is wrong with the outputs of one, in words; CPU time of the worker and time by the clock."""
+
+    at_ns: int
+    starts: list[str]
+    ends: list[str]
+    error: str | None
+    differs: str | None
+    cpu_ns: int
+    wall_ns: int
+
+
+class LoadRuns(LoadBlock):
+    """``load_closed``."""
+
+
+class LoadServed(LoadBlock):
+    """``load_open``: also which requests each caller served, and from when on it was free for each, packed."""
+
+    numbers: list[str]
+    free: list[str]
+
+
 class CpuTime(TypedDict):
     """What the samples of a block took: CPU time of all threads of the worker, and time by the clock."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ortbench.glossary_of_costs import COSTS
+from ortbench.glossary_of_load import LOAD
 from ortbench.glossary_of_verdicts import VERDICTS, WARNINGS, Texts
 from ortbench.modes import ALL_MODES, LATENCY, MODES, Mode
 
@@ -21,6 +22,7 @@ class Group(Enum):
     MODES = "Modes", "a mode"
     RUN = "Columns of a run", "a column of a run"
     LOOP = "Columns of a loop", "a column of a loop"
+    LOAD = "Columns of a load", "a column of a load"
     CHAIN = "Columns of a chain", "a column of a chain"
     COMPARISON = "Columns of compare and gate", "a column of compare and gate"
     SUITE = "Columns of a suite", "a column of a suite"
@@ -278,6 +280,9 @@ _COMPARISON: Texts = {
         "gates.md#compare",
     ),
     "result": ("which result a row is of",),
+    "level": ("which level of a load a row is of: so many callers, or so many requests a second", "", "load.md#gates"),
+    "figure": ("what of a level is compared: runs/s, or a percentile of its latency", "", "load.md#gates"),
+    "value": ("that figure of a result", "", "load.md#gates"),
     "vs first": ("median time divided by that of the first result; above 1 is slower",),
     "vs previous": ("median time divided by that of the result before; above 1 is slower",),
     "step": ("the verdict on the difference to the result before",),
@@ -366,6 +371,7 @@ def entries() -> tuple[Entry, ...]:
         Group.MODES: None,
         Group.RUN: _RUN,
         Group.LOOP: _LOOP,
+        Group.LOAD: LOAD,
         Group.CHAIN: _CHAIN,
         Group.COMPARISON: _COMPARISON,
         Group.SUITE: _SUITE,

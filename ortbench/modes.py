@@ -22,6 +22,7 @@ SUBMIT, CPU_TIME = "submit", "cpu_time"
 COSTS = (SUBMIT, CPU_TIME)
 MEMORY = "memory"  # in the place of a phase: what a mode takes, and of which side's memory in that of a statistic
 MEMORY_SIDES = ("device", "host")
+LOAD = "load"  # in the place of a phase: levels of a load, and in that of a statistic one of their figures
 
 # What the total of a mode is.
 LATENCY = "latency"  # of one inference
@@ -180,6 +181,8 @@ USUAL_LOOP_MODES = tuple(name for name, mode in LOOP_MODES.items() if not mode.o
 ALL_MODES = {**MODES, **LOOP_MODES}
 # Of models one behind the other, see `ortbench.chain_plan`: links through the host, and where they are.
 CHAIN_MODES = (CPU, RESIDENT)
+# Of a load: a caller has one inference after the other.
+LOAD_MODES = tuple(name for name, mode in MODES.items() if not mode.is_rate)
 
 
 def mode_of(name: str) -> Mode:

@@ -16,20 +16,22 @@ from ortbench.kinds import FLAG, TEXT, Kind, or_nothing
 from ortbench.lists import Listed
 
 # The panels, in the order in which help shows them.
-RUNS, MODE, LOOP, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
+RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
     "What runs",
     "Modes",
     "Loop",
+    "Load",
     "Inputs",
     "How it is measured",
     "Gate",
     "Baseline",
     "What is written",
 )
-PANELS = (RUNS, MODE, LOOP, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
+PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
 SINGLE = ("run", "gate", "profile")  # the commands that measure single inferences
 SESSIONS = (*SINGLE, "loop")  # those that measure a model
-CHAINED = (*SESSIONS, "chain")  # those and the one that measures several models one behind the other
+LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
+CHAINED = (*LOADED, "chain")  # those and the one that measures several models one behind the other
 SIDE_BY_SIDE = ("run", "loop")  # those that measure several settings side by side
 
 Given = Mapping[str, Any]  # by their long names without dashes what was given, as a command line gives it, and no more
@@ -69,7 +71,7 @@ class Option(NamedTuple):
     default: Any = None
     shown: str | None = None
     check: Check | None = None
-    commands: tuple[str, ...] = SESSIONS
+    commands: tuple[str, ...] = LOADED
     per: Mapping[str, Mapping[str, Any]] = {}
     suite: bool = True
     only_live: bool = False

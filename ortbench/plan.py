@@ -28,14 +28,14 @@ from ortbench.kinds import (
 )
 from ortbench.lists import CHOICES, ENTRIES, REPEATED, WHOLES
 from ortbench.lists import SHAPES as SHAPE_LISTS
-from ortbench.modes import ALL_MODES, CHAIN_MODES, LOOP_MODES, MODES, USUAL_MODES, modes_by, modes_that
+from ortbench.modes import ALL_MODES, CHAIN_MODES, LOAD_MODES, LOOP_MODES, MODES, USUAL_MODES, modes_by, modes_that
 from ortbench.options import (
     CHAINED,
     INPUT,
+    LOADED,
     MEASURED,
     MODE,
     RUNS,
-    SESSIONS,
     SIDE_BY_SIDE,
     SINGLE,
     WRITTEN,
@@ -87,7 +87,7 @@ _EPS = (
 )
 _PYTHON = "The interpreter (or its environment's folder) whose ONNX Runtime is measured."
 _SEVERAL = "Several are measured side by side."
-_PLACED = (*SESSIONS, "inspect")  # what makes a session, or says how one would place a model
+_PLACED = (*LOADED, "inspect")  # what makes a session, or says how one would place a model
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)
 _input = partial(option, panel=INPUT, only_live=True, twin=True)
 _tolerance = partial(_input, kind=NUMBER, check=not_negative, shown="by dtype", twin=False, commands=CHAINED)
@@ -261,7 +261,7 @@ class Inputs:
         kind=LENGTHS,
         default={},
         lists=ENTRIES,
-        commands=(*SINGLE, "inspect"),
+        commands=(*SINGLE, "load", "inspect"),
     )
     ranges: dict[str, tuple[float, float]] = _input(
         "range", "NAME:LO,HI", "Range of a random input.", kind=RANGES, default={}
@@ -342,7 +342,7 @@ class Plan:
     modes: tuple[str, ...] = option(
         "mode", "NAME", f"{', '.join(MODES)}.", MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
         shown=f"all but {', '.join(modes_that(lambda mode: mode.option))}", commands=(*CHAINED, "compare"),
-        per={"compare": {"shown": "all"}, "chain": {"help": f"{', '.join(CHAIN_MODES)}.", "shown": "both"}, "loop": {"help": f"{', '.join(LOOP_MODES)}.", "shown": "all but shared"}},
+        per={"compare": {"shown": "all"}, "load": {"help": f"{', '.join(LOAD_MODES)}."}, "chain": {"help": f"{', '.join(CHAIN_MODES)}.", "shown": "both"}, "loop": {"help": f"{', '.join(LOOP_MODES)}.", "shown": "all but shared"}},
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)
     timeout_s: float = timeout()
@@ -371,7 +371,7 @@ class Plan:
     )  # fmt: skip
     lock_clocks: str | int | None = _measured(
         "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks meanwhile; it takes the right to.", kind=CLOCK,
-        commands=("run", "gate", "loop", "chain"),
+        commands=("run", "gate", "loop", "chain", "load"),
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
         "record-env", "PATTERN", "Record environment variables that an EP reads, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
@@ -379,7 +379,7 @@ class Plan:
     )  # fmt: skip
     name: str | None = option(
         "name", "TEXT", "What to call the run: its folder, and it in every report and comparison.", WRITTEN, check=_name,
-        commands=(*SIDE_BY_SIDE, "chain"), suite=False,
+        commands=(*SIDE_BY_SIDE, "chain", "load"), suite=False,
     )  # fmt: skip
     note: str | None = option(
         "note", "TEXT", "Kept in the result, and shown in its heading.", WRITTEN, only_live=True, commands=CHAINED
@@ -413,7 +413,7 @@ _ASYNC = f"Adds {' and '.join(modes_by('async-runs'))}: many runs and one wait, 
 WHICH_MODES = (
     declared(Plan)["modes"],
     declared(Loop)["depth"],
-    Option("pinned", "", _PINNED, MODE, FLAG, only_live=True, commands=SINGLE),
+    Option("pinned", "", _PINNED, MODE, FLAG, only_live=True, commands=(*SINGLE, "load")),
     Option("async-runs", "", _ASYNC, MODE, FLAG, only_live=True, commands=SINGLE),
 )
 PLAN = (Target, WHICH_MODES, Steps, Inputs, Loop, Plan)  # all that says what is measured, and how

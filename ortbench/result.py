@@ -7,8 +7,12 @@ Top level: ``schema_version``, ``tool``, ``created`` (UTC, ISO 8601), ``command`
 and sides; null where nothing was timed, absent from older files), ``warnings``, ``cases`` (one a mode, see `Case`),
 ``nodes`` (null without ``--nodes``), ``link``, null where no bandwidth sweep of the same device was found, ``note``
 (null without ``--note``), ``name`` (that of ``--name`` or of a suite's case, else null), ``items``, null where nobody
-says how many a run has, and ``throttled``, null where the card was not held back. That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a chain ``kind``, which is
-``chain``, and ``chain``. The keys of each part are in `ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
+says how many a run has, and ``throttled``, null where the card was not held back.
+
+That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a chain ``kind``, which is ``chain``, and ``chain``;
+that of a load ``kind``, which is ``load``, ``load`` (how it was put on), ``levels``, ``knee`` (by mode), ``slo`` and
+``back_to_back`` (by mode, of open loops), and its ``cases`` are of one caller alone, back to back. The keys of each part are
+in `ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from ortbench.errors import BadInput, NotComparable
 from ortbench.files import write_atomically
 from ortbench.modes import COSTS, LOOP_PHASES, PHASE_NAMES, TOTAL, WHOLE_CHAIN, WHOLE_LOOP, stage_in
 from ortbench.schema import (
+    BackToBack,
     CaseFence,
     CaseMemory,
     Chain,
@@ -36,8 +41,11 @@ from ortbench.schema import (
     Graph,
     HostTime,
     Items,
+    Knee,
     LeftOut,
+    Level,
     Link,
+    LoadSetup,
     Loop,
     Measured,
     Model,
@@ -48,6 +56,7 @@ from ortbench.schema import (
     Places,
     Ratio,
     Setup,
+    Slo,
     Spin,
     StageBytes,
     Target,
@@ -66,10 +75,12 @@ SCHEMA_VERSION = 1
 OK, UNSUPPORTED, FAILED = "ok", "unsupported", "failed"
 LOOP = "loop"  # the kind of a loop's result
 CHAIN = "chain"  # that of a chain's
+LOAD = "load"  # that of a load's
 _OF_LOOP = {
     "kind", "loop", "steps_ns", "state_bytes_in", "state_bytes_out", "step_bytes_in", "step_bytes_out",
 }  # fmt: skip
 _OF_CHAIN = {"kind", "chain", "stages", "stage_bytes"}
+_OF_LOAD = {"kind", "load", "levels", "knee", "slo", "back_to_back"}
 
 
 @dataclass
@@ -215,6 +226,11 @@ class Result:
     kind: str | None = None
     loop: Loop | None = None
     chain: Chain | None = None
+    load: LoadSetup | None = None
+    levels: list[Level] = field(default_factory=list)
+    knee: dict[str, Knee | None] | None = None
+    slo: Slo | None = None
+    back_to_back: dict[str, BackToBack] | None = None
     schema_version: int = SCHEMA_VERSION
 
     def case(self, mode: str) -> Case | None:
@@ -237,8 +253,9 @@ def work_of(result: Result) -> Work:
 def result_json(result: Result) -> str:
     """The result file's text."""
     text = {"schema_version": result.schema_version, **vars(result)}
-    kept = _OF_LOOP if result.loop is not None else _OF_CHAIN if result.chain is not None else set()
-    absent = (_OF_LOOP | _OF_CHAIN) - kept  # what only a loop or a chain has
+    parts = {"loop": _OF_LOOP, "chain": _OF_CHAIN, "load": _OF_LOAD}
+    kept = set[str]().union(*(keys for part, keys in parts.items() if text[part] is not None))
+    absent = (_OF_LOOP | _OF_CHAIN | _OF_LOAD) - kept  # what only a loop, a chain or a load has
     text = {key: value for key, value in text.items() if key not in absent}
     text["cases"] = [{key: value for key, value in vars(case).items() if key not in absent} for case in result.cases]
     return json_text(text)

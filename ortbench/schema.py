@@ -307,6 +307,137 @@ class SuggestedLoop(TypedDict):
     command: str
 
 
+# A load
+
+
+class Latency(TypedDict):
+    """Latencies of the runs of a level, ns; of an open loop from the moment at which a request was due."""
+
+    mean: int
+    p50: int
+    p95: int
+    p99: int
+    max: int
+
+
+class Wait(TypedDict):
+    """From when requests were due to when they started, ns; ``ci95`` is of the mean, by means of batches of neighbours, null
+    where there are too few for one."""
+
+    mean: int
+    ci95: list[int] | None
+    p99: int
+
+
+class Late(TypedDict):
+    """How late the generator itself issued requests although a caller was free, ns."""
+
+    max: int
+    p99: int
+
+
+class Service(TypedDict):
+    """From when requests started to when their outputs were there, ns."""
+
+    mean: int
+    p50: int
+
+
+class ClockReading(TypedDict):
+    """Clocks of an NVIDIA GPU while something ran, MHz: medians of the readings."""
+
+    sm: int
+
+
+class LevelBlock(TypedDict):
+    """A part of a level that was measured at one go, between blocks of the others: its figures, as the level has them of all its
+    blocks. Those of one ``round`` were measured near each other, of both sides of a live gate too."""
+
+    round: int
+    n: int
+    runs_per_s: float
+    latency_ns: Latency
+
+
+class Level(TypedDict):
+    """One mode at one level of load: of a closed loop with a `concurrency`, of an open one with a `rate`.
+
+    ``status`` is ``ok`` or ``failed`` with a ``reason``; figures are null where none were taken. ``runs_per_s`` is what was
+    completed; its ``ci95`` is over blocks in a closed loop, null where there are too few. ``cpu_cores``: CPU time of all
+    worker processes over the wall time. ``lock_wait``: the share of the callers' time in which they waited for Python's lock;
+    null for processes, and where it was not taken. Of closed loops alone: ``fairness``, Jain's index of the callers' runs
+    (1: equal). Of open loops alone: ``late``, the share of requests that the generator itself issued late; ``utilisation``,
+    the busy share of the serving callers; ``slo_held``, null without an SLO. ``clock_mhz`` is null where no NVIDIA GPU was
+    read.
+    """
+
+    mode: str
+    sessions: str
+    concurrency: NotRequired[int]
+    rate: NotRequired[float]
+    status: str
+    reason: str | None
+    runs_per_s: float | None
+    ci95: list[float] | None
+    latency_ns: Latency | None
+    n: int
+    outputs_match: bool | None
+    cpu_cores: float | None
+    lock_wait: float | None
+    fairness: NotRequired[float | None]
+    wait_ns: NotRequired[Wait | None]
+    late: NotRequired[float | None]
+    late_ns: NotRequired[Late | None]
+    utilisation: NotRequired[float | None]
+    service_ns: NotRequired[Service | None]
+    slo_held: NotRequired[bool | None]
+    clock_mhz: ClockReading | None
+    blocks: NotRequired[list[LevelBlock]]
+
+
+class LoadSetup(TypedDict):
+    """How a load was put on: ``sessions`` is ``shared``, ``own`` or ``process``; ``duration_s`` of a level; ``arrivals`` is
+    ``poisson``, ``uniform`` or ``file`` with the ``file``'s name, null without an open loop; ``callers`` serve an open loop;
+    ``slo`` the most that each statistic of the latency may be, ns."""
+
+    sessions: str
+    duration_s: float
+    arrivals: str | None
+    file: str | None
+    seed: int
+    callers: int
+    slo: dict[str, int] | None
+
+
+class Knee(TypedDict):
+    """The last number of callers that brought at least 5 % more runs/s, and its share of the highest runs/s."""
+
+    concurrency: int
+    share_of_peak: float
+
+
+class SloRate(TypedDict):
+    """The highest rate, per second, that keeps the SLO; ``ci95``: between one that surely does and one that surely does not."""
+
+    rate: float
+    ci95: list[float]
+
+
+class Slo(TypedDict):
+    """An SLO, ns by statistic, and of ``--rate auto`` what rate keeps it, by mode; null where none was found."""
+
+    asked: dict[str, int]
+    found: dict[str, SloRate | None]
+
+
+class BackToBack(TypedDict):
+    """The same runs one behind the other, beside an open loop."""
+
+    n: int
+    latency_ns: Latency
+    clock_mhz: ClockReading | None
+
+
 class ChainStage(TypedDict):
     """A stage of a chain: its model, where it ran, ``repeat`` (1 for one that is no loop) and what it feeds back
     (``feedback``: [output, input]), its outputs that stay on the device (``keep``), and its ``settings``, as ``target`` has

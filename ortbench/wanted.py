@@ -11,7 +11,7 @@ from ortbench.options import MEASURED, WRITTEN, option
 
 REPORTS = Path("reports")
 
-_MEASURES = ("run", "loop", "chain", "gate", "profile", "bandwidth")
+_MEASURES = ("run", "loop", "chain", "load", "gate", "profile", "bandwidth")
 _written = partial(option, panel=WRITTEN, kind=TEXT, suite=False)
 
 
@@ -42,11 +42,11 @@ class Wanted:
         "junit",
         "PATH",
         "Write JUnit XML, as CI systems read it.",
-        commands=("run", "loop", "chain", "gate", "suite", "merge"),
+        commands=("run", "loop", "chain", "load", "gate", "suite", "merge"),
     )
     action_json: str | None = _written(
         "action-json", "PATH", "Write what github-action-benchmark reads (customSmallerIsBetter).",
-        commands=("run", "loop", "chain", "suite", "merge"),
+        commands=("run", "loop", "chain", "load", "suite", "merge"),
     )  # fmt: skip
     trace: str | None = _written(
         "trace",
@@ -56,7 +56,7 @@ class Wanted:
     )
     html: str | None = _written(
         "html", "PATH", "Write a report as one page that opens anywhere; '-' is standard output.",
-        commands=("run", "loop", "chain", "report"),
+        commands=("run", "loop", "chain", "load", "report"),
         per={"report": {
             "help": "Where to; '-' is standard output.",
             "shown": "report.html, beside the result or in the folder, or for several right here",

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 
+from ortbench import schema
 from ortbench.errors import BadInput, NotComparable, Unsupported
 from ortbench.files import write_atomically
 from ortbench.measure.bench import Bench
@@ -288,11 +289,12 @@ def test_round_trip(tmp_path: Path) -> None:
     assert load(path) == whole()
     written = json.loads(path.read_text(encoding="utf-8"))
     wanted = json.loads(json.dumps(asdict(whole())))
-    left_out = [wanted.pop(key) for key in ("kind", "loop", "chain")]
+    left_out = [wanted.pop(key) for key in ("kind", "loop", "chain", "load", "knee", "slo", "back_to_back")]
+    assert wanted.pop("levels") == []
     for case in wanted["cases"]:
         left_out += [case.pop(key) for key in (*LOOP_CASE_KEYS, *CHAIN_CASE_KEYS)]
     assert written == wanted
-    assert {*left_out} == {None}  # a result of single inferences has none of the keys of a loop or a chain
+    assert {*left_out} == {None}  # a result of single inferences has none of the keys of a loop, a chain or a load
 
 
 def test_round_trip_of_a_loop(tmp_path: Path) -> None:
@@ -312,7 +314,8 @@ def test_round_trip_of_a_loop(tmp_path: Path) -> None:
     assert load(path) == result
     written = json.loads(path.read_text(encoding="utf-8"))
     wanted = json.loads(json.dumps({"schema_version": 1, **vars(result), "cases": [*map(asdict, result.cases)]}))
-    del wanted["chain"]
+    for key in ("chain", "load", "levels", "knee", "slo", "back_to_back"):
+        del wanted[key]
     for it in wanted["cases"]:
         for key in CHAIN_CASE_KEYS:
             del it[key]
@@ -321,6 +324,28 @@ def test_round_trip_of_a_loop(tmp_path: Path) -> None:
     assert {key: written["cases"][0][key] for key in LOOP_CASE_KEYS} == {
         "steps_ns": [3, 4], "state_bytes_in": 0, "state_bytes_out": [4, 8], "step_bytes_in": 12, "step_bytes_out": None,
     }  # fmt: skip
+
+
+def test_round_trip_of_a_load(tmp_path: Path) -> None:
+    result = whole()
+    latency: schema.Latency = {"mean": 5, "p50": 4, "p95": 8, "p99": 9, "max": 9}
+    level: schema.Level = {
+        "mode": "cpu", "sessions": "shared", "concurrency": 2, "status": "ok", "reason": None, "runs_per_s": 3.5, "ci95": [3.0, 4.0],
+        "latency_ns": latency, "n": 7, "outputs_match": True, "cpu_cores": 1.5, "lock_wait": 0.25, "fairness": 1.0,
+        "clock_mhz": None,
+    }  # fmt: skip
+    result.kind, result.levels = "load", [level]
+    result.load = {
+        "sessions": "shared", "duration_s": 2.0, "arrivals": None, "file": None, "seed": 0, "callers": 1, "slo": None,
+    }  # fmt: skip
+    result.knee = {"cpu": {"concurrency": 2, "share_of_peak": 1.0}}
+    path = tmp_path / "result.json"
+    save(result, path)
+    assert load(path) == result
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert (written["kind"], written["levels"], written["knee"]) == ("load", [level], result.knee)
+    assert {"slo", "back_to_back"} <= written.keys()
+    assert not {"loop", "chain"} & written.keys()
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from ortbench.analysis.engines import engine_sentences
 from ortbench.analysis.gpu_activity import cupti_sentences
 from ortbench.analysis.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible
 from ortbench.analysis.host import host_sentences
+from ortbench.analysis.levels import is_measured
+from ortbench.analysis.load_advice import load_headline, load_sentences
 from ortbench.analysis.loop_advice import loop_headline, loop_sentences
 from ortbench.analysis.node_advice import node_sentences
 from ortbench.analysis.placed import (
@@ -38,15 +40,22 @@ def sentences(result: Result) -> list[str]:
         return [*engine_sentences(result), *node_sentences(result)]
     first = [*placed_sentences(result), *elsewhere_sentences(result)]
     last = [] if copies_inside(result) else node_sentences(result)
+    if result.load is not None:
+        return [*first, *load_sentences(result), *engine_sentences(result), *last]
     return [*first, *_of_modes(result), *host_sentences(result), *engine_sentences(result), *last]
 
 
 def superseded(result: Result) -> set[str]:
     """The codes of warnings of which `sentences` says as much."""
-    return {"cpu-nodes"} if _is_measured(result) and placed_sentences(result) else set()
+    if not _is_measured(result):
+        return set()
+    of_load = {"lock-wait", "late-requests"} if result.load is not None else set()
+    return of_load | ({"cpu-nodes"} if placed_sentences(result) else set())
 
 
 def _is_measured(result: Result) -> bool:
+    if result.load is not None:
+        return any(map(is_measured, result.levels))
     return any(case.median(TOTAL) is not None for case in result.cases)
 
 
@@ -90,6 +99,8 @@ def _headline(result: Result) -> str:
         return loop_headline(result)
     if result.chain is not None:
         return chain_headline(result)
+    if result.load is not None:
+        return load_headline(result)
     measured = {case.mode: median for case in result.cases if case.status == OK and (median := case.median("total"))}
     if not measured:
         return "Nothing was measured"

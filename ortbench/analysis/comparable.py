@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ortbench.analysis import same_chain, variables
+from ortbench.analysis.load import asked_of, has_rates
+from ortbench.analysis.load_advice import slo_text
 from ortbench.errors import NotComparable
 from ortbench.modes import WHOLE_CHAIN
 from ortbench.options import changed
@@ -23,11 +25,11 @@ def mismatches(one: Result, other: Result) -> list[str]:
     found = []
     if one.model["sha256"] != other.model["sha256"] and kinds != (WHOLE_CHAIN, WHOLE_CHAIN):
         found = [f"model: {_model(one)} and {_model(other)}"]
-    if kinds[0] != kinds[1]:
+    if kinds[0] != kinds[1] or (one.load is None) != (other.load is None):
         return [*found, f"kind: {_kind(one)} and {_kind(other)}"]  # their inputs are not the same kind of thing either
     if one.chain is not None and other.chain is not None and (found := same_chain.different(one.chain, other.chain)):
         return found
-    mine, theirs = _identity(one), _identity(other)
+    mine, theirs = ({**_identity(it), **of_load} for it, of_load in zip((one, other), _loads(one, other), strict=True))
     return found + [
         f"{name}: {short(mine[name])} and {short(theirs[name])}" for name in mine if mine[name] != theirs[name]
     ]
@@ -36,6 +38,8 @@ def mismatches(one: Result, other: Result) -> list[str]:
 def _kind(result: Result) -> str:
     if result.chain is not None:
         return f"a chain of {len(result.chain['stages'])} stages"
+    if result.load is not None:
+        return "a load"
     return "single inferences" if result.loop is None else f"a loop of {result.loop['steps']} steps"
 
 
@@ -51,6 +55,16 @@ def _identity(result: Result) -> dict[str, object]:
         of_stages = same_chain.places(result.chain)
         where = {**of_stages, **{key: value for key, value in where.items() if key not in ("EP", "device")}}
     return {**_loop(result), "shapes": shapes, **where}
+
+
+def _loads(one: Result, other: Result) -> tuple[dict[str, object], dict[str, object]]:
+    """What makes two loads the same one: how callers share sessions and, where both have rates, how requests come and who
+    serves them."""
+    if one.load is None or other.load is None:
+        return {}, {}
+    keys = ["sessions", *(("arrivals", "file", "callers") if has_rates(one) and has_rates(other) else ())]
+    mine, theirs = ({key: dict(load.items())[key] for key in keys} for load in (one.load, other.load))
+    return mine, theirs
 
 
 def _loop(result: Result) -> dict[str, object]:
@@ -119,6 +133,7 @@ def changes(one: Result, other: Result) -> list[str]:
         ("locked clocks", one.environment.get("locked_clocks"), other.environment.get("locked_clocks")),
         ("OS", one.environment.get("os"), other.environment.get("os")),
         *([] if one.loop is None or other.loop is None else changed(Steps, one.loop, other.loop)),
+        *([] if one.load is None or other.load is None else _load_changes(one, other)),
         *variables.differences(one.environment, other.environment),
     ):
         if a != b:
@@ -128,6 +143,16 @@ def changes(one: Result, other: Result) -> list[str]:
         if others.get(mode, depth) != depth:
             found.append(f"depth of {mode}: {depth} → {others[mode]}")
     return found
+
+
+def _load_changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
+    """How loads were put on that may be compared all the same."""
+    assert one.load is not None
+    assert other.load is not None
+    return [
+        ("SLO", slo_text(asked_of(one) or {}) or None, slo_text(asked_of(other) or {}) or None),
+        ("time of a level", f"{one.load['duration_s']:g} s", f"{other.load['duration_s']:g} s"),
+    ]
 
 
 def _settings(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
@@ -172,6 +197,7 @@ def sameness(one: Result, other: Result) -> str | None:
             result.model["sha256"],
             result.model["inputs"],
             result.loop,
+            result.load,
             None if result.chain is None else same_chain.essence(result.chain),
             result.setup.get("seed"),
             {key: value for key, value in result.target.items() if key not in _OF_THE_RUN},

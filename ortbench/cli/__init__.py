@@ -48,6 +48,7 @@ COMMANDS = {
     "run": "ortbench.cli.run",
     "loop": "ortbench.cli.loop",
     "chain": "ortbench.cli.chain",
+    "load": "ortbench.cli.load",
     "report": "ortbench.cli.report",
     "profile": "ortbench.cli.profile",
     "compare": "ortbench.cli.compare",

@@ -12,13 +12,13 @@ from ortbench.asked import asked_modes, live, plan_of, weighing
 from ortbench.cli.options import command_line, takes
 from ortbench.errors import BadInput
 from ortbench.gate.baseline import LIVE_BASELINE, STORED_BASELINE, baseline_of, has_live_baseline
-from ortbench.gate.limits import Limits, limits_of
+from ortbench.gate.limits import SLO, Limits, limits_of
 from ortbench.options import RUNS, Given, make, options_of
 from ortbench.plan import PLAN, Plan, check
 from ortbench.wanted import Wanted
 
 
-@takes(Limits, STORED_BASELINE, LIVE_BASELINE, *PLAN, Wanted)
+@takes(Limits, (SLO,), STORED_BASELINE, LIVE_BASELINE, *PLAN, Wanted)
 def gate(
     given: Given,
     result: Annotated[
@@ -69,6 +69,8 @@ def gate(
         raise BadInput("a live gate measures its baseline itself: leave --baseline out or name a result file")
     if model is not None and chain is not None:
         raise BadInput("--model and --chain exclude each other: name one candidate", "--chain")
+    if limits.slo:
+        raise BadInput("--slo is of a load: name a result file of 'ortbench load --rate'", "--slo")
     if model is None and chain is None:
         raise BadInput("name a result file, or for a live gate a --model or a --chain")
     plan = weighing(live(_plan(model, chain, given, limits), given, limits.phases()), limits.of_memory)

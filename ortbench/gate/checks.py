@@ -11,9 +11,10 @@ from ortbench.analysis.handing_on import HANDED_ON, handing_on
 from ortbench.analysis.pairs import blocks
 from ortbench.errors import BadInput
 from ortbench.gate.contests import CANDIDATE, COPY_SHARE, Contest, Jury, contest_name, fill, own_contests
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric
+from ortbench.gate.limits import DEFAULT_METRIC, FAILED, PASSED, UNCLEAR, Check, Limits, Metric
+from ortbench.gate.load import check_load, check_load_regressions
 from ortbench.gate.memory import check_memory, check_memory_regressions
-from ortbench.modes import ALL_MODES, MEMORY, stage_in
+from ortbench.modes import ALL_MODES, LOAD, MEMORY, stage_in
 from ortbench.result import OK, Result, work_of
 from ortbench.work import Work
 
@@ -24,10 +25,23 @@ def check_alone(result: Result, limits: Limits) -> list[Check]:
     Raises:
         BadInput: a mode that a limit needs was not measured, or a limit that a loop or a chain has not.
     """
+    if result.load is not None:
+        return [*check_facts(result, limits), *check_load(result, limits)]
+    refuse_slo(limits)
     contests = own_contests(limits, work_of(result))
     jury = Jury(contests)
     fill(jury, CANDIDATE, result)
     return [*check_facts(result, limits), *(check_contest(result, jury, contest) for contest in contests)]
+
+
+def refuse_slo(limits: Limits) -> None:
+    """Refuse an SLO of what is no load.
+
+    Raises:
+        BadInput: there is one.
+    """
+    if limits.slo:
+        raise BadInput("--slo is of requests at a rate, which a load has; 'ortbench load --rate' makes them", "--slo")
 
 
 def check_facts(result: Result, limits: Limits) -> list[Check]:
@@ -124,8 +138,11 @@ def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check
         return []
     lost = check_lost_modes(result, baseline, limits)
     checks = list(lost)
-    for metric in limits.metrics:
-        if metric.phase == MEMORY:
+    are_loads = result.load is not None and baseline.load is not None
+    if are_loads:
+        checks += check_load_regressions(result, baseline, limits)
+    for metric in () if are_loads and limits.metrics == (DEFAULT_METRIC,) else limits.metrics:
+        if metric.phase == MEMORY or (are_loads and metric.phase == LOAD):
             continue
         found = []
         for mode in [metric.mode] if metric.mode else filter(limits.held, ALL_MODES):
@@ -146,6 +163,8 @@ def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check
 
 def _why_none(metric: Metric, both: Work) -> str:
     """Why results have nothing of a metric; of a stage also which there are."""
+    if metric.phase == LOAD:
+        return "is of loads, and one of the results is none; 'ortbench load' makes them"
     if stage_in(metric.phase) is None or both.stages is None:
         return "not measured in both results"
     return f"there is no such stage in both; there are {', '.join(both.stages) or 'none'}"

@@ -18,7 +18,7 @@ from ortbench.analysis.pairs import blocks, timed_phase
 from ortbench.analysis.sequential import Interval, fewest, median_ratio
 from ortbench.errors import BadInput
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric
-from ortbench.modes import CPU, CPU_TIME, LOOP_PHASES, MEMORY, MODES, STEP, TOTAL, WHOLE_CHAIN, stage_in
+from ortbench.modes import CPU, CPU_TIME, LOAD, LOOP_PHASES, MEMORY, MODES, STEP, TOTAL, WHOLE_CHAIN, stage_in
 from ortbench.result import OK, Result
 from ortbench.work import INFERENCE, Work
 
@@ -87,6 +87,8 @@ def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFER
     for metric in limits.metrics:
         if metric.phase == MEMORY:  # one number a side, which is checked when all is measured
             continue
+        if metric.phase == LOAD:
+            raise BadInput(f"--metric {metric.text}: is of loads; say that both sides are one with --load", "--metric")
         _check_statistic(metric, work.steps)
         compared = [mode for mode in modes if metric.mode == mode or (metric.mode is None and limits.held(mode))]
         chosen = [mode for mode in compared if metric.phase in work.phases(mode)]

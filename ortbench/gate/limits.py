@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
 from ortbench.kinds import MODE_NAMES, SHARE, SIZE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
+from ortbench.load_plan import LoadPlan
 from ortbench.modes import (
     ALL_MODES,
     COSTS,
     CPU,
+    LOAD,
     LOOP_PHASES,
     MEMORY,
     MEMORY_SIDES,
@@ -24,7 +27,10 @@ from ortbench.modes import (
     comes_with,
     stage_phase,
 )
-from ortbench.options import LIMIT, Given, check_values, make, not_negative, option
+from ortbench.options import LIMIT, Given, check_values, declared, make, not_negative, option
+
+if TYPE_CHECKING:
+    from ortbench.analysis.levels import At
 
 PASSED, FAILED, UNCLEAR = "passed", "failed", "cannot tell"
 
@@ -34,16 +40,19 @@ CODES = {PASSED: DONE, FAILED: REGRESSION, UNCLEAR: CANNOT_TELL}
 
 @dataclass(frozen=True)
 class Metric:
-    """What is compared: a statistic of a phase, of one mode or (None) of all."""
+    """What is compared: a statistic of a phase, of one mode or (None) of all; of a load at one level or (None) at all, with
+    "" for the statistic what matters most of each."""
 
     mode: str | None
     phase: str
     stat: str
+    at: At | None = None
 
     @property
     def text(self) -> str:
         """As it is written on the command line."""
-        return ".".join(filter(None, (self.mode, self.phase, self.stat)))
+        place = "" if self.at is None else f"@{self.at.kind}={self.at.value:g}"
+        return ".".join(filter(None, (self.mode, self.phase, self.stat))) + place
 
 
 _PHASES = (*PHASE_NAMES, *LOOP_PHASES, WHOLE_CHAIN, *COSTS)
@@ -54,32 +63,58 @@ def parse_metric(text: str, option: str = "--metric") -> Metric:
     """``device.total.median``, or less: ``total.median`` of every mode, ``total`` for its median, ``p95`` of the total.
 
     Of a stage of a chain ``cpu.stage.NAME.median``, or less; ``device.memory.host`` is what the mode takes of the host's memory,
-    ``memory`` what every mode takes of the device's.
+    ``memory`` what every mode takes of the device's. Of a load ``device.load.p99@rate=30``, or less: ``load.p99`` at every level,
+    ``load@concurrency=4`` for what matters most there.
 
     Raises:
         BadInput: a part that is not a mode, a phase or a statistic.
     """
     from ortbench.analysis.compare import STATISTICS  # brings numpy, and help needs none
+    from ortbench.analysis.levels import STATISTICS as OF_LEVELS
 
     mode, phase, stat = None, None, None
-    parts = iter(text.split("."))
+    words, is_at, place = text.partition("@")
+    known = {MEMORY: MEMORY_SIDES, LOAD: OF_LEVELS}
+    parts = iter(words.split("."))
     for part in parts:
         if part in ALL_MODES and mode is None and phase is None and stat is None:
             mode = part
-        elif part in (*_PHASES, MEMORY) and phase is None and stat is None:
+        elif part in (*_PHASES, MEMORY, LOAD) and phase is None and stat is None:
             phase = part
         elif part == STAGE and phase is None and stat is None and (name := next(parts, "")):
             phase = stage_phase(name)
-        elif part in (MEMORY_SIDES if phase == MEMORY else STATISTICS) and stat is None:
+        elif part in known.get(phase or "", STATISTICS) and stat is None:
             stat = part
         else:
             raise BadInput(
                 f"{option} {text!r}: {part!r} does not fit; write mode.phase.statistic such as device.total.median, with "
-                f"{', '.join(ALL_MODES)}; {', '.join(_PHASES)}, {stage_phase('NAME')}; {', '.join(STATISTICS)}; or mode.{MEMORY} "
-                f"with {' or '.join(MEMORY_SIDES)}",
+                f"{', '.join(ALL_MODES)}; {', '.join(_PHASES)}, {stage_phase('NAME')}; {', '.join(STATISTICS)}; mode.{MEMORY} "
+                f"with {' or '.join(MEMORY_SIDES)}; or mode.{LOAD} with {', '.join(OF_LEVELS)}, at a level such as @rate=30",
                 option,
             )
-    return Metric(mode, phase or TOTAL, stat or (MEMORY_SIDES[0] if phase == MEMORY else "median"))
+    usual = {MEMORY: MEMORY_SIDES[0], LOAD: ""}.get(phase or TOTAL, "median")
+    return Metric(mode, phase or TOTAL, stat or usual, _place(text, phase, place, option) if is_at else None)
+
+
+def _place(text: str, phase: str | None, place: str, option: str) -> At:
+    """The level of a load that a metric is of: ``rate=30``, ``concurrency=4``.
+
+    Raises:
+        BadInput: no such level can be, or the metric is of no load.
+    """
+    from ortbench.analysis.levels import CONCURRENCY, RATE, At
+
+    if phase != LOAD:
+        raise BadInput(f"{option} {text!r}: only {LOAD} has levels, as in {LOAD}.p99@rate=30", option)
+    kind, _, number = place.partition("=")
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if kind not in (CONCURRENCY, RATE) or not 0 < value < math.inf or (kind == CONCURRENCY and value % 1):
+        reason = f"@{place} is no level; write @{RATE}=30 or @{CONCURRENCY}=4"
+        raise BadInput(f"{option} {text!r}: {reason}", option)
+    return At(kind, value)
 
 
 def _parse_metrics(given: Sequence[str], option: str) -> tuple[Metric, ...]:
@@ -93,6 +128,7 @@ def _metrics(value: Any, option: str) -> list[str]:
 
 
 METRICS: Kind = TEXTS._replace(example='"device.total.median" or a list', toml=_metrics, parse=_parse_metrics)
+SLO = declared(LoadPlan)["slo"]
 USUAL_REGRESSION = "5%"  # that a baseline allows, unless told otherwise
 _limit = partial(option, panel=LIMIT, commands=("gate",))
 
@@ -105,6 +141,7 @@ class Limits:
         max_regression: by what share it may be slower than the baseline: 0.05 is 5 %.
         metrics: what must not be slower.
         modes: the modes that are held against the baseline; empty for all that were measured.
+        slo: the most that statistics of the latency may be at every rate of a load, ns.
         min_speedup: mode → how many times as fast as `cpu` it must be.
         max_copy_share: of a run with CPU tensors, 0 to 1.
         max_cpu_nodes: nodes that may stay on the CPU.
@@ -120,6 +157,7 @@ class Limits:
         shown=DEFAULT_METRIC.text,
     )  # fmt: skip
     modes: tuple[str, ...] = ()
+    slo: Mapping[str, int] = field(default_factory=dict)
     min_speedup: Mapping[str, float] = _limit(
         "min-speedup", "MODE=X", "A mode must be X times as fast as cpu.", kind=SPEEDUPS, default={}
     )
@@ -143,7 +181,7 @@ class Limits:
     def any(self) -> bool:
         """Whether there is anything to check."""
         alone = (self.max_copy_share, self.max_cpu_nodes, self.max_regression, *self.most_memory.values())
-        return bool(self.min_speedup or self.require_modes or any(value is not None for value in alone))
+        return bool(self.min_speedup or self.require_modes or self.slo or any(value is not None for value in alone))
 
     @property
     def most_memory(self) -> dict[str, int | None]:
@@ -172,7 +210,7 @@ class Limits:
     def phases(self) -> set[str]:
         """The phases that must be timed."""
         metrics = self.metrics if self.max_regression is not None else ()
-        return {TOTAL, *(comes_with(metric.phase) for metric in metrics if metric.phase != MEMORY)}
+        return {TOTAL, *(comes_with(metric.phase) for metric in metrics if metric.phase not in (MEMORY, LOAD))}
 
 
 def limits_of(given: Given, has_baseline: bool, modes: Sequence[str]) -> Limits:
@@ -188,7 +226,8 @@ def limits_of(given: Given, has_baseline: bool, modes: Sequence[str]) -> Limits:
     """
     own = {name: value for name, value in given.items() if name != "max-regression"}
     regression = {"max-regression": given.get("max-regression", USUAL_REGRESSION)} if has_baseline else {}
-    limits = make(Limits, {**own, **regression}, modes=tuple(modes))
+    slo = SLO.kind.parse(given[SLO.flag], SLO.name) if SLO.flag in given else {}
+    limits = make(Limits, {**own, **regression}, modes=tuple(modes), slo=slo)
     check_values(limits)
     for name in sorted({*modes, *limits.require_modes, *limits.min_speedup} - set(ALL_MODES)):
         raise BadInput(f"{name!r}: there is no such mode; choose from {', '.join(ALL_MODES)}")

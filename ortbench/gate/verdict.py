@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ortbench.analysis.levels import at
 from ortbench.errors import BENCHMARK_FAILED
 from ortbench.gate.limits import CODES, FAILED, PASSED, UNCLEAR, Check, overall
 from ortbench.result import FAILED as CASE_FAILED
@@ -51,10 +52,7 @@ class Verdict:
     def failures(self) -> list[tuple[str, str]]:
         """The side and the sentence of each of them."""
         return [
-            (name, f"{case.mode} failed: {case.reason}")
-            for name, result in zip(self.names, self.results, strict=True)
-            for case in result.cases
-            if case.status == CASE_FAILED
+            (name, text) for name, result in zip(self.names, self.results, strict=True) for text in failures_of(result)
         ]
 
     @property
@@ -76,6 +74,13 @@ class Verdict:
     def code(self) -> int:
         """The exit code; a case that failed outweighs every check."""
         return BENCHMARK_FAILED if self.failed else CODES[overall(self.checks)]
+
+
+def failures_of(result: Result) -> list[str]:
+    """What failed of a result, in sentences: modes, and of a load levels."""
+    modes = {case.mode: f"{case.mode} failed: {case.reason}" for case in result.cases if case.status == CASE_FAILED}
+    levels = [level for level in result.levels if level["status"] == CASE_FAILED and level["mode"] not in modes]
+    return [*modes.values(), *(f"{it['mode']} {at(it).phrase} failed: {it['reason']}" for it in levels)]
 
 
 def verdict_json(verdict: Verdict) -> str:

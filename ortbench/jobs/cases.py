@@ -15,6 +15,7 @@ from ortbench.gate.verdict import Verdict
 from ortbench.jobs.fingerprint import fingerprint
 from ortbench.jobs.gate import gate_live, gate_stored
 from ortbench.jobs.launch import launch
+from ortbench.jobs.load import measure
 from ortbench.jobs.suite_folder import done, emptied, keep, saved_result
 from ortbench.result import OK
 from ortbench.suite.job import Job
@@ -82,11 +83,15 @@ def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
 
     if len(job.plans) > 1:
         return gate_live(job.plans, job.limits, job.force, place, quiet)
-    launched = launch(job.plans, place, quiet=quiet)
-    if launched.interrupted:
+    if job.load is not None:
+        result, _, interrupted = measure(job.plans[0], job.load, place, quiet)
+    else:
+        launched = launch(job.plans, place, quiet=quiet)
+        result, interrupted = launched.results[0], launched.interrupted
+    if interrupted:
         return None
     stored = None if job.baseline is None else saved_result(job.baseline)
-    verdict = gate_stored(launched.results[0], stored, job.limits, job.force)
+    verdict = gate_stored(result, stored, job.limits, job.force)
     if job.baseline is not None and stored is None:
         # Green would say that there was no regression.
         unknown = Check("baseline", UNCLEAR, f"the baseline has no result of this case: {job.baseline}")

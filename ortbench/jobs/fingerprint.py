@@ -18,6 +18,7 @@ from ortbench.chain_plan import Chain
 from ortbench.files import sha256
 from ortbench.interpreters import packages
 from ortbench.jobs.suite_folder import results_in
+from ortbench.load_plan import LoadPlan
 from ortbench.plan import Inputs, Plan, Target
 from ortbench.suite.job import Job
 
@@ -44,6 +45,7 @@ def fingerprint(job: Job) -> str:
         "plans": [_essence(plan) for plan in job.plans],
         "limits": asdict(job.limits),
         "force": job.force,
+        **({} if job.load is None else {"load": _load(job.load)}),
         "baseline": job.baseline and [_content(str(path)) for path in results_in(job.baseline)],
     }
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
@@ -65,6 +67,11 @@ def _essence(plan: Plan) -> dict[str, Any]:
     target, inputs = _target(plan.target), _inputs(plan.inputs)
     essence = asdict(replace(plan, model=model, target=target, inputs=inputs, chain=chain, command=(), name=None))
     return {**essence, "variables": recorded(plan.record_env, os.environ)[0]}
+
+
+def _load(load: LoadPlan) -> dict[str, Any]:
+    """A load with the content of its file of arrivals."""
+    return asdict(load if load.file is None else replace(load, arrivals=_content(load.file) or ""))
 
 
 def _target(target: Target) -> Target:

@@ -17,7 +17,7 @@ from ortbench.errors import BadInput
 from ortbench.gate.verdict import AGAIN, SIDES
 from ortbench.jobs.suite_folder import suite_of
 
-_RUN = {"result.json", "table.md", "table.csv", "steps.csv", "report.html", "gate.json", "gate.md"}
+_RUN = {"result.json", "table.md", "table.csv", "steps.csv", "load-samples.npz", "report.html", "gate.json", "gate.md"}
 # By the file that makes a folder ortbench's: what the folder is, and which files ortbench writes into it.
 _KINDS = {
     "bandwidth.json": ("sweep", {"bandwidth.json", "bandwidth.svg", "table.md", "table.csv"}),
@@ -40,7 +40,7 @@ _BEGINNINGS = {
 _BEGINNING = 4096  # bytes
 _RUNS_NAME = re.compile(r".+-\d{8}-\d{6}(-\d+)?")
 _UNFINISHED = re.compile(
-    r"(probe|[\w.-]+\.(json|md|csv|svg|html))[a-z0-9_]{8}\.tmp|probe"
+    r"(probe|[\w.-]+\.(json|md|csv|svg|html|npz))[a-z0-9_]{8}\.tmp|probe"
 )  # see files.write_atomically
 
 

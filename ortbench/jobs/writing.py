@@ -106,18 +106,18 @@ def write_json(data: Any, json_out: str | None) -> bool:
 
 
 def say_failures(result: Result, where: str = "") -> int:
-    """Say on standard error which modes failed, or that none could be measured; the exit code that follows from it.
+    """Say on standard error which modes, and of a load which levels, failed, or that none could be measured; the exit code that follows from it.
 
     Args:
         result: of a run or a profiled session.
         where: before each line: whose result it is.
     """
+    from ortbench.gate.verdict import failures_of
     from ortbench.result import FAILED, OK
 
-    statuses = [case.status for case in result.cases]
-    for case in result.cases:
-        if case.status == FAILED:
-            characters.complain(f"{where}{case.mode} failed: {case.reason}")
+    statuses = [*(case.status for case in result.cases), *(level["status"] for level in result.levels)]
+    for failure in failures_of(result):
+        characters.complain(f"{where}{failure}")
     if OK not in statuses and FAILED not in statuses:
         characters.complain(f"{where}nothing was measured: no mode that was asked for is supported")
     return DONE if OK in statuses and FAILED not in statuses else BENCHMARK_FAILED

@@ -45,6 +45,11 @@ def profile_name(plan: Plan) -> str:
     return f"profile-{run_name([plan])}"
 
 
+def load_name(plan: Plan) -> str:
+    """What the folder of a load is called."""
+    return f"load-{run_name([plan])}" if plan.name is None else run_name([plan])
+
+
 def new_folder(out: Path, name: str) -> Path:
     """Make a folder of its own for a run.
 

@@ -91,6 +91,11 @@ class Client:
         """The worker's process id."""
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
     def pause(self) -> None:
         """Stop the process until `resume`, so that nothing of it runs beside another worker's blocks.
 

@@ -112,15 +112,16 @@ class Side:
 
     def _receive_opened(self, stage: str) -> Opened:
         """What the worker says of the model that it was sent when it was started."""
-        started = self._worker.started_ns
+        started = self.worker.started_ns
         with self.stage(stage, started) as parts:
-            opened: Opened = self._worker.receive()
+            opened: Opened = self.worker.receive()
             parts.append(("starting the worker with ONNX Runtime", started, opened["stages"][0][1] - started))
             parts += opened["stages"]
         return opened
 
     @property
-    def _worker(self) -> Client:
+    def worker(self) -> Client:
+        """Its worker, which was started."""
         assert self._client is not None, "the side was not started"
         self._client.while_waiting = self.while_waiting
         return self._client
@@ -181,13 +182,13 @@ class Side:
 
     def meanwhile(self, call: Callable[[], None]) -> None:
         """Have something called while the worker does what it was asked last, or is asked next."""
-        self._worker.meanwhile = call
+        self.worker.meanwhile = call
 
     def ask(self, do: str, **arguments: Any) -> Any:
         """Ask the worker; see `ortbench.measure.process.Client.ask`."""
-        return self._worker.ask(do, **arguments)
+        return self.worker.ask(do, **arguments)
 
-    def _restart(self) -> None:
+    def restart(self) -> None:
         """A fresh worker after one was lost, with every mode that is still to be measured; they fail if it cannot open."""
         self.close()
         self._client = open_worker(self.plan)
@@ -221,7 +222,7 @@ class Side:
             case.status, case.reason = UNSUPPORTED, str(error)
         except WorkerLost as error:
             self.fail(mode, str(error))
-            self._restart()
+            self.restart()
         except BenchmarkFailed as error:
             self.fail(mode, str(error))
             case.outputs_match = False if isinstance(error, WrongOutputs) else None
@@ -270,7 +271,7 @@ class Side:
             answer = self.ask("block", mode=mode, phase=block.phase, n=block.n, drop=block.drop, **more)
         except WorkerLost as error:
             self.fail(mode, str(error))
-            self._restart()
+            self.restart()
         except BenchmarkFailed as error:
             self.fail(mode, str(error))
         else:
@@ -366,7 +367,7 @@ class Side:
         except BenchmarkFailed as error:
             self.fail(mode, str(error))
             if isinstance(error, WorkerLost):
-                self._restart()
+                self.restart()
             return
         case.once = answer["once"]
         if "links" in answer and self.result.chain is not None:

@@ -8,10 +8,13 @@ from typing import Any
 
 from ortbench import units
 from ortbench.analysis.compare import EVERYTHING, Row, Selection, cost_rows, lacks, parts, rows, word
+from ortbench.analysis.compare_levels import are_loads, level_rows, untold
 from ortbench.modes import COSTS, TOTAL, WHOLE_CHAIN, WHOLE_LOOP
 from ortbench.report.costs.compared import compared_costs, cost_table
 from ortbench.report.costs.energy import energy_comparison
 from ortbench.report.costs.memory import change_records
+from ortbench.report.load import level_failures
+from ortbench.report.load_compared import LEVEL_LEGEND, level_records, level_table
 from ortbench.report.model import (
     KEY,
     NOTHING,
@@ -61,7 +64,14 @@ def side_table(
         in_order: they are steps of one history, so each is held against the one before it too.
         only: these modes and phases.
     """
+    if _by_level(results, only):
+        return level_table(level_rows(results, only.modes), names, same, in_order)
     return _table(results, _rows(results, only), names, same, in_order)
+
+
+def _by_level(results: Sequence[Result], only: Selection) -> bool:
+    """Whether results are compared level by level: loads are, unless a phase was asked for, which one caller alone has."""
+    return are_loads(results) and not only.phases
 
 
 def _rows(results: Sequence[Result], only: Selection) -> list[Row]:
@@ -133,12 +143,20 @@ def build(
     Args:
         remarks: what the results differ in, in sentences.
     """
-    lacking = lacks(results, names, _rows(results, only))
+    lacking = _lacking(results, names, only)
     said = map(remark, [*lacking, *remarks])
     notes = [*why_missing(results, names), *said, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
     explained = [Paragraph(legend(results, same)), hint("ratio", "95 %", "verdict")]
     return Report(title(names), ([sides], [Notes(notes), *explained]))
+
+
+def _lacking(results: Sequence[Result], names: Sequence[str], only: Selection) -> list[str]:
+    """What there is too little of for intervals."""
+    if not _by_level(results, only):
+        return lacks(results, names, _rows(results, only))
+    why = untold(level_rows(results, only.modes))
+    return [] if why is None else [why]
 
 
 def build_alone(names: Sequence[str]) -> Report:
@@ -163,6 +181,10 @@ def side_by_side(
     headings = [_heading(result) for result in results]
     if len(results) == 1:
         return SideBySide(names, headings)
+    if _by_level(results, only):
+        of_levels = level_rows(results, only.modes)
+        named, numbered = (level_table(of_levels, called, same, in_order) for called in (names, numbers(len(names))))
+        return SideBySide(names, headings, named, numbered)
     found, either = _rows(results, only), (names, numbers(len(names)))
     named, numbered = (_table(results, found, called, same, in_order) for called in either)
     costs = [] if same is None else compared_costs(results, only)
@@ -171,14 +193,19 @@ def side_by_side(
 
 
 def _heading(result: Result) -> list[str]:
-    """One result in two lines, of a loop or a chain in three: what ran where, and when."""
-    *first, where = heading(result)[: 2 if result.loop is None and result.chain is None else 3]
+    """One result in two lines, of a loop, a chain or a load in three: what ran where, and when."""
+    is_run = result.loop is None and result.chain is None and result.load is None
+    *first, where = heading(result)[: 2 if is_run else 3]
     return [*first, f"{where}; {result.created}"]
 
 
 def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
     """Why a mode of one result has no figures."""
-    return [note for name, result in zip(names, results, strict=True) for note in not_measured(result, name)]
+    return [
+        note
+        for name, result in zip(names, results, strict=True)
+        for note in (not_measured if result.load is None else level_failures)(result, name)
+    ]
 
 
 def legend(results: Sequence[Result], same: float | None) -> str:
@@ -186,6 +213,8 @@ def legend(results: Sequence[Result], same: float | None) -> str:
     alternated = len({result.setup.get("run_id") for result in results}) == 1 and results[0].setup.get("run_id")
     how = "blocks of the same rounds" if alternated else "runs at different times, with the noise that each recorded"
     within = "" if same is None else f"; same: within ±{same * 100:g} % for certain"
+    if are_loads(results):
+        return f"{LEVEL_LEGEND}{', by blocks of the same rounds' if alternated else ' and that between runs'}{within}."
     return f"ratio: of median times, above 1 is slower, from {how}{within}."
 
 
@@ -193,7 +222,10 @@ def records(
     results: Sequence[Result], names: Sequence[str], same: float, only: Selection = EVERYTHING
 ) -> list[dict[str, Any]]:
     """A comparison as flat records, one a mode, phase and result: medians in ns, ratios of times, words, and
-    of totals items a second and the time of each in ns, where it is known how many a run has; then what runs draw."""
+    of totals items a second and the time of each in ns, where it is known how many a run has; then what runs draw. Of loads
+    `ortbench.report.load_compared.level_records`."""
+    if _by_level(results, only):
+        return level_records(results, names, same, only.modes)
     found = []
     for row in [*rows(results, only), *cost_rows(results, only)]:
         for number, name in enumerate(names):

@@ -11,6 +11,7 @@ from ortbench.analysis.memory import is_weighed
 from ortbench.analysis.pairs import timed_phase
 from ortbench.analysis.placed import missed
 from ortbench.modes import COSTS, PHASE_NAMES, TOTAL, is_rate, mode_of
+from ortbench.report import load as report_load
 from ortbench.report import nodes
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE
 from ortbench.report.chains import chain_table, link_table, stage_table
@@ -46,14 +47,10 @@ from ortbench.report.places import places_table
 from ortbench.report.throughput import has_items, item_cells, item_columns
 from ortbench.report.words import heading, hint, mode_name, not_measured, ratio_cells, result_name, warnings
 from ortbench.result import Case, Result
-from ortbench.stats import Stats
+from ortbench.stats import SAMPLES_FOR, Stats
 
 if TYPE_CHECKING:
     import pandas
-
-
-# A percentile needs at least one sample beyond it, or it is only another name for the slowest one.
-SAMPLES_FOR = {"p95": 20, "p99": 100}
 
 
 # The columns in the order of their weight; those of a group stay together where the terminal is narrow.
@@ -206,6 +203,8 @@ def build(result: Result, folder: str | None = None) -> Report:
         result: of it.
         folder: where it was saved, which is said in a terminal.
     """
+    if result.load is not None:
+        return report_load.build(result, folder)
     table = mode_table(result)
     said, off = sentences(result), bool(table.rows) and missed(result) is not None
     notes = [*not_measured(result), *map(Note, said[off:]), *warnings(result, superseded(result))]
@@ -261,10 +260,12 @@ def records(result: Result, with_items: bool = False) -> list[dict[str, Any]]:
     """The figures as flat records, one a mode: every statistic of every phase in ns, bytes, ratios; None if not known.
 
     With items also how many a run has, how many are done a second, and the time of each in ns. Those of a loop are
-    `ortbench.report.loops.loop_records`.
+    `ortbench.report.loops.loop_records`, those of a load, one a level, `ortbench.report.load.load_records`.
     """
     if result.loop is not None:
         return loop_records(result)
+    if result.load is not None:
+        return report_load.load_records(result)
     found = []
     for case in result.cases:
         row: dict[str, Any] = {"mode": case.mode, "status": case.status, "reason": case.reason}
@@ -294,6 +295,8 @@ def records(result: Result, with_items: bool = False) -> list[dict[str, Any]]:
 
 def csv(result: Result) -> str:
     """The records as CSV, with those of items where a run has several."""
+    if result.load is not None:
+        return report_load.load_csv(result)
     found = records(result, has_items([result]))
     return csv_text(list(found[0]), found)
 

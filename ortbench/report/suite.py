@@ -48,6 +48,7 @@ _COLUMNS = (
     Column("verdict", Kind.WORD),
 )
 _OF_MEMORY = columns(Kind.NUMBER, "device memory", "host memory")
+_OF_LOADS = ("most runs/s", "callers", "knee", "keeps SLO up to")
 _ENERGY = "energy/run"  # of the fastest mode, with --energy
 _OF_LOOPS = ("steps", "steps/s")  # of a loop, whose total is all of them
 
@@ -56,6 +57,7 @@ def case_table(records: Sequence[Record]) -> Table:
     """A row a case; only columns that hold something."""
     shown = any(is_batch(record.items) for record in records)
     of_loops = any(record.steps is not None for record in records)
+    loads = any(_is_load(record) for record in records)
     weighed = any(_is_weighed(record) for record in records)
     drawn = any(record.energy_j is not None for record in records)
     rows = tuple(
@@ -68,13 +70,14 @@ def case_table(records: Sequence[Record]) -> Table:
             NOTHING if record.cpu_time_ns is None else duration(record.cpu_time_ns),
             *(_item_cells(record) if shown else ()),
             *(_step_cells(record) if of_loops else ()),
+            *(_load_cells(record) if loads else ()),
             *(map(_size, (record.memory_device, record.memory_host)) if weighed else ()),
             *([_energy_cell(record)] if drawn else ()),
             record.outcome,
         )
         for record in records
     )
-    more = [*(HEADINGS if shown else ()), *(_OF_LOOPS if of_loops else ())]
+    more = [*(HEADINGS if shown else ()), *(_OF_LOOPS if of_loops else ()), *(_OF_LOADS if loads else ())]
     costs = (*(_OF_MEMORY if weighed else ()), *([Column(_ENERGY)] if drawn else ()))
     return filled(Table((*_COLUMNS[:-1], *map(Column, more), *costs, _COLUMNS[-1]), rows))
 
@@ -88,6 +91,19 @@ def _item_cells(record: Record) -> tuple[str, str]:
 def _step_cells(record: Record) -> tuple[str, str]:
     steps = NOTHING if record.steps is None else str(record.steps)
     return steps, NOTHING if record.steps_per_s is None else rate(record.steps_per_s)
+
+
+def _is_load(record: Record) -> bool:
+    return record.runs_per_s is not None or record.slo_rate is not None
+
+
+def _load_cells(record: Record) -> tuple[str, str, str, str]:
+    return (
+        NOTHING if record.runs_per_s is None else rate(record.runs_per_s),
+        NOTHING if record.callers is None else str(record.callers),
+        NOTHING if record.knee is None else str(record.knee),
+        NOTHING if record.slo_rate is None else f"{rate(record.slo_rate)}/s",
+    )
 
 
 def _is_weighed(record: Record) -> bool:
@@ -139,6 +155,8 @@ def csv(records: Sequence[Record]) -> str:
         names += ["items", "items_per_s", "item_ns"]
     if any(record.steps is not None for record in records):
         names += ["steps", "steps_per_s"]
+    if any(_is_load(record) for record in records):
+        names += ["runs_per_s", "callers", "knee", "slo_rate"]
     if any(_is_weighed(record) for record in records):
         names += ["memory_device", "memory_host"]
     if any(record.energy_j is not None for record in records):

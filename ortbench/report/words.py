@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, cast
 
 from ortbench import units
 from ortbench.analysis import variables
+from ortbench.analysis.levels import CONCURRENCY, RATE, at
+from ortbench.analysis.load import asked_of
+from ortbench.analysis.load_advice import slo_text
 from ortbench.characters import shortened
 from ortbench.modes import CPU
 from ortbench.report.model import BAD, NOTHING, UNCLEAR, Hint, Note
 from ortbench.result import FAILED, OK, Case, Result
-from ortbench.schema import Chain, ChainStage, Device, EpOfSession, Loop, Memory, Provider, Target, Tensor
+from ortbench.schema import Chain, ChainStage, Device, EpOfSession, LoadSetup, Loop, Memory, Provider, Target, Tensor
 
 if TYPE_CHECKING:
     from ortbench.analysis.sweep import Sweep
 
 
 _PAIRS = 3  # that a heading names
+_RATES = 6  # that it names one by one
 
 
 def heading(result: Result) -> list[str]:
@@ -31,6 +35,8 @@ def heading(result: Result) -> list[str]:
         lines.insert(1, loop_line(result.loop))
     if result.chain is not None:
         lines.insert(1, chain_line(result.chain))
+    if result.load is not None:
+        lines.insert(1, load_line(result, result.load))
     if target["fence"] is not None:
         cost = f", {units.duration(target['fence']['cost_ns'])} of every run" if target["fence"]["cost_ns"] else ""
         lines.append(f"fence: {_FENCES.get(target['fence']['kind'], target['fence']['kind'])}{cost}")
@@ -66,6 +72,28 @@ def chain_line(chain: Chain) -> str:
     return f"{stages} and {links} link{'' if links == 1 else 's'}: {', '.join(names)}"
 
 
+_SESSIONS = {"shared": "in one session", "own": "in a session each", "process": "in a process each"}
+_ARRIVALS = {"poisson": "Poisson arrivals", "uniform": "even arrivals"}
+
+
+def load_line(result: Result, setup: LoadSetup) -> str:
+    """A load: how many callers in what, which rates with which arrivals, how long each level lasts, and the SLO."""
+    callers = sorted({level["concurrency"] for level in result.levels if at(level).kind == CONCURRENCY})
+    rates = sorted({level["rate"] for level in result.levels if at(level).kind == RATE})
+    said = []
+    if callers:
+        said.append(f"{', '.join(map(str, callers))} caller{'' if callers == [1] else 's'}")
+    if rates:
+        some = [f"{rate:g}" for rate in rates] if len(rates) <= _RATES else [f"{rates[0]:g} to {rates[-1]:g}"]
+        arrivals = f"arrivals of {setup['file']}" if setup["file"] else _ARRIVALS.get(str(setup["arrivals"]), "")
+        by = f"served by {setup['callers']} caller{'' if setup['callers'] == 1 else 's'}"
+        said.append(", ".join(filter(None, (f"{', '.join(some)} a second", arrivals, by))))
+    where = _SESSIONS.get(setup["sessions"], setup["sessions"])
+    asked = asked_of(result)
+    slo = f"; SLO: {slo_text(asked)}" if asked else ""
+    return f"load {where}: {' and '.join(said) or 'no level'}; {setup['duration_s']:g} s a level{slo}"
+
+
 def stage_place(stage: ChainStage, result: Result) -> str:
     """The EP and the device of a stage, in a few words."""
     return _on(stage, hardware_name(stage["device"], result)).replace("ExecutionProvider", "")
@@ -78,6 +106,7 @@ _ENDS = {
     "iterations": "{count} iterations {of}",
     "samples": "{count} samples {of}, the most that are kept",
     "verdict": "{what}",
+    "levels": "every level was measured",
 }
 _WITHOUT_A_REASON = {"interrupted": "interrupted", "the end of the session": "done"}
 

@@ -9,20 +9,29 @@ from pathlib import Path
 
 from ortbench.asked import asked_modes, is_library, live, plan_of, weighing
 from ortbench.errors import BadInput
-from ortbench.gate.baseline import BASELINE_CHAIN, baseline_of, has_live_baseline
+from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, has_live_baseline
 from ortbench.gate.contests import own_contests, regression_contests
 from ortbench.gate.limits import Limits, limits_of
-from ortbench.options import declared
+from ortbench.load_plan import ARRIVALS, LoadPlan
+from ortbench.load_plan import check as check_load
+from ortbench.options import declared, make
 from ortbench.plan import Plan, check
 from ortbench.sides import eps_of
 from ortbench.steps import Steps
 from ortbench.suite import chain_job
 from ortbench.suite.cases import Suite, SuiteCase
+from ortbench.suite.layers import LOADS, OPTIONS
 from ortbench.suite.toml_file import Where
 
 _DEFAULTS = ("defaults",)
 _BASELINE = "baseline-"
 _OF_LOOPS = {it.flag for it in declared(Steps).values()}
+_OF_LOADS = {it.flag for it in LOADS}
+
+
+def _is_for_loads(flag: str) -> bool:
+    """Whether an option is one of `ortbench load`."""
+    return flag == "ep" or "load" in OPTIONS[flag].commands or flag == "duration"
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,7 @@ class Job:
         limits: what the candidate must keep to; empty ones without a gate.
         force: compare what is not comparable.
         baseline: this case's folder of an earlier suite, or None.
+        load: that is put on the model, or None.
     """
 
     case: SuiteCase
@@ -42,6 +52,7 @@ class Job:
     limits: Limits = field(default_factory=Limits)
     force: bool = False
     baseline: Path | None = None
+    load: LoadPlan | None = None
 
 
 def jobs_of(suite: Suite, command: tuple[str, ...]) -> list[Job]:
@@ -68,19 +79,29 @@ class _Maker:
         for flag in ("ep", f"{_BASELINE}ep"):
             if is_library(self._given.get(flag, "")):  # relative to the file, as all paths are
                 self._given[flag] = str(self._file.path.parent / self._given[flag])
+        if self._given.get("arrivals", ARRIVALS[0]) not in ARRIVALS:
+            self._given["arrivals"] = str(self._file.path.parent / self._given["arrivals"])
+        own = [flag for flag in self._given if self._where(flag)[:1] != _DEFAULTS]
+        self._is_load = not case.of_chain and any(flag in _OF_LOADS for flag in own)
         for flag in list(self._given):
             if self._where(flag)[:1] == _DEFAULTS and not self._can_have(flag):
                 del self._given[flag]
 
     def _can_have(self, flag: str) -> bool:
-        """Whether an option that is a default is for this case: those of loops are for loops, and chains have few."""
+        """Whether an option that is a default is for this case: those of loops and loads are for these, and chains have few."""
         if self._case.of_chain:
             return chain_job.is_for_chains(flag)
+        if flag in _OF_LOADS:
+            return self._is_load
+        if self._is_load and flag in OPTIONS and not _is_for_loads(flag):
+            return False
         return flag != BASELINE_CHAIN.flag and ("feedback" in self._given or flag not in _OF_LOOPS)
 
     def job(self) -> Job:
         given, is_live = self._given, has_live_baseline(self._given)
         self._check_gate(is_live)
+        if self._is_load:
+            self._refuse_beside_a_load(is_live)
         of_chain = self._case.of_chain
         named = (*self._case.where, "chain" if of_chain else "model")
         with self._blaming(named if of_chain else self._case.where):
@@ -91,6 +112,11 @@ class _Maker:
             plan = live(plan, given, limits.phases())
         with self._blaming(named):
             check(plan)
+        load = None
+        if self._is_load:
+            with self._blaming(named):
+                load = make(LoadPlan, given)
+                check_load(plan, load)
         with self._blaming(self._case.where):
             own_contests(limits, plan.work)
         plans = [plan]
@@ -102,10 +128,27 @@ class _Maker:
                 regression_contests(limits, plan.modes, plan.work.shared(plans[1].work))
         plans = [replace(it, name=self._case.id) for it in plans]
         case = replace(self._case, ep=" and ".join(eps_of(plan))) if of_chain else self._case
-        return Job(case, tuple(plans), limits, "force" in given, self._earlier())
+        return Job(case, tuple(plans), limits, "force" in given, self._earlier(), load)
+
+    def _refuse_beside_a_load(self, is_live: bool) -> None:
+        """Refuse what a load has not.
+
+        Raises:
+            BadInput: it was given.
+        """
+        for flag in self._given:
+            if flag in OPTIONS and not _is_for_loads(flag):
+                raise self._file.mistake(self._where(flag), "is not for a load; 'ortbench load --help' lists what is")
+        if is_live:
+            flag = next(it.flag for it in LIVE_BASELINE if it.flag in self._given)
+            reason = "a load is held against an earlier suite: write baseline, its folder, in its place"
+            raise self._file.mistake(self._where(flag), reason)
 
     def _plan(self, limits: Limits) -> Plan:
         case, needed = self._case, limits.needed()
+        if self._is_load:  # whose duration is that of a level
+            given = {flag: value for flag, value in self._given.items() if flag != "duration"}
+            return plan_of(case.model, given, self._command, needed)
         if not case.of_chain:
             return plan_of(case.model, self._given, self._command, needed)
         return chain_job.plan_of(Path(case.model), self._environ, self._given, self._command, needed)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ortbench.gate.baseline import LIVE_BASELINE, STORED_BASELINE
 from ortbench.gate.limits import Limits
+from ortbench.load_plan import LoadPlan
 from ortbench.options import BASELINE, Option, options_of
 from ortbench.plan import PLAN
 from ortbench.suite.toml_file import SuiteFile, Where
@@ -25,7 +26,8 @@ class Value:
 Layer = Mapping[str, Value | None]  # None takes back what an earlier layer gave
 
 # The options of `ortbench run`, and what `ortbench gate` holds a candidate against; an EP is a case's own.
-OPTIONS = {it.flag: it for it in options_of(*PLAN) if it.suite}
+LOADS = tuple(it for it in options_of(LoadPlan) if it.suite)
+OPTIONS = {it.flag: it for it in options_of(*PLAN, LOADS) if it.suite}
 GATE = {it.flag: it for it in options_of(Limits, STORED_BASELINE, LIVE_BASELINE) if it.suite}
 ALL = {**GATE, **OPTIONS}
 KEYS = (*OPTIONS, "gate")  # of every table with options

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypedDict
 
 from ortbench.analysis.host import cpu_time_ns
+from ortbench.analysis.levels import CONCURRENCY, measured, rate_of
+from ortbench.analysis.load import best_level, kept, knee_of
 from ortbench.analysis.loops import steps_per_s
 from ortbench.analysis.memory import DEVICE, HOST, figure
 from ortbench.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
@@ -53,6 +55,9 @@ class Record:
         steps: of a loop, or None.
         steps_per_s: what that mode's median means for them, or None.
         cpu_time_ns: what a run in that mode takes of the CPU, ns, or None.
+        runs_per_s, callers: of a load, the most runs/s and with how many callers (`fastest` is their mode), or None.
+        knee: how many callers are worth it in that mode, or None.
+        slo_rate: the highest rate that keeps the SLO in any mode, or None.
         memory_device, memory_host: what that mode takes of each side's memory, bytes, or None.
     """
 
@@ -79,6 +84,10 @@ class Record:
     memory_device: int | None = None
     memory_host: int | None = None
     energy_j: float | None = None
+    runs_per_s: float | None = None
+    callers: int | None = None
+    knee: int | None = None
+    slo_rate: float | None = None
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
@@ -129,10 +138,16 @@ class Figures(TypedDict, total=False):
     memory_device: int | None
     memory_host: int | None
     energy_j: float | None
+    runs_per_s: float | None
+    callers: int | None
+    knee: int | None
+    slo_rate: float | None
 
 
 def figures(result: Result) -> Figures:
     """The figures of a `Record`, by its attributes' names."""
+    if result.load is not None:
+        return _of_load(result)
     timed = [case for case in result.cases if result.case(case.mode) and not is_rate(case.mode, TOTAL)]
     medians = {case.mode: median for case in timed if (median := case.median(TOTAL))}
     if not medians:
@@ -156,6 +171,22 @@ def figures(result: Result) -> Figures:
         "cpu_time_ns": None if found is None or found.host is None else round(cpu_time_ns(found.host)),
         "memory_device": None if found is None else figure(found, DEVICE),
         "memory_host": None if found is None else figure(found, HOST),
+    }
+
+
+def _of_load(result: Result) -> Figures:
+    rates = [it["rate"] for it in kept(result).values()]
+    found: Figures = {"slo_rate": max(rates)} if rates else {}
+    best = best_level(result)
+    if best is None:
+        return found
+    knee = knee_of(measured(result, CONCURRENCY, best["mode"]))
+    return {
+        **found,
+        "fastest": best["mode"],
+        "runs_per_s": rate_of(best),
+        "callers": best["concurrency"],
+        "knee": knee and knee["concurrency"],
     }
 
 

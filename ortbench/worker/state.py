@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ortbench.steps import Steps
     from ortbench.worker.chains.data import ChainData
     from ortbench.worker.copies import Copies
+    from ortbench.worker.load.callers import Callers
     from ortbench.worker.loops.data import LoopData
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.session.first_run import Data
@@ -67,6 +68,7 @@ class State:
         ranges: their NVTX ranges.
         capture: the range that tells a profiler what to record; None until it is asked for.
         copies: of a bandwidth sweep; there once it is open.
+        callers: of a load; None until they are asked for.
     """
 
     opened: Opened = field(init=False)
@@ -74,9 +76,11 @@ class State:
     ranges: dict[str, Ranges] = field(default_factory=dict)
     capture: Capture | None = None
     copies: Copies = field(init=False)
+    callers: Callers | None = None
 
     def release(self) -> None:
         """Let the model and its modes go."""
+        self.callers = None
         self.modes.clear()
         self.ranges.clear()
         del self.opened

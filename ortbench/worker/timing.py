@@ -201,7 +201,7 @@ def time_block(
     listening, push, pop, attributes = ranges.listening, ranges.push, ranges.pop, ranges.sample[phase]
     samples: list[int] = []
     add = samples.append
-    with _no_garbage_collection():
+    with no_garbage_collection():
         for _ in range(drop):
             call(a, b)
             if wait is not None:
@@ -239,7 +239,7 @@ def time_block(
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def no_garbage_collection() -> Iterator[None]:
     """A collection inside a sample would be Python's time, not the runtime's (timeit does the same)."""
     was_on = gc.isenabled()
     gc.disable()

@@ -23,6 +23,7 @@ _REQUESTS = {
     "reading": ("index_sizes",),
     "diagnosing": ("packages", "examine"),
     "looking": ("nodes", "forms", "memory", "arenas", "measure_copies", "close_up", "profile", "devices", "inspect"),
+    "load.requests": ("load_callers", "load_closed", "load_open", "load_end"),
     "sweep": ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish"),
 }
 _NEEDED = ("onnxruntime", "numpy")  # all that an environment must have

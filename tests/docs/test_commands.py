@@ -76,6 +76,8 @@ def quick(arguments: list[str]) -> list[str]:
     if "--duration" in arguments:
         at = arguments.index("--duration")
         return [*arguments[:at], "--duration", "0.3", *arguments[at + 2 :], "--warmup", "1"]
+    if arguments[0] == "load":
+        return [*arguments, "--duration", "0.2", "--warmup", "1"]
     if arguments[0] in ("run", "loop"):
         return [*arguments, *(() if "--iterations" in arguments else ("--iterations", "1")), "--warmup", "1"]
     if arguments[0] == "profile":

@@ -115,6 +115,12 @@ class Config:
     engines: int = 0
     """How many things the device does at a time: 3 are one inference, one upload and one download, 2 one inference and
     one copy, 1 just one of anything; 0 is as many as there are queues."""
+    servers: int = 1
+    """How many inferences the device does at a time where their runs wait for them, at most 8. More than one is for models
+    of one node: what a larger one computes in between is in one place for all."""
+    crowd: int = 0
+    """What a run does that finds another one under way: 0 waits its turn, 1 takes the other's input, 2 fails, 3 aborts. The
+    device is not safe for several threads then; for runs that wait for their inference."""
     submit_us: float = 0.0
     """The thread that starts an inference is busy for so many microseconds before the device gets it."""
     busy_us: float = 0.0

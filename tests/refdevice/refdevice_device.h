@@ -72,7 +72,7 @@ typedef struct {
 
 typedef struct {
   Link upload, download, device_copy;
-  double compute_ns, ha_copies, spin_ns, engines, submit_ns, busy_ns;
+  double compute_ns, ha_copies, spin_ns, engines, servers, crowd, submit_ns, busy_ns;
   double alignment, cpu, default_memory;
   double later_runs; /* 0: never */
   Honesty honesty, later_honesty;
@@ -102,6 +102,8 @@ static const struct {
     {"ha_copies", KNOB_NUMBER, offsetof(Config, ha_copies)},
     {"spin_us", KNOB_US, offsetof(Config, spin_ns)},
     {"engines", KNOB_NUMBER, offsetof(Config, engines)},
+    {"servers", KNOB_NUMBER, offsetof(Config, servers)},
+    {"crowd", KNOB_NUMBER, offsetof(Config, crowd)},
     {"submit_us", KNOB_US, offsetof(Config, submit_ns)},
     {"busy_us", KNOB_US, offsetof(Config, busy_ns)},
     {"fail_upload", KNOB_TRIGGER, offsetof(Config, fail_upload)},
@@ -177,7 +179,7 @@ static Config default_config(void) {
                   .download = {10000, 4},
                   .device_copy = {5000, 8},
                   .compute_ns = COMPUTE_NS,
-                  .spin_ns = 200000, .alignment = 4096, .default_memory = 1,
+                  .spin_ns = 200000, .servers = 1, .alignment = 4096, .default_memory = 1,
                   .later_honesty = ASYNC_OLD_API};
 }
 
@@ -830,6 +832,33 @@ static Queue *queue_open(void) {
   queues = queue;
   pthread_mutex_unlock(&queues_lock);
   return queue;
+}
+
+/* What inferences go through that somebody waits for: knob `servers`. The first is the default queue. */
+enum { MAX_SERVERS = 8 };
+static struct {
+  pthread_mutex_t lock;
+  Queue *queue[MAX_SERVERS];
+  int inside[MAX_SERVERS];
+} servers = {.lock = PTHREAD_MUTEX_INITIALIZER, .queue = {&default_queue}};
+
+/* The server with the fewest inferences inside, one more now. */
+static int server_take(void) {
+  int count = (int)device_config.servers, best = 0;
+  pthread_mutex_lock(&servers.lock);
+  for (int i = 1; i < count && i < MAX_SERVERS; i++) {
+    if (!servers.queue[i]) servers.queue[i] = queue_open();
+    if (servers.inside[i] < servers.inside[best]) best = i;
+  }
+  servers.inside[best]++;
+  pthread_mutex_unlock(&servers.lock);
+  return best;
+}
+
+static void server_give(int server) {
+  pthread_mutex_lock(&servers.lock);
+  servers.inside[server]--;
+  pthread_mutex_unlock(&servers.lock);
 }
 
 static void queue_stop_thread(Queue *queue) {

@@ -451,8 +451,40 @@ static void judge_run(const Inference *job) {
 }
 
 static void submit(Op *op, bool wait) {
-  if (wait) queue_run(&default_queue, op);
-  else queue_push(&default_queue, op);
+  if (!wait) {
+    queue_push(&default_queue, op);
+    return;
+  }
+  int server = server_take();
+  queue_run(servers.queue[server], op);
+  server_give(server);
+}
+
+/* Knob `crowd`: an EP that is not safe for several threads. */
+enum { CROWD_MIXES = 1, CROWD_FAILS, CROWD_ABORTS };
+static pthread_mutex_t crowd_lock = PTHREAD_MUTEX_INITIALIZER;
+static int under_way;
+
+static Status *crowd_enter(Inference *job) {
+  static char *last_input;
+  static size_t last_bytes;
+  int value = job->graph->inputs[0], what = (int)device_config.crowd;
+  pthread_mutex_lock(&crowd_lock);
+  bool crowded = under_way++ > 0;
+  if (crowded && what == CROWD_ABORTS) abort();
+  char *own = value < 0 ? NULL : job->data[value];
+  if (crowded && what == CROWD_MIXES && own && last_bytes == value_bytes(job, value)) job->data[value] = last_input;
+  last_input = own;
+  last_bytes = own ? value_bytes(job, value) : 0;
+  if (crowded && what == CROWD_FAILS) under_way--;
+  pthread_mutex_unlock(&crowd_lock);
+  return crowded && what == CROWD_FAILS ? fail("the reference device does one inference at a time") : NULL;
+}
+
+static void crowd_leave(void) {
+  pthread_mutex_lock(&crowd_lock);
+  under_way--;
+  pthread_mutex_unlock(&crowd_lock);
 }
 
 /* With `ha_copies`: whether a value is copied. Those in ordinary host memory are where the device has no DEFAULT memory. */
@@ -528,8 +560,15 @@ static Status *graph_compute(Graph *graph, void *state, void *context) {
   job->op.event.memory = this_run.memory;
   bool wait = honesty_now(graph->ep->honesty) == SYNC || job->touches_host;
   if (!wait && !graph->ep->ha_copies) hide_outputs(job);
+  bool counted = device_config.crowd > 0;
+  status = counted ? crowd_enter(job) : NULL;
+  if (status) {
+    inference_release(&job->op);
+    return status;
+  }
   if (graph->ep->ha_copies) submit_with_copies(job, wait);
   else submit(&job->op, wait);
+  if (counted) crowd_leave();
   return NULL;
 }
 

@@ -15,12 +15,12 @@ import pytest
 
 from ortbench.errors import BadInput
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
-from ortbench.report import run
 from ortbench.report.exports import github
 from ortbench.report.exports import junit as exports_junit
 from ortbench.report.exports.github import SUMMARY_CUT, SUMMARY_LIMIT, action_json, step_summary
 from ortbench.report.exports.junit import ERROR, SKIPPED, Outcome, junit, outcomes_of_checks, outcomes_of_run
 from ortbench.result import UNSUPPORTED, Case, Result, load
+from ortbench.stats import SAMPLES_FOR
 from tests.conftest import ROOT
 from tests.results import broken, measured, result_of, steady
 
@@ -549,7 +549,7 @@ def test_total_comes_first() -> None:
 
 @pytest.mark.parametrize(("n", "text"), [(19, "–"), (20, "1 ms")])
 def test_p95_needs_samples_as_in_the_table(n: int, text: str) -> None:
-    assert run.SAMPLES_FOR["p95"] == 20
+    assert SAMPLES_FOR["p95"] == 20
     (entry,) = entries(on_host(measured("cpu", total={0: [MS] * n})))
     assert entry["extra"].splitlines()[0] == f"median of {n} runs, p95 {text}"
 

@@ -15,15 +15,17 @@ from collections.abc import Mapping, Sequence
 from io import FileIO
 
 from ortbench.analysis.compare import parts
+from ortbench.analysis.compare_levels import COMPARED
+from ortbench.analysis.levels import RUNS_PER_S, at, figure, interval, is_measured
 from ortbench.analysis.pairs import timed_phase
 from ortbench.errors import BadInput, one_line
 from ortbench.modes import PHASE_NAMES, TOTAL, is_rate
 from ortbench.report.exports.junit import plain_line, samples_text, told_apart
 from ortbench.report.model import NOTHING
-from ortbench.report.run import SAMPLES_FOR
 from ortbench.report.words import device_name
 from ortbench.result import OK, Case, Result
-from ortbench.stats import Stats
+from ortbench.schema import Level
+from ortbench.stats import SAMPLES_FOR, Stats
 
 ACTION_UNIT = "ms"
 _PHASES = (TOTAL, *(name for name in PHASE_NAMES if name != TOTAL))
@@ -39,7 +41,8 @@ def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
     A JSON list with one object for each phase of each mode that is ok, ``total`` first, of a loop ``loop`` and ``step``, of a chain ``chain`` and each ``stage.NAME``: ``name``; ``unit``, always
     "ms"; ``value``, the median in ms; ``range``, "± x" with x in ms, as far as the farther end of its 95 % interval;
     ``extra``, lines for the tooltip. Where inference is all there is to a mode, its total stands for both. The list is
-    empty if nothing was measured, which the action takes for an error.
+    empty if nothing was measured, which the action takes for an error. Of a load each level has its latencies and, with so many
+    callers, the time per run, which is 1 s divided by runs/s.
 
     A name is that of the model's file, the EP, the device, the mode and the phase: no figure, time or version, so it is
     the same in the next run. The device is part of it because times of two machines are no history of each other. Input
@@ -50,13 +53,22 @@ def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
         settings: of each what it was measured with, in a few words, where it is one of several; then this stands in place
             of the shapes.
     """
+    labels = _labels(results, settings or [""] * len(results))
     entries = [
         _entry(label, result, case, phase, stats)
-        for label, result in zip(_labels(results, settings or [""] * len(results)), results, strict=True)
+        for label, result in zip(labels, results, strict=True)
+        if result.load is None
         for case in result.cases
         if case.status == OK
         for phase in (parts([result]) or _PHASES)
         if (stats := case.stats(phase)) is not None and timed_phase(case.mode, phase) == phase
+    ]
+    entries += [
+        _level_entry(label, result, level, stat)
+        for label, result in zip(labels, results, strict=True)
+        for level in result.levels
+        if is_measured(level)
+        for stat in COMPARED[at(level).kind]
     ]
     return json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -72,6 +84,21 @@ def _entry(label: str, result: Result, case: Case, phase: str, stats: Stats) -> 
     }
 
 
+def _level_entry(label: str, result: Result, level: Level, stat: str) -> dict[str, str | float]:
+    """A figure of a level in ms: runs/s as the time per run, so that smaller is better."""
+    value, inside = figure(level, stat), interval(level, stat)
+    ends = [value, *(inside or ())]
+    ns, *beyond = ([1e9 / max(it, 1e-9) for it in ends]) if stat == RUNS_PER_S else ends
+    spread = round(max((abs(end - ns) for end in beyond), default=0.0))
+    return {
+        "name": f"{label}: {level['mode']} {at(level).phrase} {'time per run' if stat == RUNS_PER_S else stat}",
+        "unit": ACTION_UNIT,
+        "value": round(ns) / _NS_PER_ACTION_UNIT,
+        "range": f"± {_decimal(spread)}",
+        "extra": _told(f"of {level['n']} runs", result),
+    }
+
+
 def _decimal(ns: int) -> str:
     """Nanoseconds in ms, to the last digit and without an exponent."""
     return f"{ns / _NS_PER_ACTION_UNIT:.6f}".rstrip("0").rstrip(".")
@@ -80,13 +107,18 @@ def _decimal(ns: int) -> str:
 def _extra(result: Result, case: Case, phase: str, stats: Stats) -> str:
     known = stats.n >= SAMPLES_FOR["p95"] and not is_rate(case.mode, phase)
     p95 = f"{_decimal(stats.p95_ns)} {ACTION_UNIT}" if known else NOTHING
+    return _told(f"median of {samples_text(case, phase, stats)}, p95 {p95}", result)
+
+
+def _told(first: str, result: Result) -> str:
+    """A line, and those that say with what it was measured and how."""
     versions = [
         f"ortbench {result.tool['version']}",
         f"ONNX Runtime {result.environment['onnxruntime']}",
         " ".join(filter(None, (result.target["ep"], result.target.get("ep_version")))),
     ]
     lines = [
-        f"median of {samples_text(case, phase, stats)}, p95 {p95}",
+        first,
         ", ".join(versions),
         shlex.join(result.command),
     ]

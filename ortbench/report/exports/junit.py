@@ -16,13 +16,15 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ortbench.analysis.levels import at, is_measured, latency_of, rate_of
 from ortbench.characters import visible_lines
 from ortbench.errors import one_line
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.modes import STEP, TOTAL, is_rate
 from ortbench.result import OK, UNSUPPORTED, Case, Result
+from ortbench.schema import Level
 from ortbench.stats import Stats
-from ortbench.units import duration
+from ortbench.units import duration, rate
 
 ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.gate.contests`
 
@@ -47,15 +49,17 @@ class Outcome:
 
 
 def outcomes_of_run(result: Result, label: str = "") -> list[Outcome]:
-    """One outcome a mode, in the result's order: measured, unsupported (`SKIPPED`) or failed (`ERROR`).
+    """One outcome a mode, of a load a level, in the result's order: measured, unsupported (`SKIPPED`) or failed (`ERROR`).
 
-    The time of a mode that was measured is the median of its whole inferences.
+    The time of what was measured is the median of its whole inferences.
 
     Args:
         result: of the run.
         label: which of several settings it is of.
     """
     group = _group(result) + (f", {label}" if label else "")
+    if result.load is not None:
+        return _outcomes_of_load(group, result)
     return [_outcome_of_case(group, case) for case in result.cases]
 
 
@@ -86,6 +90,24 @@ def _outcome_of_case(group: str, case: Case) -> Outcome:
     low, high = map(duration, stats.ci95_ns)
     text = f"{duration(stats.median_ns)} (95 %: {low} to {high}), median of {samples_text(case, TOTAL, stats)}"
     return Outcome(group, case.mode, PASSED, text, stats.median_ns / 1e9)
+
+
+def _outcomes_of_load(group: str, result: Result) -> list[Outcome]:
+    """One outcome a level; of a mode that came to none, one for it."""
+    known = {level["mode"] for level in result.levels}
+    missing = [_outcome_of_case(group, case) for case in result.cases if case.mode not in known]
+    return [*missing, *(_outcome_of_level(group, level) for level in result.levels)]
+
+
+def _outcome_of_level(group: str, level: Level) -> Outcome:
+    name = f"{level['mode']} {at(level).phrase}"
+    if not is_measured(level):
+        return Outcome(group, name, ERROR, level["reason"] or "no reason is known", 0.0)
+    latency, inside = latency_of(level), level["ci95"]
+    sure = "" if inside is None else f" (95 %: {rate(inside[0])} to {rate(inside[1])})"
+    tails = ", ".join(f"{stat} {duration(ns)}" for stat, ns in (("p50", latency["p50"]), ("p99", latency["p99"])))
+    text = f"{rate(rate_of(level))} runs/s{sure}, {tails}, of {level['n']} runs"
+    return Outcome(group, name, PASSED, text, latency["p50"] / 1e9)
 
 
 def samples_text(case: Case, phase: str, stats: Stats) -> str:

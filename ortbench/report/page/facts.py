@@ -7,6 +7,20 @@ from dataclasses import dataclass
 
 from ortbench import units
 from ortbench.analysis.advice import copy_share, fastest, is_faster, sentences, superseded
+from ortbench.analysis.levels import (
+    CONCURRENCY,
+    RATE,
+    RUNS_PER_S,
+    at,
+    interval,
+    is_full,
+    latency_of,
+    measured,
+    rate_of,
+    speed_up,
+)
+from ortbench.analysis.load import asked_of, best_level, failed, kept, knee_of
+from ortbench.analysis.load_advice import slo_text
 from ortbench.analysis.loop_advice import state_bytes
 from ortbench.analysis.loops import steps_per_s
 from ortbench.analysis.placed import bytes_inside, copies_inside
@@ -35,15 +49,18 @@ class Remark:
 
 def facts(result: Result) -> Iterator[Fact]:
     """The figures to see first: copies, the fastest mode, one inference (or step and loop) with it, bytes."""
-    measured = [case for case in result.cases if case.status == OK and case.median(TOTAL)]
-    if not measured:
+    if result.load is not None:
+        yield from _of_load(result)
+        return
+    timed = [case for case in result.cases if case.status == OK and case.median(TOTAL)]
+    if not timed:
         return
     cpu, copied = result.case(CPU), copy_share(result)
     if copied and cpu is not None and cpu.derived is not None:
         took, total = units.duration(cpu.derived["copies_ns"]), units.duration(cpu.median(TOTAL) or 0)
         name = "Copies at the edges" if copies_inside(result) else "Copies"
         yield Fact(name, f"{DERIVED}{units.share(copied)}", f"of a run with CPU tensors: {DERIVED}{took} of {total}")
-    best, shown = fastest(result), measured[0]
+    best, shown = fastest(result), timed[0]
     if best is not None and best.vs_cpu is not None:
         interval = best.vs_cpu["ci95"]
         sure = (
@@ -61,7 +78,7 @@ def facts(result: Result) -> Iterator[Fact]:
     one, many = ("inference", "run") if result.chain is None else ("chain", "chain")
     what = f"Time per {one}" if is_rate(shown.mode, TOTAL) else f"One {one}"
     yield Fact(what, units.duration(median), f"{shown.mode}, {units.rate(1e9 / median)} {many}s a second")
-    copying = next((case for case in measured if case.bytes_in or case.bytes_out), None)
+    copying = next((case for case in timed if case.bytes_in or case.bytes_out), None)
     if copying is not None:
         there, back = copying.bytes_in or 0, copying.bytes_out or 0
         moved = bytes_inside(result)
@@ -89,6 +106,38 @@ def _of_loop(result: Result, shown: Case, count: int) -> Iterator[Fact]:
         yield Fact("State copied per step", units.size(moved), f"both ways, with {CPU}{grows}")
 
 
+def _of_load(result: Result) -> Iterator[Fact]:
+    """The figures of a load: the most runs/s, the knee of that mode, the highest rate that keeps the SLO, latency at a rate."""
+    best = best_level(result)
+    if best is not None:
+        inside = interval(best, RUNS_PER_S)
+        sure = "" if inside is None else f" (95 %: {units.rate(inside[0])} to {units.rate(inside[1])})"
+        yield Fact("Most runs/s", units.rate(rate_of(best)), f"{best['mode']} {at(best).phrase}{sure}")
+        own = measured(result, CONCURRENCY, best["mode"])
+        knee = knee_of(own)
+        if knee is not None:
+            bend = next(level for level in own if level["concurrency"] == knee["concurrency"])
+            found = speed_up(bend, own)
+            times = (
+                "" if found is None or found.ratio == 1 else f", {units.ratio(found.ratio)} times one caller's runs/s"
+            )
+            note = f"{units.share(knee['share_of_peak'])} of the peak with {best['mode']}{times}"
+            yield Fact("Knee", at(bend).text, note)
+    rates = kept(result)
+    if rates:
+        mode = max(rates, key=lambda name: rates[name]["rate"])
+        low, high = map(units.rate, rates[mode]["ci95"])
+        note = f"{mode} keeps {slo_text(asked_of(result) or {})} (95 %: {low} to {high})"
+        yield Fact("Highest rate", f"{units.rate(rates[mode]['rate'])}/s", note)
+        return
+    opened = [level for level in measured(result, RATE) if not is_full(level)]
+    if opened:
+        level = max(opened, key=lambda it: it["rate"])
+        latency = latency_of(level)
+        note = f"{level['mode']} {at(level).phrase}, median {units.duration(latency['p50'])}"
+        yield Fact("p99 of latency", units.duration(latency["p99"]), note)
+
+
 def remarks(result: Result) -> Iterator[Remark]:
     """What went wrong, what the figures mean, what to bear in mind."""
     if result.stopped == "interrupted":
@@ -96,6 +145,10 @@ def remarks(result: Result) -> Iterator[Remark]:
     for case in result.cases:
         if case.status != OK:
             yield Remark(f"{case.mode}: {case.reason}", "bad" if case.status == FAILED else "warn", f"{case.status}:")
+    broken = {case.mode for case in result.cases if case.status != OK}
+    for level in failed(result):
+        if level["mode"] not in broken:
+            yield Remark(f"{level['mode']} {at(level).phrase}: {level['reason']}", "bad", f"{level['status']}:")
     yield from map(Remark, sentences(result))
     for warning in result.warnings:
         if warning["code"] not in superseded(result):

@@ -10,7 +10,10 @@ from ortbench.analysis.advice import copy_share, fastest, is_faster
 from ortbench.analysis.comparable import changes, mismatches
 from ortbench.analysis.compare import EVERYTHING, lacks
 from ortbench.analysis.compare import rows as compared
+from ortbench.analysis.compare_levels import are_loads, level_rows, untold
 from ortbench.analysis.items import best_mode, best_of
+from ortbench.analysis.levels import rate_of
+from ortbench.analysis.load import best_level, kept
 from ortbench.modes import ALL_MODES, TOTAL
 from ortbench.report.comparison import legend, side_table
 from ortbench.report.costs.compared import compared_costs, cost_table
@@ -51,15 +54,37 @@ def overview(results: Sequence[Result], names: Sequence[str]) -> Overview:
             for name, result in zip(names[1:], results[1:], strict=True)
             for change in changes(results[0], result)
         ]
-        said += [Remark(lack, "warn", "cannot tell:") for lack in lacks(results, names, compared(results))]
+        said += [Remark(lack, "warn", "cannot tell:") for lack in _lacking(results, names)]
     if (best := best_of(results, names)) is not None:
         said.append(Remark(best))
+    if are_loads(results):
+        return Overview(_loads(results, names), said, pictures, tables)
     headed = (Column("result", Kind.NAME), *columns(Kind.NUMBER, "copies", "fastest mode", "vs cpu", *modes))
     rows = tuple(_row(name, result, modes) for name, result in zip(names, results, strict=True))
     if has_items(results):
         headed = (*headed, Column("best items/s"))
         rows = tuple((*row, _items_cell(result)) for row, result in zip(rows, results, strict=True))
     return Overview(filled(Table(headed, rows)), said, pictures, tables)
+
+
+def _lacking(results: Sequence[Result], names: Sequence[str]) -> list[str]:
+    """What there is too little of for intervals."""
+    if not are_loads(results):
+        return lacks(results, names, compared(results))
+    why = untold(level_rows(results))
+    return [] if why is None else [why]
+
+
+def _loads(results: Sequence[Result], names: Sequence[str]) -> Table:
+    """A row for each load: the most runs/s, with which mode and how many callers, and the highest rate that keeps the SLO."""
+    headed = (Column("result", Kind.NAME), *columns(Kind.NUMBER, "most runs/s", "mode", "callers", "keeps SLO up to"))
+    rows = []
+    for name, result in zip(names, results, strict=True):
+        best, rates = best_level(result), kept(result)
+        most = (NOTHING,) * 3 if best is None else (units.rate(rate_of(best)), best["mode"], str(best["concurrency"]))
+        rate = max((it["rate"] for it in rates.values()), default=None)
+        rows.append((name, *most, NOTHING if rate is None else f"{units.rate(rate)}/s"))
+    return filled(Table(headed, tuple(rows)))
 
 
 def _row(name: str, result: Result, modes: Sequence[str]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from ortbench.analysis.advice import headline, headline_of_many
 from ortbench.characters import visible_lines
 from ortbench.glossary import Group, entries
 from ortbench.report.costs.section import cost_tables
+from ortbench.report.load import load_tables
 from ortbench.report.model import DERIVED, Column, Kind, Table
 from ortbench.report.page.charts import sheet
 from ortbench.report.page.drawn import Drawn, drawn
@@ -87,19 +88,28 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
 
 
 _ALWAYS = {"fence", "95 %"}  # words that stand outside of tables too
-_GROUPS = (Group.MODES, Group.RUN, Group.LOOP, Group.COSTS, Group.WORDS)
+_GROUPS = (Group.MODES, Group.RUN, Group.LOOP, Group.LOAD, Group.COSTS, Group.WORDS)
 
 
 def _glossary(results: Sequence[Result]) -> Table:
     """What the words mean that the page has: the modes that were asked for, the columns that there are."""
-    tables = [table for result in results for table in (mode_table(result), *cost_tables(result))]
+    tables = [table for result in results for table in (*_main_tables(result), *cost_tables(result))]
     there = _ALWAYS | {case.mode for result in results for case in result.cases}
     there |= {column.name for table in tables for column in table.columns}
+    absent = set() if any(result.loop for result in results) else {Group.LOOP}
+    absent |= set() if any(result.load for result in results) else {Group.LOAD}
+    absent |= (
+        set() if any(result.load is None for result in results) else {Group.RUN}
+    )  # of which levels have other words
     there |= {DERIVED} if any(map(derived_mark, tables)) else set()
-    groups = [group for group in _GROUPS if group is not Group.LOOP or any(result.loop for result in results)]
+    groups = [group for group in _GROUPS if group not in absent]
     there |= {"state", "feedback"} if Group.LOOP in groups else set()
     found = [entry for group in groups for entry in entries() if entry.group is group and entry.word in there]
     return Table((), tuple((entry.word, entry.sentence) for entry in found))
+
+
+def _main_tables(result: Result) -> list[Table]:
+    return [mode_table(result)] if result.load is None else load_tables(result)
 
 
 def _shown(value: object) -> object:

@@ -10,13 +10,15 @@ from ortbench import units
 from ortbench.analysis.placed import moved_inside
 from ortbench.report import nodes
 from ortbench.report.costs.section import cost_parts
+from ortbench.report.load import WHAT_A_LEVEL_IS, load_tables
 from ortbench.report.loops import WHAT_A_LOOP_IS
 from ortbench.report.model import EVERYWHERE, Column, Kind, Medium, Notes, Paragraph, Table, Title
 from ortbench.report.places import places_table
-from ortbench.report.run import SAMPLES_FOR, chain_tables, derived_mark, mode_table
+from ortbench.report.run import chain_tables, derived_mark, mode_table
 from ortbench.report.words import device_name, eps, sequence
 from ortbench.result import Result
 from ortbench.schema import Gpu, Load, Tensor
+from ortbench.stats import SAMPLES_FOR
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ def sections(result: Result) -> Iterator[Section]:
 
 
 def _modes(result: Result) -> Iterator[Section]:
+    if result.load is not None:
+        yield from (
+            Section(table.title, table, (WHAT_A_LEVEL_IS,) * (at == 0)) for at, table in enumerate(load_tables(result))
+        )
+        return
     table = mode_table(result)
     if table.rows:
         tails = [column.name for column in table.columns if column.name in SAMPLES_FOR]

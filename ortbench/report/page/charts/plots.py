@@ -9,10 +9,11 @@ import warnings
 
 import matplotlib as mpl
 
-from ortbench.report.page.charts import bandwidth, samples, split, stages, steps, totals
+from ortbench.report.page.charts import bandwidth, load, samples, split, stages, steps, totals
 from ortbench.report.page.charts.sheet import STYLE
 from ortbench.report.page.pictures.bandwidth import Bandwidth
 from ortbench.report.page.pictures.gallery import Picture
+from ortbench.report.page.pictures.load import ByCallers, ByRate
 from ortbench.report.page.pictures.samples import Drift, Spread
 from ortbench.report.page.pictures.split import Split
 from ortbench.report.page.pictures.stages import LinkCosts, StageTimes
@@ -41,6 +42,10 @@ def draw(picture: Picture, width: int, salt: str) -> str:
                 sheet = stages.stage_times(picture, width)
             case LinkCosts():
                 sheet = stages.link_costs(picture, width)
+            case ByCallers():
+                sheet = load.by_callers(picture, width)
+            case ByRate():
+                sheet = load.by_rate(picture, width)
             case Spread():
                 sheet = samples.spread(picture, width)
             case Drift():

@@ -33,7 +33,7 @@ from ortbench.report.page.charts.sheet import (
 )
 from ortbench.report.page.pictures.parts import DOWNLOAD
 from ortbench.report.page.pictures.samples import Drift, Samples, Spread
-from ortbench.report.run import SAMPLES_FOR
+from ortbench.stats import SAMPLES_FOR
 
 _MEDIAN: dict[str, Any] = {"linewidth": 2}
 _P95: dict[str, Any] = {"linewidth": 1.4, "dashes": (3, 2)}

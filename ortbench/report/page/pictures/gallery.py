@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.report.page.pictures.bandwidth import Bandwidth, bandwidth
+from ortbench.report.page.pictures.load import ByCallers, ByRate, by_callers, by_rate
 from ortbench.report.page.pictures.samples import Drift, Spread, drift, spread
 from ortbench.report.page.pictures.split import Split, split
 from ortbench.report.page.pictures.stages import LinkCosts, StageTimes, link_costs, stage_times
@@ -12,11 +13,13 @@ from ortbench.report.page.pictures.steps import StepTimes, step_times
 from ortbench.report.page.pictures.totals import Totals, totals
 from ortbench.result import Result
 
-Picture = Split | StepTimes | StageTimes | LinkCosts | Spread | Drift | Bandwidth | Totals
+Picture = Split | StepTimes | StageTimes | LinkCosts | ByCallers | ByRate | Spread | Drift | Bandwidth | Totals
 
 
 def of_one(result: Result) -> list[Picture]:
     """The pictures of one result, as many as it has samples for."""
+    if result.load is not None:  # its cases are of one caller alone
+        return _loads([result], [""])
     found: list[Picture | None] = [
         _parts(result),
         link_costs(result),
@@ -36,5 +39,13 @@ def _parts(result: Result) -> Picture | None:
 
 def of_many(results: Sequence[Result], names: Sequence[str]) -> list[Picture]:
     """The pictures that hold several results side by side."""
-    found: list[Picture | None] = [totals(results, names), bandwidth(results, names)]
+    loads = _loads(results, names)
+    if all(result.load is not None for result in results):
+        return loads
+    found: list[Picture | None] = [totals(results, names), bandwidth(results, names), *loads]
     return [picture for picture in found if picture is not None]
+
+
+def _loads(results: Sequence[Result], names: Sequence[str]) -> list[Picture]:
+    """What becomes of runs/s and latency under load."""
+    return [picture for picture in (by_callers(results, names), by_rate(results, names)) if picture is not None]

@@ -12,9 +12,8 @@ from ortbench import units
 from ortbench.modes import TOTAL
 from ortbench.report.model import NOTHING, Column, Kind, Table, columns
 from ortbench.report.page.pictures.parts import measured_cases, timed_cases, what_is_timed
-from ortbench.report.run import SAMPLES_FOR
 from ortbench.result import Case, Result
-from ortbench.stats import Stats
+from ortbench.stats import SAMPLES_FOR, Stats
 
 _QUARTERS = 4
 _SLOW = 1.5  # how many times its mode's median a run takes that is called slow

@@ -1,0 +1,260 @@
+"""The sentences under the tables of a load: what a person can act on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ortbench.analysis.levels import (
+    CONCURRENCY,
+    RATE,
+    RUNS_PER_S,
+    at,
+    by_statistic,
+    interval,
+    is_full,
+    latency_of,
+    measured,
+    modes_of,
+    quotient,
+    rate_of,
+)
+from ortbench.analysis.load import asked_of, best_level, has_rates, holds, kept, knee_of, most
+from ortbench.analysis.load_levels import LOCK_MATTERS
+from ortbench.load_plan import PROCESS
+from ortbench.modes import CPU
+from ortbench.result import Result
+from ortbench.schema import ClockReading, Knee, Level
+from ortbench.units import duration, rate, ratio, share
+
+_UNFAIR = 0.95  # of Jain's index: below it some callers are clearly done with fewer runs
+_STRETCHED = 1.1  # how many times as long as back to back an inference must take to be told
+_FALLEN = 0.95  # below which part of the clock back to back one has fallen
+_LATE = 0.001  # from which share of late requests on they are told
+_GROWN = 1.05  # by which factor latency must grow beyond the knee to be told
+_DROPPED = 0.9  # below which part of the peak runs/s have dropped
+
+
+def load_sentences(result: Result) -> list[str]:
+    """What the levels mean, most important first; nothing where none was measured."""
+    by_mode = {mode: measured(result, CONCURRENCY, mode) for mode in modes_of(result)}
+    return [
+        *_best(by_mode),
+        *(said for mode, levels in by_mode.items() if (said := _knee(mode, levels))),
+        *(said for mode in modes_of(result) if (said := _lock(result, mode))),
+        *(said for mode, levels in by_mode.items() if (said := _unfair(mode, levels))),
+        *(said for mode in modes_of(result) if (said := _stretched(result, mode))),
+        *(said for mode in modes_of(result) if (said := _full(result, mode))),
+        *_slo(result),
+        *_late(result),
+    ]
+
+
+def load_headline(result: Result) -> str:
+    """What there is to say first, in a few words."""
+    rates = kept(result)
+    if rates:
+        mode = max(rates, key=lambda name: rates[name]["rate"])
+        return f"{mode} keeps {slo_text(asked_of(result) or {})} up to {rate(rates[mode]['rate'])} a second"
+    best = best_level(result)
+    if best is not None:
+        own = measured(result, CONCURRENCY, best["mode"])
+        knee = knee_of(own)
+        if knee is None:
+            return f"{rate(rate_of(best))} runs/s {at(best).phrase} ({best['mode']})"
+        return f"{_reach(knee)} of the peak: {rate(rate_of(best))} runs/s with {best['mode']}"
+    opened = [level for level in measured(result, RATE) if not is_full(level)]
+    if opened:
+        last = max(opened, key=lambda level: level["rate"])
+        return f"{at(last).phrase.capitalize()} p99 is {duration(latency_of(last)['p99'])} with {last['mode']}"
+    return (
+        "Requests come faster than they are served"
+        if has_rates(result) and measured(result, RATE)
+        else "Nothing was measured"
+    )
+
+
+def slo_text(asked: Mapping[str, int]) -> str:
+    """An SLO in words: ``p99 ≤ 20 ms``."""
+    return " and ".join(f"{stat} ≤ {_plain(duration(ns))}" for stat, ns in asked.items())
+
+
+def _plain(text: str) -> str:
+    """A duration without noughts that say nothing."""
+    number, unit = text.split(" ")
+    return f"{float(number):g} {unit}"
+
+
+def _reach(knee: Knee) -> str:
+    count = knee["concurrency"]
+    return f"{'one caller reaches' if count == 1 else f'{count} callers reach'} {share(knee['share_of_peak'])}"
+
+
+# Closed loops
+
+
+def _best(by_mode: Mapping[str, Sequence[Level]]) -> list[str]:
+    """Which mode brings most, held against `cpu`'s most."""
+    peaks = {mode: level for mode, levels in by_mode.items() if (level := most(levels)) is not None}
+    if len(peaks) < 2:
+        return []
+    best = max(peaks.values(), key=rate_of)
+    said = f"{best['mode']} brings most: {rate(rate_of(best))} runs/s {at(best).phrase}"
+    if CPU not in peaks or best["mode"] == CPU:
+        return [f"{said}."]
+    cpu = peaks[CPU]
+    found = quotient(rate_of(best), rate_of(cpu), interval(best, RUNS_PER_S), interval(cpu, RUNS_PER_S))
+    if found.ci95 is not None and found.ci95[0] <= 1:
+        return ["No mode brings measurably more runs/s than cpu."]
+    sure = "" if found.ci95 is None else f" (95 %: {ratio(found.ci95[0])} to {ratio(found.ci95[1])})"
+    return [f"{said}, {ratio(found.ratio)} times cpu's most{sure}, which is {rate(rate_of(cpu))} {at(cpu).phrase}."]
+
+
+def _knee(mode: str, levels: Sequence[Level]) -> str | None:
+    """How many callers are worth it, and what becomes of latency beyond."""
+    knee = knee_of(levels)
+    if knee is None:
+        return None
+    last, before = levels[-1], levels[-2]
+    if knee["concurrency"] == last["concurrency"]:
+        more = rate_of(last) / max(map(rate_of, levels[:-1])) - 1
+        return (
+            f"{mode}: {at(last).text} still bring {share(more)} more runs/s than {before['concurrency']}: the peak may lie "
+            "beyond them."
+        )
+    bend = next(level for level in levels if level["concurrency"] == knee["concurrency"])
+    there, then = latency_of(bend)["p99"], latency_of(last)["p99"]
+    said = f"{mode}: {_reach(knee)} of the peak; beyond that "
+    if then > there * _GROWN:
+        said += f"only latency grows (p99 {duration(there)} there, {duration(then)} {at(last).phrase})"
+    else:
+        said += "more bring no more"
+    peak = max(map(rate_of, levels))
+    fallen = f"; {at(last).phrase} runs/s fall to {share(rate_of(last) / peak)} of it"
+    return f"{said}{fallen if rate_of(last) < _DROPPED * peak else ''}."
+
+
+def _lock(result: Result, mode: str) -> str | None:
+    """How much of the callers' time went into waiting for Python's lock, at the level where it is most."""
+    levels = [*measured(result, CONCURRENCY, mode), *measured(result, RATE, mode)]
+    waits = [(waited, level) for level in levels if (waited := level["lock_wait"]) is not None]
+    if not waits:
+        return None
+    waited, level = max(waits, key=lambda it: it[0])
+    if waited <= LOCK_MATTERS:
+        return None
+    said = f"{mode}: callers waited for Python's lock {share(waited)} of the time {at(level).phrase}"
+    return f"{said}: --sessions process shows what the EP can do." if level["sessions"] != PROCESS else f"{said}."
+
+
+def _unfair(mode: str, levels: Sequence[Level]) -> str | None:
+    """Callers that are not served alike, at the level where it is worst."""
+    known = [(fair, level) for level in levels if (fair := level.get("fairness")) is not None]
+    if not known:
+        return None
+    fair, level = min(known, key=lambda it: it[0])
+    if fair >= _UNFAIR:
+        return None
+    count = level["concurrency"]
+    return (
+        f"{mode}: callers are not served alike {at(level).phrase} (Jain's index {ratio(fair)}): as if {ratio(fair * count, 1)} of "
+        f"{count} had shared the runs."
+    )
+
+
+# Open loops
+
+
+def _stretched(result: Result, mode: str) -> str | None:
+    """How much longer an inference takes at the lowest rate than back to back, and what the clock does.
+
+    At the lowest rate requests meet each other least, so what is left is a device and a CPU that went to sleep.
+    """
+    levels, alone = measured(result, RATE, mode), (result.back_to_back or {}).get(mode)
+    if not levels or alone is None:
+        return None
+    level, base = levels[0], alone["latency_ns"]["p50"]
+    service = level.get("service_ns")
+    if service is None or service["p50"] < _STRETCHED * base:
+        return None
+    said = (
+        f"{mode}: {at(level).phrase} an inference takes {ratio(service['p50'] / max(base, 1), 1)} times as long as back to back "
+        f"({duration(service['p50'])}, not {duration(base)})"
+    )
+    return f"{said}{_clocks(alone['clock_mhz'], level['clock_mhz'])}."
+
+
+def _clocks(before: ClockReading | None, after: ClockReading | None) -> str:
+    if before is None or after is None or after["sm"] >= _FALLEN * before["sm"]:
+        return ""
+    return f"; the SM clock falls from {before['sm']} to {after['sm']} MHz"
+
+
+def _full(result: Result, mode: str) -> str | None:
+    """The rates at which the queue grows without end."""
+    levels = [level for level in measured(result, RATE, mode) if is_full(level)]
+    if not levels:
+        return None
+    return (
+        f"{mode}: at {_rates(levels)} a second requests come as fast as they are served or faster: the queue grows as long as they "
+        "come, so no mean wait is shown."
+    )
+
+
+def _slo(result: Result) -> list[str]:
+    asked = asked_of(result)
+    if not asked:
+        return []
+    text = slo_text(asked)
+    if result.slo is not None and result.slo["found"]:
+        return [_found(mode, text, result) for mode in result.slo["found"]]
+    return [said for mode in modes_of(result) if (said := _held(result, mode, text, asked))]
+
+
+def _found(mode: str, text: str, result: Result) -> str:
+    found = kept(result).get(mode)
+    if found is None:
+        return f"{mode} keeps {text} at none of the rates that were tried."
+    low, high = map(rate, found["ci95"])
+    return f"{mode} keeps {text} up to {rate(found['rate'])} a second (95 %: {low} to {high})."
+
+
+def _held(result: Result, mode: str, text: str, asked: Mapping[str, int]) -> str | None:
+    """Which of the rates that were asked for keep the SLO."""
+    levels = measured(result, RATE, mode)
+    if not levels:
+        return None
+    good = [level for level in levels if _keeps(level, asked)]
+    broken = [level for level in levels if not _keeps(level, asked)]
+    first = "" if not broken else ", ".join(f"{stat} {duration(_stat(broken[0], stat))}" for stat in asked)
+    if not good:
+        return f"{mode} does not keep {text} at {_rates(broken)} a second ({first})."
+    said = f"{mode} keeps {text} at {_rates(good)} a second"
+    return f"{said}, not at {_rates(broken)} ({first})." if broken else f"{said}."
+
+
+def _keeps(level: Level, asked: Mapping[str, int]) -> bool:
+    held = level.get("slo_held")
+    return holds(level, {**asked}) if held is None else held
+
+
+def _stat(level: Level, stat: str) -> int:
+    return by_statistic(latency_of(level))[stat]
+
+
+def _late(result: Result) -> list[str]:
+    """Requests that the generator itself issued late, at the level where most were."""
+    known = [(late, level) for level in measured(result, RATE) if (late := level.get("late"))]
+    late, level = max(known, key=lambda it: it[0], default=(0.0, None))
+    if level is None or late < _LATE:
+        return []
+    late_ns = level.get("late_ns")
+    by = "" if late_ns is None else f" by up to {duration(late_ns['max'])}"
+    return [
+        f"{level['mode']}: {share(late)} of the requests were issued late{by} {at(level).phrase}: the machine, not the model."
+    ]
+
+
+def _rates(levels: Sequence[Level]) -> str:
+    """Rates in words: ``10, 20 and 30``."""
+    words = [f"{level['rate']:g}" for level in levels]
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))

@@ -1,0 +1,283 @@
+"""Levels of a load: from when runs started and ended to the figures of a level. Pure.
+
+**Closed loop.** A block counts from the moment at which every caller has done its first run. Of each caller it counts up to
+the first run that ends after the measured time; all the others are busy until then (`ortbench.worker.load.closed` sees to that).
+Both ends are ends of runs of its own, so no part of a run is counted: a caller's rate is its runs by the time from the one
+end to the other, and the level's is the sum over callers. The interval is over blocks.
+
+**Open loop.** Latency and wait count from when a request was due. What was not begun when a level was cut off has waited at
+least until then, and counts as that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ortbench.analysis.queueing import fairness, mean_interval, rate_interval
+from ortbench.result import FAILED, OK
+from ortbench.schema import BackToBack, ClockReading, Late, Latency, Level, Service, Wait
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Moments = NDArray[np.int64]
+
+LATE_NS = 100_000  # a request is late if it was issued so long after it was due, or after a caller was free, if that was later
+LOCK_MATTERS = 0.03  # share of the callers' time above which it is said that they waited for Python's lock
+
+
+@dataclass(frozen=True)
+class Burst:
+    """A block of a closed loop.
+
+    Attributes:
+        starts, ends: of the runs of each caller, ns.
+        until_ns: the end of the measured time.
+        cpu_ns, wall_ns: CPU time of all worker processes, and time by the clock.
+        begin_ns: when the callers began.
+        lock: how many callers were seen waiting for Python's lock, and how many were looked at; None where nobody looked.
+        round: in which it was taken, from 0.
+    """
+
+    starts: Sequence[Moments]
+    ends: Sequence[Moments]
+    until_ns: int
+    cpu_ns: int
+    wall_ns: int
+    begin_ns: int = 0
+    lock: tuple[int, int] | None = None
+    round: int = 0
+
+    @property
+    def end_ns(self) -> int:
+        """When the last run ended."""
+        return max((int(it[-1]) for it in self.ends if it.size), default=self.begin_ns)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What of a block counts: latencies in ns (and of which caller), runs per second, runs of each caller."""
+
+    latencies: list[Moments]
+    runs_per_s: float | None
+    each: list[int]
+
+
+def counted(burst: Burst) -> Counted:
+    """What of a block counts; nothing where a caller had no run."""
+    import numpy as np
+
+    nothing: Counted = Counted([np.empty(0, np.int64) for _ in burst.ends], None, [0 for _ in burst.ends])
+    if any(ends.size < 2 for ends in burst.ends):
+        return nothing
+    begin = max(int(ends[0]) for ends in burst.ends)
+    until = max(burst.until_ns, begin + 1)
+    latencies, each, rate = [], [], 0.0
+    for starts, ends in zip(burst.starts, burst.ends, strict=True):
+        first = int(np.searchsorted(ends, begin))
+        last = min(int(np.searchsorted(ends, until)), ends.size - 1)
+        latencies.append((ends - starts)[first + 1 : last + 1])
+        each.append(int(np.searchsorted(ends, until, side="right")) - first)
+        if last > first:
+            rate += (last - first) * 1e9 / float(ends[last] - ends[first])
+    return Counted(latencies, rate, each) if rate else nothing
+
+
+@dataclass
+class Taken:
+    """What was taken of a level so far.
+
+    Attributes:
+        key: ``concurrency`` or ``rate``, and its value.
+        bursts: blocks of a closed loop.
+        requests: of an open loop.
+        failed: why the level failed, or None.
+        outputs_match: None where they were not compared.
+        clock_mhz: readings while it ran.
+        slo: what was asked for, ns by statistic.
+    """
+
+    mode: str
+    sessions: str
+    key: tuple[str, float]
+    bursts: list[Burst] = field(default_factory=list)
+    requests: Requests | None = None
+    failed: str | None = None
+    outputs_match: bool | None = None
+    clock_mhz: list[int] = field(default_factory=list)
+    slo: Mapping[str, int] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is of an open loop."""
+        return self.key[0] == "rate"
+
+
+@dataclass(frozen=True)
+class Requests:
+    """An open loop: each request that was due, in order, ns from the beginning on, shape (n,).
+
+    Attributes:
+        due: when it was.
+        free: from when on the caller that served it was.
+        start, end: of its run. All three are shorter than `due` where the level was cut off.
+        cutoff_ns: when it was cut off; None where all were served.
+        callers: that served it.
+        cpu_ns, wall_ns: CPU time of all worker processes, and time by the clock.
+        lock: as that of `Burst`.
+        begin_ns: when the level began.
+    """
+
+    due: Moments
+    free: Moments
+    start: Moments
+    end: Moments
+    cutoff_ns: int | None
+    callers: int
+    cpu_ns: int
+    wall_ns: int
+    lock: tuple[int, int] | None = None
+    begin_ns: int = 0
+
+    @property
+    def waits(self) -> Moments:
+        """From due to start; of those that were not begun, until the level was cut off."""
+        return self._from_due(self.start)
+
+    @property
+    def latencies(self) -> Moments:
+        """From due to end; of those that were not begun, until the level was cut off."""
+        return self._from_due(self.end)
+
+    @property
+    def late(self) -> Moments:
+        """How late each was issued although a caller was free, ns."""
+        import numpy as np
+
+        served = self.start.size
+        return np.maximum(0, self.start - np.maximum(self.due[:served], self.free))
+
+    def _from_due(self, moments: Moments) -> Moments:
+        import numpy as np
+
+        left = self.due[moments.size :]
+        rest = np.maximum(0, (self.cutoff_ns or 0) - left)
+        return np.concatenate([moments - self.due[: moments.size], rest])
+
+
+def level(taken: Taken) -> Level:
+    """The figures of a level."""
+    found = _nothing(taken)
+    if taken.clock_mhz:
+        readings = sorted(taken.clock_mhz)
+        found["clock_mhz"] = {"sm": readings[len(readings) // 2]}
+    if taken.requests is not None:
+        _open(found, taken.requests, taken.slo)
+    elif taken.bursts:
+        _closed(found, taken.bursts)
+    elif taken.failed is None:
+        found["status"], found["reason"] = FAILED, "the load ended before it was measured"
+    return found
+
+
+def _nothing(taken: Taken) -> Level:
+    name, value = taken.key
+    figures: dict[str, Any] = {"fairness": None}
+    if taken.is_open:
+        figures = dict.fromkeys(("wait_ns", "late", "late_ns", "utilisation", "service_ns", "slo_held"))
+    found: Any = {
+        "mode": taken.mode, "sessions": taken.sessions, name: value, "status": OK if taken.failed is None else FAILED,
+        "reason": taken.failed, "runs_per_s": None, "ci95": None, "latency_ns": None, "n": 0,
+        "outputs_match": taken.outputs_match, "cpu_cores": None, "lock_wait": None, **figures, "clock_mhz": None,
+    }  # fmt: skip
+    made: Level = found
+    return made
+
+
+def _closed(found: Level, bursts: Sequence[Burst]) -> None:
+    import numpy as np
+
+    parts = [counted(burst) for burst in bursts]
+    rates = [it.runs_per_s for it in parts if it.runs_per_s is not None]
+    every = np.concatenate([times for it in parts for times in it.latencies])
+    if not rates or not every.size:
+        return
+    interval = rate_interval(rates)
+    found["runs_per_s"] = sum(rates) / len(rates)
+    found["ci95"] = None if interval is None else list(interval)
+    found["latency_ns"], found["n"] = latency(every), int(every.size)
+    found["fairness"] = fairness([sum(it.each[number] for it in parts) for number in range(len(bursts[0].ends))])
+    found["cpu_cores"] = _cores(bursts)
+    found["lock_wait"] = _waiting([burst.lock for burst in bursts])
+
+
+def _open(found: Level, requests: Requests, slo: Mapping[str, int] | None) -> None:
+    served = requests.start.size
+    if not requests.due.size or not served:
+        return
+    waits, latencies = requests.waits, requests.latencies
+    lasted = max(int(requests.end.max()), int(requests.due[-1]), 1)
+    took = requests.end - requests.start
+    found["runs_per_s"] = served * 1e9 / lasted
+    times = found["latency_ns"] = latency(latencies)
+    found["n"] = int(latencies.size)
+    found["wait_ns"] = wait(waits)
+    late = requests.late
+    found["late"] = float((late > LATE_NS).mean())
+    made: Late = {"max": int(late.max()), "p99": _whole(late, 0.99)}
+    found["late_ns"] = made
+    service: Service = {"mean": round(float(took.mean())), "p50": _whole(took, 0.5)}
+    found["service_ns"] = service
+    found["utilisation"] = float(took.sum()) / (requests.callers * lasted)
+    found["cpu_cores"] = _cores([requests])
+    found["lock_wait"] = _waiting([requests.lock])
+    if slo is not None:
+        found["slo_held"] = holds(times, slo) and requests.cutoff_ns is None
+
+
+def back_to_back(samples: Sequence[int], clock_mhz: Sequence[int]) -> BackToBack:
+    """The same runs one behind the other, ns, and the clock meanwhile."""
+    import numpy as np
+
+    readings = sorted(clock_mhz)
+    clock: ClockReading | None = {"sm": readings[len(readings) // 2]} if readings else None
+    return {"n": len(samples), "latency_ns": latency(np.asarray(samples, np.int64)), "clock_mhz": clock}
+
+
+def holds(measured: Latency, slo: Mapping[str, int]) -> bool:
+    """Whether a latency keeps an SLO, ns by statistic."""
+    values: Mapping[str, Any] = measured
+    return all(values[name] <= most for name, most in slo.items())
+
+
+def latency(times: Moments) -> Latency:
+    """Statistics of latencies, ns, shape (n,), n >= 1."""
+    p50, p95, p99 = (_whole(times, q) for q in (0.5, 0.95, 0.99))
+    return {"mean": round(float(times.mean())), "p50": p50, "p95": p95, "p99": p99, "max": int(times.max())}
+
+
+def wait(times: Moments) -> Wait:
+    """Statistics of waits in the order in which requests were due, ns, shape (n,), n >= 1."""
+    interval = mean_interval(times)
+    bounds = None if interval is None else [max(0, round(interval[0])), round(interval[1])]
+    return {"mean": round(float(times.mean())), "ci95": bounds, "p99": _whole(times, 0.99)}
+
+
+def _whole(times: Moments, q: float) -> int:
+    import numpy as np
+
+    return round(float(np.quantile(times, q)))
+
+
+def _cores(parts: Sequence[Burst | Requests]) -> float | None:
+    wall = sum(it.wall_ns for it in parts)
+    return sum(it.cpu_ns for it in parts) / wall if wall else None
+
+
+def _waiting(looks: Sequence[tuple[int, int] | None]) -> float | None:
+    seen = [it for it in looks if it is not None]
+    of = sum(count for _, count in seen)
+    return sum(waiting for waiting, _ in seen) / of if of else None

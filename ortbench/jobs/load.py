@@ -1,0 +1,116 @@
+"""What `ortbench load` does: put a load on a model, save what came of it, and show it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ortbench import stopping
+from ortbench.errors import INTERRUPTED
+from ortbench.jobs.junit import write_junit
+from ortbench.jobs.run import check_wanted
+from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_page
+from ortbench.measure.process import open_worker
+
+if TYPE_CHECKING:
+    from ortbench.load_plan import LoadPlan
+    from ortbench.plan import Plan
+    from ortbench.result import Result
+    from ortbench.wanted import Wanted
+
+
+def load(plan: Plan, put: LoadPlan, wanted: Wanted) -> int:
+    """Put a load on a model, save and show what came of it; the exit code.
+
+    Args:
+        plan, put: checked.
+        wanted: what is to be written and shown.
+
+    Raises:
+        BadInput, BenchmarkFailed: before anything could be measured.
+    """
+    for path, option in ((wanted.json, "--json"), (wanted.junit, "--junit"), (wanted.action_json, "--action-json")):
+        check_place(path, option)
+    check_wanted(wanted)
+
+    def folder() -> Path:
+        from ortbench.measure.folder import load_name, new_folder
+
+        return new_folder(wanted.out, load_name(plan))
+
+    result, place, interrupted = measure(plan, put, folder, wanted.quiet)
+    _show(result, place, wanted)
+    return INTERRUPTED if interrupted else say_failures(result)
+
+
+def measure(plan: Plan, put: LoadPlan, place: Callable[[], Path], quiet: bool) -> tuple[Result, Path, bool]:
+    """Put a load on a model and save what came of it in a folder, also after Ctrl-C.
+
+    Args:
+        plan, put: checked.
+        place: makes the folder.
+        quiet: show no progress.
+
+    Returns:
+        The result, its folder, and whether it was interrupted.
+
+    Raises:
+        BadInput, BenchmarkFailed: before anything could be measured.
+    """
+    with ExitStack() as stack:
+        client = stack.enter_context(open_worker(plan))
+
+        from ortbench.jobs.launch import keep, load_the_rest
+        from ortbench.measure.folder import discard_if_empty
+        from ortbench.measure.load import LoadBench
+        from ortbench.measure.load_samples import write as write_samples
+        from ortbench.measure.side import Side
+        from ortbench.report.folder import write_run
+
+        stopping.hold()  # from here on there is a folder, and soon something in it
+        folder = place()
+        try:
+            side = Side(plan, client, partial(keep, path=folder / "result.json"))
+            progress = None
+            if not quiet and sys.stderr.isatty():
+                from ortbench.report.terminal.progress import LiveProgress
+
+                progress = stack.enter_context(LiveProgress())
+            bench = LoadBench(side, put, progress, load_the_rest)
+            bench.run()
+        except BaseException:
+            discard_if_empty(folder)
+            raise
+    write_samples(bench.taken, folder)
+    write_run(side.result, folder)
+    return side.result, folder, bench.interrupted
+
+
+def _show(result: Result, folder: Path, wanted: Wanted) -> None:
+    """Write and print what came of a load."""
+    from ortbench.report.load import build
+    from ortbench.report.markdown import markdown
+    from ortbench.result import result_json
+
+    report = build(result, str(folder))
+    summarise_job(markdown(report))
+    if wanted.json is not None:
+        write(wanted.json, result_json(result), "--json")
+    if wanted.junit is not None:
+        from ortbench.report.exports.junit import outcomes_of_run
+
+        write_junit(wanted.junit, "ortbench load", outcomes_of_run(result))
+    if wanted.action_json is not None:
+        from ortbench.report.exports.github import action_json
+
+        write(wanted.action_json, action_json([result]), "--action-json")
+    if "-" not in (wanted.json, wanted.html) and not wanted.quiet:
+        from ortbench.report.terminal.print import print_report
+
+        print_report(report)
+    if wanted.html is not None:
+        write_page(wanted.html, [result], [folder.name])

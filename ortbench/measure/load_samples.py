@@ -1,0 +1,63 @@
+"""``load-samples.npz``: the raw latencies of a load's levels, and when every request was due, started and ended."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ortbench import files
+from ortbench.analysis.load_levels import Taken, counted
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Arrays = dict[str, NDArray[np.int64]]
+
+FILE_NAME = "load-samples.npz"
+
+
+def arrays(taken: Sequence[Taken]) -> Arrays:
+    """The samples of levels by name, which begins with the number of the level in the result: ``3/latency_ns``.
+
+    Closed loop: ``latency_ns`` of every run that counts, block after block and in each caller after caller, with ``block`` and
+    ``caller``, all of shape (n,). Open loop: ``due_ns`` of every request, ns from the level's beginning on, and ``start_ns`` and
+    ``end_ns`` of those that were served, which are the first ones; ``begin_ns``, shape (1,), is when the level began on the clock
+    of `time.perf_counter_ns`. All are int64.
+    """
+    import numpy as np
+
+    found: Arrays = {}
+    for number, it in enumerate(taken):
+        if it.requests is not None:
+            requests = it.requests
+            found |= {
+                f"{number}/due_ns": requests.due,
+                f"{number}/start_ns": requests.start,
+                f"{number}/end_ns": requests.end,
+                f"{number}/begin_ns": np.array([requests.begin_ns], np.int64),
+            }
+        elif it.bursts:
+            parts = [
+                (burst.round, caller, times)
+                for burst in it.bursts
+                for caller, times in enumerate(counted(burst).latencies)
+            ]
+            found[f"{number}/latency_ns"] = np.concatenate([times for _, _, times in parts])
+            for place, name in enumerate(("block", "caller")):
+                found[f"{number}/{name}"] = np.repeat([part[place] for part in parts], [part[2].size for part in parts])
+    return found
+
+
+def write(taken: Sequence[Taken], folder: Path) -> None:
+    """Write the samples beside the result, or note that they could not be written; nothing where there are none."""
+    import numpy as np
+
+    found = arrays(taken)
+    if not found:
+        return
+    content = io.BytesIO()
+    np.savez_compressed(content, **found)  # type: ignore[arg-type]
+    files.write_or_note(folder / FILE_NAME, content.getvalue())

@@ -1,0 +1,129 @@
+"""The levels of a load: their figures, where they lie, the knee, and what more callers bring."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from ortbench.analysis.levels import (
+    CONCURRENCY,
+    RATE,
+    At,
+    at,
+    interval,
+    is_full,
+    measured,
+    quotient,
+    speed_up,
+    spread_of,
+)
+from ortbench.analysis.load import asked_of, holds, kept, knee_of, knees, most
+from tests.made_load import WOBBLE, blocks, broken, closed, latency, load_result, opened, paced, serving
+from tests.results import MS
+
+
+@pytest.mark.parametrize(
+    ("runs_per_s", "knee", "share"),
+    [
+        ([100, 190, 388, 400], 4, 0.97),  # 8 bring 3 % more than 4
+        ([100, 190, 380, 400], 8, 1.0),  # 5.3 % more
+        ([100, 105], 2, 1.0),  # 5 % is enough
+        ([100, 104.9], 1, 100 / 104.9),
+        ([100, 99, 98], 1, 1.0),
+        ([100, 200, 150, 195], 2, 1.0),  # what comes back after a dip is no gain
+        ([100, 200, 150, 240], 8, 1.0),
+    ],
+)
+def test_the_knee_is_the_last_level_that_brings_five_percent_more(
+    runs_per_s: list[float], knee: int, share: float
+) -> None:
+    levels = [closed("cpu", 2**number, per_s, 1.0) for number, per_s in enumerate(runs_per_s)]
+    found = knee_of(levels)
+    assert found == {"concurrency": knee, "share_of_peak": pytest.approx(share)}
+    assert most(levels) is max(levels, key=lambda level: level["runs_per_s"] or 0)
+
+
+def test_one_level_has_no_knee_and_failed_ones_do_not_count() -> None:
+    assert knee_of([closed("cpu", 4, 100, 1.0)]) is None
+    levels = [
+        closed("cpu", 1, 100, 1.0),
+        broken(closed("cpu", 2, 190, 1.0)),
+        closed("cpu", 4, 120, 1.0),
+        closed("device", 1, 9, 1.0),
+    ]
+    assert knees([*levels, opened("cpu", 30, 1.0)]) == {"cpu": {"concurrency": 4, "share_of_peak": 1.0}, "device": None}
+
+
+def test_levels_are_ordered_and_told_apart() -> None:
+    result = load_result(
+        closed("device", 8, 1, 1.0), closed("cpu", 4, 1, 1.0), opened("cpu", 30, 1.0), closed("device", 2, 1, 1.0)
+    )
+    assert [(it["mode"], at(it)) for it in measured(result, CONCURRENCY)] == [
+        ("device", At(CONCURRENCY, 2)), ("device", At(CONCURRENCY, 8)), ("cpu", At(CONCURRENCY, 4))
+    ]  # fmt: skip
+    assert [at(it).text for it in measured(result, RATE)] == ["30 a second"]
+    assert [At(CONCURRENCY, 1).text, At(CONCURRENCY, 4).phrase, At(RATE, 0.5).phrase] == [
+        "1 caller",
+        "with 4 callers",
+        "at 0.5 a second",
+    ]
+
+
+def test_the_interval_of_a_latency_comes_of_its_blocks() -> None:
+    level = closed("cpu", 1, 100, 10.0)
+    logs = [-math.log(off) for off in WOBBLE]
+    middle = sum(logs) / len(logs)
+    error = math.sqrt(sum((it - middle) ** 2 for it in logs) / (len(logs) - 1) / len(logs))
+    low, high = interval(level, "p99") or (0, 0)
+    assert math.log(low / 20e6) == pytest.approx(-2.3646 * error, rel=2e-3)  # Student's t at 7 degrees
+    assert math.log(high / 20e6) == pytest.approx(2.3646 * error, rel=2e-3)
+    assert interval(level, "runs_per_s") == (99.0, 101.0)
+    assert spread_of(level) == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_too_few_blocks_give_no_interval(rounds: int) -> None:
+    level = closed("cpu", 1, 100, 10.0, ci95=None, blocks=blocks(100, latency(10.0), rounds))
+    assert interval(level, "p99") is None
+    assert interval(level, "runs_per_s") is None
+    assert spread_of(level) is None
+    del level["blocks"]  # of an earlier version
+    assert interval(level, "p50") is None
+
+
+def test_a_quotient_is_known_as_well_as_both_together() -> None:
+    found = quotient(300.0, 100.0, (297.0, 303.0), (98.0, 102.0))
+    low, high = found.ci95 or (0.0, 0.0)
+    assert found.ratio == 3
+    assert math.log(3 / low) == pytest.approx(math.hypot(math.log(300 / 297), math.log(102 / 100)))
+    assert math.log(high / 3) == pytest.approx(math.hypot(math.log(303 / 300), math.log(100 / 98)))
+    assert quotient(300.0, 100.0, None, (98.0, 102.0)).ci95 is None
+
+
+def test_speed_up_is_against_one_caller() -> None:
+    one, four = closed("cpu", 1, 100, 10.0), closed("cpu", 4, 380, 10.0)
+    found = speed_up(four, [one, four])
+    assert found is not None
+    assert found.ratio == 3.8
+    assert found.ci95 == pytest.approx((3.747, 3.854), abs=1e-3)
+    alone = speed_up(one, [one, four])
+    assert alone is not None
+    assert (alone.ratio, alone.ci95) == (1.0, None)
+    assert speed_up(four, [four]) is None
+
+
+@pytest.mark.parametrize(("busy", "full"), [(0.979, False), (0.98, True), (1.0, True)])
+def test_callers_that_are_always_busy_have_a_queue_that_grows(busy: float, full: bool) -> None:
+    assert is_full(opened("cpu", 30, 5.0, utilisation=busy)) is full
+
+
+def test_an_slo_is_kept_by_the_figures() -> None:
+    level = opened("cpu", 30, 5.0, 15.0)
+    assert holds(level, {"p99": 15 * MS, "mean": 5 * MS})
+    assert not holds(level, {"p99": 15 * MS, "max": 29 * MS})
+    assert asked_of(paced()) == {"p99": 20 * MS}
+    assert asked_of(serving()) is None
+    found: dict[str, Any] = {"cpu": {"rate": 210.0, "ci95": [205.0, 216.0]}, "device": None}
+    assert kept(load_result(level, slo={"p99": MS}, found=found)) == {"cpu": found["cpu"]}

@@ -1,0 +1,132 @@
+"""Levels of a load from scripted runs: rates, fairness, waits, late requests, and what was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from ortbench.analysis import load_levels
+from ortbench.analysis.load_levels import LATE_NS, Burst, Requests, Taken, counted, level
+from tests.queues import MS, served, steady
+
+
+def burst(runs: Sequence[Sequence[tuple[int, int]]], until: int, **more: object) -> Burst:
+    starts, ends = ([np.array([run[place] for run in each], np.int64) for each in runs] for place in (0, 1))
+    return Burst(**{"starts": starts, "ends": ends, "until_ns": until, "cpu_ns": 0, "wall_ns": 1, **more})  # type: ignore[arg-type]
+
+
+def one_engine(callers: int, service: int, until: int) -> list[list[tuple[int, int]]]:
+    """Callers that take turns on one engine from 0 on, until all have a run that ended after `until`."""
+    runs: list[list[tuple[int, int]]] = [[] for _ in range(callers)]
+    ready, end = [0] * callers, 0
+    while not all(each and each[-1][1] >= until and len(each) >= 3 for each in runs):
+        who = min(range(callers), key=lambda it: ready[it])
+        end = max(end, ready[who]) + service
+        runs[who].append((ready[who], end))
+        ready[who] = end
+    return runs
+
+
+@pytest.mark.parametrize("callers", [1, 2, 3, 8])
+def test_one_engine_gives_as_many_runs_whatever_the_number_of_callers_and_where_blocks_end(callers: int) -> None:
+    for until in (50 * MS, 53 * MS + 1, 57 * MS):
+        found = counted(burst(one_engine(callers, 2 * MS, until), until))
+        assert found.runs_per_s == pytest.approx(500)
+        assert {int(it) for times in found.latencies for it in times} == {callers * 2 * MS}
+
+
+@pytest.mark.parametrize("callers", [2, 4])
+def test_engines_that_work_in_step_are_all_counted(callers: int) -> None:
+    """All runs end at the same moments: there a count by the time between the first end and the last would be one short."""
+    runs = [[(number * MS, (number + 1) * MS) for number in range(12)]] * callers
+    assert counted(burst(runs, 10 * MS)).runs_per_s == pytest.approx(1000 * callers)
+
+
+def test_what_comes_before_all_callers_are_there_and_behind_the_end_does_not_count() -> None:
+    early = [(0, 1 * MS), (1 * MS, 2 * MS), (2 * MS, 3 * MS), (3 * MS, 4 * MS), (4 * MS, 5 * MS)]
+    late = [(0, 3 * MS), (3 * MS, 4 * MS), (4 * MS, 6 * MS)]
+    found = counted(burst([early, late], 4 * MS))
+    assert [list(times) for times in found.latencies] == [[MS], [MS]]
+    assert (found.runs_per_s, found.each) == (pytest.approx(2000), [2, 2])
+
+
+def test_a_caller_that_never_ran_leaves_a_block_without_figures() -> None:
+    assert counted(burst([[(0, 1), (1, 2)], []], 1)).runs_per_s is None
+
+
+def test_a_closed_level() -> None:
+    bursts = [
+        burst(one_engine(2, 2 * MS, 40 * MS), 40 * MS, cpu_ns=30 * MS, wall_ns=20 * MS, lock=(3, 10), round=number)
+        for number in range(4)
+    ]
+    taken = Taken("cpu", "shared", ("concurrency", 2), bursts=bursts, outputs_match=True, clock_mhz=[900, 300, 600])
+    found = level(taken)
+    assert found["runs_per_s"] == pytest.approx(500)
+    assert found["ci95"] == pytest.approx([500, 500])
+    assert found["latency_ns"] == {"mean": 4 * MS, "p50": 4 * MS, "p95": 4 * MS, "p99": 4 * MS, "max": 4 * MS}
+    assert (found["cpu_cores"], found["lock_wait"]) == (1.5, 0.3)
+    assert found["fairness"] == pytest.approx(1, abs=0.01)  # 10 runs of one and 9 of the other in a block
+    assert (found["status"], found["reason"], found["outputs_match"]) == ("ok", None, True)
+    assert (found["concurrency"], found["clock_mhz"]) == (2, {"sm": 600})
+    assert "rate" not in found
+
+
+def test_a_level_that_failed_keeps_what_was_measured_of_it() -> None:
+    taken = Taken(
+        "cpu", "own", ("concurrency", 1), bursts=[burst(one_engine(1, MS, 5 * MS), 5 * MS)], failed="a caller died"
+    )
+    found = level(taken)
+    assert (found["status"], found["reason"]) == ("failed", "a caller died")
+    assert found["runs_per_s"] == pytest.approx(1000)
+
+
+def test_a_level_that_was_never_measured_says_so() -> None:
+    found = level(Taken("cpu", "shared", ("rate", 3.5)))
+    assert (found["status"], found["reason"]) == ("failed", "the load ended before it was measured")
+    assert (found["rate"], found["n"], found["wait_ns"], found["late"]) == (3.5, 0, None, None)
+
+
+def test_an_open_level_counts_from_when_requests_were_due() -> None:
+    due = [0, 1 * MS, 2 * MS, 20 * MS]
+    found = level(Taken("cpu", "shared", ("rate", 200.0), requests=served(due, steady(5 * MS)), slo={"max": 14 * MS}))
+    assert found["latency_ns"] is not None
+    assert found["latency_ns"]["max"] == 13 * MS
+    assert found["wait_ns"] == {"mean": 3 * MS, "ci95": None, "p99": round(np.quantile([0, 4 * MS, 8 * MS, 0], 0.99))}
+    assert found["service_ns"] == {"mean": 5 * MS, "p50": 5 * MS}
+    assert (found["n"], found["late"], found["slo_held"]) == (4, 0.0, True)
+    assert found["utilisation"] == pytest.approx(20 / 25)
+    assert found["runs_per_s"] == pytest.approx(4 / 0.025)
+
+
+def test_late_is_what_a_free_caller_began_late_and_not_what_waited_for_one() -> None:
+    due = np.array([0, MS, 50 * MS], np.int64)
+    start = np.array([0, 10 * MS, 50 * MS + LATE_NS + 1], np.int64)
+    requests = Requests(due, np.array([0, 10 * MS, 20 * MS]), start, start + 10 * MS, None, 1, 0, 1)
+    found = level(Taken("cpu", "shared", ("rate", 1.0), requests=requests))
+    assert found["late"] == pytest.approx(1 / 3)
+    assert found["late_ns"] is not None
+    assert found["late_ns"]["max"] == LATE_NS + 1
+
+
+def test_what_was_cut_off_counts_with_what_it_had_waited_and_keeps_no_slo() -> None:
+    due = np.array([0, MS, 2 * MS], np.int64)
+    first = np.array([0], np.int64)
+    requests = Requests(due, first, first, first + 4 * MS, 5 * MS, 1, 0, 1)
+    found = level(Taken("cpu", "shared", ("rate", 1000.0), requests=requests, slo={"max": 10 * MS}))
+    assert list(requests.latencies) == [4 * MS, 4 * MS, 3 * MS]
+    assert list(requests.waits) == [0, 4 * MS, 3 * MS]
+    assert (found["n"], found["slo_held"]) == (3, False)
+
+
+def test_an_slo_holds_where_every_statistic_does() -> None:
+    measured = load_levels.latency(np.array([MS, 2 * MS, 3 * MS], np.int64))
+    assert load_levels.holds(measured, {"max": 3 * MS, "mean": 2 * MS})
+    assert not load_levels.holds(measured, {"max": 3 * MS, "p50": 2 * MS - 1})
+
+
+def test_back_to_back() -> None:
+    found = load_levels.back_to_back([MS, 3 * MS], [1000, 200, 300])
+    assert (found["n"], found["latency_ns"]["mean"], found["clock_mhz"]) == (2, 2 * MS, {"sm": 300})
+    assert load_levels.back_to_back([MS], [])["clock_mhz"] is None

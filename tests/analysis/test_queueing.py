@@ -1,0 +1,175 @@
+"""Arrivals, intervals of what waits together, the search for a rate, and a generator that hides late requests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ortbench.analysis import arrivals
+from ortbench.analysis.queueing import fairness, mean_interval, rate_interval
+from ortbench.analysis.slo_search import MOST_TRIES, REPEATS, RESOLUTION, Search
+from ortbench.stats import t_quantile
+from tests.queues import MS, disagreements, hidden, lindley, md1_wait, served, steady
+
+
+def test_uniform_arrivals() -> None:
+    assert list(arrivals.uniform(4, 1)) == [0, 250 * MS, 500 * MS, 750 * MS]
+    assert list(arrivals.uniform(0.1, 1)) == [0]
+
+
+def test_poisson_arrivals_follow_from_the_seed() -> None:
+    first = arrivals.poisson(1000, 20, seed=3)
+    assert list(arrivals.poisson(1000, 20, seed=3)) == list(first)
+    assert list(arrivals.poisson(1000, 20, seed=3, repeat=1)) != list(first)
+    between = np.diff(first)
+    assert first[-1] < 20e9
+    assert between.min() >= 0
+    assert first.size == pytest.approx(20_000, abs=4 * np.sqrt(20_000))
+    # Exponential: the standard deviation is the mean, and neighbours know nothing of one another.
+    assert between.std() / between.mean() == pytest.approx(1, abs=0.05)
+    assert abs(np.corrcoef(between[:-1], between[1:])[0, 1]) < 0.03
+
+
+def test_a_level_without_arrivals_has_one_all_the_same() -> None:
+    assert arrivals.poisson(0.001, 1, seed=0).size == 1
+
+
+def test_arrivals_of_a_file_keep_their_pattern_at_another_rate() -> None:
+    seconds = [0.0, 0.5, 0.5, 2.0]
+    assert arrivals.own_rate(seconds) == 1.5
+    assert list(arrivals.replayed(seconds, None, 10)) == [0, 500 * MS, 500 * MS, 2000 * MS]
+    assert list(arrivals.replayed(seconds, 3.0, 10)) == [0, 250 * MS, 250 * MS, 1000 * MS]
+    assert list(arrivals.replayed(seconds, None, 1)) == [0, 500 * MS, 500 * MS]
+
+
+def autoregressive(phi: float, count: int, generator: np.random.Generator) -> np.ndarray:
+    """A series whose neighbours correlate by phi, around 0; the variance of its mean is known: 1 / (n (1 - phi)²)."""
+    noise = generator.standard_normal(count + 500)
+    values = np.empty(noise.size)
+    last = 0.0
+    for number, it in enumerate(noise):
+        last = values[number] = phi * last + it
+    return values[500:]
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.6, 0.9])
+def test_the_interval_holds_the_mean_as_often_as_it_says_however_neighbours_correlate(phi: float) -> None:
+    generator = np.random.default_rng(7)
+    tries, count = 300, 4000
+    intervals = [mean_interval(autoregressive(phi, count, generator)) for _ in range(tries)]
+    assert None not in intervals
+    held = sum(low <= 0 <= high for low, high in filter(None, intervals))
+    width = np.mean([high - low for low, high in filter(None, intervals)]) / 2
+    true = 1.96 / np.sqrt(count) / (1 - phi)
+    assert 0.92 <= held / tries <= 0.98
+    assert 0.9 <= width / true <= 1.25
+
+
+def test_an_interval_of_independent_samples_would_be_far_too_narrow() -> None:
+    """What the batches are for: with phi 0.9 it holds the mean in a third of the cases."""
+    generator = np.random.default_rng(7)
+    held = 0
+    for _ in range(100):
+        series = autoregressive(0.9, 2000, generator)
+        held += abs(series.mean()) <= 1.96 * series.std() / np.sqrt(series.size)
+    assert held < 60
+
+
+def test_a_higher_confidence_is_a_wider_interval() -> None:
+    series = np.random.default_rng(1).standard_normal(1000)
+    narrow, wide = mean_interval(series, 0.95), mean_interval(series, 0.99)
+    assert narrow is not None
+    assert wide is not None
+    assert wide[0] < narrow[0] < narrow[1] < wide[1]
+
+
+def test_few_samples_have_no_interval_and_equal_ones_a_point() -> None:
+    assert mean_interval([1.0] * 31) is None
+    assert mean_interval([1.0] * 32) == (1.0, 1.0)
+
+
+def test_the_quantile_of_student_for_another_confidence() -> None:
+    assert t_quantile(7, 0.995) == pytest.approx(3.4995, rel=0.002)
+    assert t_quantile(31, 0.995) == pytest.approx(2.7440, rel=0.002)
+    assert t_quantile(7) == pytest.approx(2.3646, rel=0.002)
+
+
+def test_rates_of_blocks() -> None:
+    assert rate_interval([1.0, 2.0]) is None
+    low, high = rate_interval([1.0, 2.0, 3.0]) or (0.0, 0.0)
+    assert (low, high) == (0.0, pytest.approx(2 + 4.303 / np.sqrt(3)))
+
+
+def test_fairness_is_jains_index() -> None:
+    assert fairness([5, 5, 5]) == 1
+    assert fairness([9, 0, 0]) == pytest.approx(1 / 3)
+    assert fairness([0, 0]) is None
+
+
+def searched(capacity: float, highest: float, noise: float = 0.0) -> tuple[Search, float | None]:
+    """A search on a server that keeps its SLO up to a capacity, more or less."""
+    generator, search = np.random.default_rng(5), Search(highest)
+    while (rate := search.next()) is not None:
+        search.tell(rate, rate <= capacity * (1 + noise * generator.standard_normal()))
+    found = search.found()
+    return search, None if found is None else found["rate"]
+
+
+@pytest.mark.parametrize("capacity", [30.0, 88.0, 301.0, 799.0, 950.0])
+def test_the_search_finds_the_highest_rate_that_keeps_the_slo(capacity: float) -> None:
+    search, rate = searched(capacity, 1000)
+    assert rate is not None
+    assert capacity * (1 - 1.1 * RESOLUTION) <= rate <= capacity
+    found = search.found()
+    assert found is not None
+    low, high = found["ci95"]
+    assert low <= capacity <= high
+    assert high - low <= 1.01 * RESOLUTION * high
+    assert search.tries <= 8 + 2 * REPEATS
+
+
+def test_the_search_doubts_what_one_try_says_near_the_edge() -> None:
+    search, rate = searched(400, 1000, noise=0.05)
+    assert rate == pytest.approx(400, rel=0.15)
+    assert search.tries <= MOST_TRIES
+
+
+def test_the_search_ends_where_nothing_keeps_the_slo() -> None:
+    search, rate = searched(0, 1000)
+    assert rate is None
+    assert search.tries < 10
+
+
+def test_the_search_ends_where_everything_does() -> None:
+    _, rate = searched(1e9, 1000)
+    assert rate is not None
+    assert rate >= 1000 * (1 - 1.1 * RESOLUTION)
+
+
+# Queueing theory as witness
+
+
+def test_lindleys_recursion_knows_a_queue_by_hand() -> None:
+    assert list(lindley([0, 1, 2, 20], [5, 5, 5, 5])) == [0, 4, 8, 0]
+
+
+@pytest.mark.parametrize("utilisation", [0.3, 0.5, 0.7])
+def test_an_honest_record_agrees_with_theory_and_one_that_hides_late_requests_does_not(utilisation: float) -> None:
+    service, count = 2 * MS, 60_000
+    rate = utilisation * 1e9 / service
+    due = arrivals.poisson(rate, count / rate, seed=1)
+    record = served(due, steady(service))
+    theory = md1_wait(service, due.size * service / due[-1])
+    interval = mean_interval(record.waits, 0.99)
+    assert interval is not None
+    assert interval[0] <= theory <= interval[1]
+    assert interval[1] - interval[0] < 0.2 * theory
+    assert disagreements(record, steady(service)(due.size), due) == []
+    liar = hidden(record)
+    assert len(disagreements(liar, steady(service)(due.size), due)) == 2
+    assert mean_interval(liar.waits, 0.99) == (0, 0)
+
+
+def test_uniform_arrivals_below_capacity_do_not_wait() -> None:
+    assert served(arrivals.uniform(400, 2), steady(2 * MS)).waits.max() == 0
+    assert served(arrivals.uniform(600, 2), steady(2 * MS)).waits.max() > 100 * MS

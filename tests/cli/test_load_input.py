@@ -1,0 +1,109 @@
+"""What `ortbench load` refuses, each in one line and with exit code 2, before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ortbench.errors import BadInput
+from ortbench.load_plan import (
+    LoadPlan,
+    parse_concurrency,
+    parse_rate,
+    parse_slo,
+    read_timestamps,
+    settings,
+    usual_concurrency,
+)
+from tests.conftest import MODELS, ortbench_here
+
+TINY = MODELS / "tiny.onnx"
+
+
+def refused(*arguments: object) -> str:
+    ran = ortbench_here("load", TINY, "--ep", "cpu", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    return ran.error_line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--concurrency", "0"], "--concurrency 0: from 1 to 256 callers"),
+        (["--concurrency", "1,x"], "--concurrency '1,x': write whole numbers, such as 1,2,4,8"),
+        (["--concurrency", "1,257"], "--concurrency 257: from 1 to 256 callers"),
+        (["--rate", "0"], "--rate 0: must be above zero, and at most 1e+06 a second"),
+        (["--rate", "nan"], "--rate nan: must be above zero, and at most 1e+06 a second"),
+        (["--rate", "fast"], "--rate 'fast': write requests per second, such as 30 or 10,20,30, or auto"),
+        (["--rate", "auto"], "--rate auto: say what latency may be at most, such as --slo p99=20ms"),
+        (["--rate", "9", "--slo", "20ms"], "--slo '20ms': name the statistic, such as p99=20ms"),
+        (["--rate", "9", "--slo", "p98=1s"], "--slo 'p98': there is no such statistic; choose from mean, p50, p95, p99, max"),
+        (["--rate", "9", "--slo", "p99=20"], "--slo p99=20: write a time above zero such as 20ms, 500us or 1s"),
+        (["--rate", "9", "--slo", "p99=0ms"], "--slo p99=0ms: write a time above zero such as 20ms, 500us or 1s"),
+        (["--rate", "9", "--slo", "p99=1s,p99=2s"], "--slo p99: was given twice; give it once"),
+        (["--slo", "p99=1s"], "--slo: is of requests that are due; give a --rate too"),
+        (["--callers", "2"], "--callers: is of requests that are due; give a --rate too"),
+        (["--arrivals", "uniform"], "--arrivals: is of requests that are due; give a --rate too"),
+        (["--rate", "9", "--callers", "0"], "--callers 0: from 1 to 256 callers"),
+        (["--rate", "9", "--arrivals", "gone.txt"], "--arrivals 'gone.txt': is neither poisson nor uniform, nor a file of timestamps"),
+        (["--sessions", "both"], "--sessions 'both': choose from shared, own, process"),
+        (["--duration", "0"], "--duration 0: must be above zero seconds"),
+        (["--mode", "pipelined"], "--mode pipelined: has several inferences in flight by itself, and callers have one each; choose from cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line(arguments: list[str], message: str) -> None:
+    assert refused(*arguments) == message
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("0\n1\n0.5\n", "line 3: 0.5 is before the line above it; sort the file"),
+        ("0\nsoon\n", "line 2: 'soon' is no time in seconds"),
+        ("0\nnan\n", "line 2: 'nan' is no time in seconds"),
+        ("# nothing\n\n3\n", "has no two moments, one a line, from which there would be a rate"),
+        ("3\n3\n", "has no two moments, one a line, from which there would be a rate"),
+    ],
+)
+def test_a_file_of_arrivals_that_says_nothing_is_refused(lines: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "arrivals.txt"
+    file.write_text(lines)
+    assert refused("--arrivals", file).startswith(f"--arrivals {file}")
+    assert refused("--arrivals", file).endswith(message)
+
+
+def test_a_file_of_arrivals_begins_at_its_first_moment(tmp_path: Path) -> None:
+    file = tmp_path / "arrivals.txt"
+    file.write_text("# s\n10.5\n\n11\n 12.5 \n")
+    assert read_timestamps(str(file)) == [0.0, 0.5, 2.0]
+    load = LoadPlan(arrivals=str(file))
+    assert (load.is_open, load.closed, load.level_s(2.0)) == (True, (), 2.0)
+    assert LoadPlan(arrivals=str(file), rate=(3.0,)).level_s(2.0) == 2.0
+    assert LoadPlan(arrivals=str(file), duration_s=1.0).level_s(2.0) == 1.0
+    found = settings(load, 7, 2.0)
+    assert (found["arrivals"], found["file"], found["seed"]) == ("file", "arrivals.txt", 7)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "arrivals.bin"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadInput, match="cannot be read: it is no text"):
+        read_timestamps(str(file))
+
+
+def test_what_options_mean() -> None:
+    assert parse_concurrency("4, 1,4", "--concurrency") == (1, 4)
+    assert parse_rate("30,10.5", "--rate") == (10.5, 30.0)
+    assert parse_rate("auto", "--rate") == "auto"
+    assert parse_slo("p99=20ms, mean=1.5us,max=2s", "--slo") == {"p99": 20_000_000, "mean": 1500, "max": 2_000_000_000}
+    assert parse_slo("p50=3µs", "--slo") == {"p50": 3000}
+
+
+def test_the_usual_callers_are_no_more_than_twice_the_cores() -> None:
+    assert usual_concurrency(1) == (1, 2)
+    assert usual_concurrency(3) == (1, 2, 4)
+    assert usual_concurrency(64) == (1, 2, 4, 8)
+    assert LoadPlan(rate=(1.0,)).closed == ()
+    assert LoadPlan(rate=(1.0,), concurrency=(3,)).closed == (3,)
+    assert settings(LoadPlan(), 0, 2.0)["arrivals"] is None

@@ -1,0 +1,305 @@
+"""Gates of loads: metrics of levels, stored baselines, SLOs, modes against cpu, and two sides that were measured in turns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ortbench.analysis.levels import CONCURRENCY, RATE, At
+from ortbench.errors import BadInput, NotComparable
+from ortbench.gate.checks import check_alone, check_stored
+from ortbench.gate.contests import regression_contests
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric, limits_of, parse_metric
+from ortbench.gate.load import check_live
+from ortbench.jobs.gate import gate_stored
+from ortbench.result import Result
+from tests.made_load import alone, blocks, broken, closed, latency, load_result, opened, paced, serving
+from tests.results import MS, measured, result_of, steady
+
+
+def limits(*metrics: str, most: float = 0.05, **more: Any) -> Limits:
+    return Limits(most, tuple(map(parse_metric, metrics or ("total",))), **more)
+
+
+# Metrics
+
+
+@pytest.mark.parametrize(
+    ("text", "metric"),
+    [
+        ("load", Metric(None, "load", "")),
+        ("load.p99", Metric(None, "load", "p99")),
+        ("load.p99@rate=30", Metric(None, "load", "p99", At(RATE, 30))),
+        ("load@rate=0.5", Metric(None, "load", "", At(RATE, 0.5))),
+        ("device.load.runs_per_s@concurrency=4", Metric("device", "load", "runs_per_s", At(CONCURRENCY, 4))),
+    ],
+)
+def test_metrics_of_levels(text: str, metric: Metric) -> None:
+    assert parse_metric(text) == metric
+    assert metric.text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("total.p99@rate=30", "--metric 'total.p99@rate=30': only load has levels, as in load.p99@rate=30"),
+        ("load@30", "--metric 'load@30': @30 is no level; write @rate=30 or @concurrency=4"),
+        ("load@rate=0", "@rate=0 is no level"),
+        ("load@rate=inf", "@rate=inf is no level"),
+        ("load@concurrency=1.5", "@concurrency=1.5 is no level"),
+        ("load@", "@ is no level"),
+        ("load.median", "'median' does not fit"),
+        ("load.max", "or mode.load with runs_per_s, p50, p95, p99, mean, at a level such as @rate=30"),
+    ],
+)
+def test_metrics_that_there_are_not(text: str, said: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse_metric(text)
+    assert said in str(caught.value)
+
+
+def test_a_live_gate_of_single_inferences_has_no_levels() -> None:
+    with pytest.raises(BadInput, match=r"^--metric load\.p99: is of loads"):
+        regression_contests(limits("load.p99"), ["cpu"])
+
+
+# Stored
+
+
+def verdicts(checks: list[Check]) -> dict[str, str]:
+    return {check.name: check.verdict for check in checks}
+
+
+def test_what_matters_most_of_each_level_is_held_against_a_baseline() -> None:
+    both = [load_result(*serving(factor).levels, *paced(factor).levels[:2]) for factor in (1.2, 1.0)]
+    found = check_stored(both[0], both[1], limits())
+    assert verdicts(found) == {
+        **{f"{mode} runs/s with {count}": FAILED for mode in ("cpu", "device") for count in
+           ("1 caller", "2 callers", "4 callers", "8 callers")},
+        "device p99 at 10 a second": FAILED, "device p99 at 30 a second": FAILED,
+    }  # fmt: skip
+    assert found[0].text == (
+        "cpu runs/s with 1 caller: 83.3 against 100, ×1.200 as slow (1.160 to 1.241 with the noise of both runs), must be at most ×1.05"
+    )
+    assert found[0].ratio == pytest.approx(1.2)
+    assert (found[0].limit, found[0].rounds) == (1.05, None)
+
+
+@pytest.mark.parametrize(
+    ("factor", "most", "verdict"),
+    [(1.0, 0.05, PASSED), (1.05, 0.05, UNCLEAR), (1.1, 0.05, FAILED), (1.1, 0.2, PASSED), (0.5, 0.05, PASSED)],
+)
+def test_only_what_lies_beyond_the_noise_is_a_verdict(factor: float, most: float, verdict: str) -> None:
+    for metric in ("load.runs_per_s@concurrency=2", "load.p99@concurrency=2"):
+        (check,) = check_stored(serving(factor), serving(), limits(f"cpu.{metric}", most=most))
+        assert check.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("metrics", "names"),
+    [
+        (["load.p99@rate=30"], ["device p99 at 30 a second"]),
+        (
+            ["load@rate=10", "load.p99"],
+            ["device p99 at 10 a second", "device p99 at 30 a second", "device p99 at 90 a second"],
+        ),
+        (["device.load.runs_per_s@rate=30"], ["device runs/s at 30 a second"]),
+    ],
+)
+def test_which_levels_a_metric_is_of(metrics: list[str], names: list[str]) -> None:
+    assert [check.name for check in check_stored(paced(), paced(), limits(*metrics))] == names
+
+
+def test_modes_that_are_held() -> None:
+    found = check_stored(serving(), serving(), limits("load@concurrency=4", modes=("device",)))
+    assert [check.name for check in found] == ["device runs/s with 4 callers"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "why"),
+    [
+        (
+            "load@concurrency=3",
+            "no such level was measured in both; there are concurrency=1, concurrency=2, concurrency=4, concurrency=8",
+        ),
+        ("load.runs_per_s@rate=30", "no such level was measured in both"),
+        ("host-accessible.load", "no level of it was measured in both"),
+        ("total.p99", "not measured in both results"),
+    ],
+)
+def test_levels_that_there_are_not(metric: str, why: str) -> None:
+    one = serving()
+    for case in one.cases:
+        case.blocks.clear()
+    with pytest.raises(BadInput) as caught:
+        check_stored(one, serving(), limits(metric))
+    assert str(caught.value).startswith(f"--metric {metric}")
+    assert why in str(caught.value)
+
+
+def test_runs_have_no_levels() -> None:
+    stored = result_of(measured("cpu", total=steady([1000] * 24)))
+    with pytest.raises(BadInput, match=r"^--metric load\.p99: is of loads, and one of the results is none"):
+        check_stored(stored, stored, limits("load.p99"))
+    with pytest.raises(BadInput, match=r"^--slo is of requests at a rate"):
+        check_alone(stored, Limits(slo={"p99": MS}))
+
+
+def test_a_latency_without_blocks_cannot_be_told_and_says_why() -> None:
+    old = paced()
+    old.levels[1]["blocks"] = old.levels[1]["blocks"][:2]
+    (check,) = check_stored(paced(), old, limits("load.p99@rate=30"))
+    assert check.verdict == UNCLEAR
+    assert "(fewer than 3 blocks, so no interval; a longer --duration gives more)" in check.text
+    verdict = gate_stored(paced(), old, limits("load.p99@rate=30"), force=False)
+    assert (verdict.word, verdict.code) == ("cannot tell", 4)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "baseline", "verdict", "who"),
+    [(1.0, 0.5, FAILED, "the candidate"), (0.5, 1.0, PASSED, "the baseline"), (1.0, 1.0, UNCLEAR, "both sides")],
+)
+def test_a_queue_that_grows_has_no_latency(candidate: float, baseline: float, verdict: str, who: str) -> None:
+    one, other = (load_result(opened("cpu", 90, 5.0, utilisation=busy)) for busy in (candidate, baseline))
+    (check,) = check_stored(one, other, limits())
+    assert check.verdict == verdict
+    assert check.text.startswith(
+        f"cpu p99 at 90 a second: with {who} requests come as fast as they are served or faster"
+    )
+
+
+def test_a_level_that_failed_fails_the_benchmark() -> None:
+    one = serving()
+    one.levels[3] = broken(one.levels[3])
+    verdict = gate_stored(one, serving(), limits(), force=False)
+    assert verdict.failed == ["candidate: cpu with 8 callers failed: the worker was ended by SIGSEGV"]
+    assert verdict.code == 1
+
+
+@pytest.mark.parametrize(
+    ("baseline", "reason"),
+    [
+        (result_of(measured("cpu", total=steady([1000] * 24))), "kind: single inferences and a load"),
+        (serving(sessions="process"), "sessions: process and shared"),
+    ],
+)
+def test_another_load_is_not_comparable(baseline: Result, reason: str) -> None:
+    baseline.model, baseline.target, baseline.environment = serving().model, serving().target, serving().environment
+    with pytest.raises(NotComparable) as caught:
+        gate_stored(serving(), baseline, limits(), force=False)
+    assert (
+        str(caught.value) == f"baseline and candidate are not comparable: {reason} (--force compares them all the same)"
+    )
+
+
+# By itself
+
+
+def test_an_slo_is_kept_for_certain_broken_for_certain_or_neither() -> None:
+    result = load_result(
+        opened("cpu", 10, 5.0, 15.0), opened("cpu", 20, 5.0, 20.0), opened("cpu", 30, 5.0, 25.0),
+        opened("cpu", 40, 5.0, 15.0, blocks=[]), opened("cpu", 50, 5.0, 9.0, utilisation=1.0), closed("cpu", 4, 100, 99.0),
+    )  # fmt: skip
+    found = check_alone(result, Limits(slo={"p99": 20 * MS}))
+    assert verdicts(found) == {
+        "SLO of cpu p99 at 10 a second": PASSED,
+        "SLO of cpu p99 at 20 a second": UNCLEAR,
+        "SLO of cpu p99 at 30 a second": FAILED,
+        "SLO of cpu p99 at 40 a second": UNCLEAR,
+        "SLO of cpu p99 at 50 a second": FAILED,
+    }
+    assert found[0].text == "SLO of cpu p99 at 10 a second: 15.0 ms (14.8 ms to 15.2 ms), must be at most 20 ms"
+    (largest,) = check_alone(load_result(opened("cpu", 10, 5.0, 15.0)), Limits(slo={"max": 30 * MS}))
+    assert (largest.verdict, largest.text) == (PASSED, "SLO of cpu max at 10 a second: 30.0 ms, must be at most 30 ms")
+
+
+def test_of_a_search_one_rate_must_keep_the_slo() -> None:
+    found: dict[str, Any] = {"cpu": {"rate": 210.0, "ci95": [205.0, 216.0]}, "device": None}
+    result = load_result(
+        opened("cpu", 300, 5.0, 90.0), opened("device", 5, 5.0, 90.0), slo={"p99": 20 * MS}, found=found
+    )
+    checks = check_alone(result, Limits(slo={"p99": 20 * MS}))
+    assert verdicts(checks) == {"SLO of cpu": PASSED, "SLO of device": FAILED}
+    assert checks[0].text == "SLO of cpu: p99 ≤ 20 ms up to 210 a second (95 %: 205 to 216)"
+
+
+def test_an_slo_of_a_load_without_rates() -> None:
+    with pytest.raises(BadInput, match=r"^--slo: the result has no level at a rate"):
+        check_alone(serving(), Limits(slo={"p99": MS}))
+
+
+def test_the_slo_comes_from_the_command_line() -> None:
+    assert limits_of({"slo": "p99=20ms,mean=5ms"}, False, ()).slo == {"p99": 20 * MS, "mean": 5 * MS}
+    assert limits_of({"slo": "p99=20ms"}, False, ()).any
+    with pytest.raises(BadInput, match="--slo '20ms': name the statistic"):
+        limits_of({"slo": "20ms"}, False, ())
+
+
+def test_a_speedup_holds_at_every_number_of_callers() -> None:
+    found = check_alone(serving(), Limits(min_speedup={"device": 1.5}))
+    assert [(check.name, check.verdict) for check in found] == [
+        ("device speedup with 1 caller", PASSED), ("device speedup with 2 callers", PASSED),
+        ("device speedup with 4 callers", FAILED), ("device speedup with 8 callers", FAILED),
+    ]  # fmt: skip
+    assert (
+        found[0].text
+        == "device brings as many runs/s as cpu with 1 caller: ×2.000 (1.972 to 2.028), must be at least ×1.5"
+    )
+    with pytest.raises(BadInput, match=r"^--min-speedup shared: needs shared and cpu with the same numbers of callers"):
+        check_alone(serving(), Limits(min_speedup={"shared": 1.5}))
+    with pytest.raises(BadInput, match=r"^--max-copy-share is of single inferences; of a load"):
+        check_alone(serving(), Limits(max_copy_share=0.1))
+
+
+def test_modes_that_must_work() -> None:
+    assert verdicts(check_alone(serving(), Limits(require_modes=("device", "host-accessible")))) == {
+        "mode device": PASSED, "mode host-accessible": FAILED
+    }  # fmt: skip
+
+
+# In turns
+
+
+def sides(factor: float, rounds: int) -> tuple[Result, Result]:
+    """Two sides of a run: noise that both have in common, and so many rounds."""
+    noise = (1.3, 0.8, 1.1, 0.7)
+    made = []
+    for times in (factor, 1.0):
+        levels = [
+            closed(
+                "cpu", 4, 100 / times, 10.0 * times, blocks=blocks(100 / times, latency(10.0 * times), rounds, noise)
+            ),
+            opened("cpu", 30, 5.0 * times, blocks=blocks(30, latency(5.0 * times), rounds, noise)),
+        ]
+        made.append(load_result(*levels, run_id="one", back_to_back={"cpu": alone(4.0)}))
+    return made[0], made[1]
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, PASSED), (1.04, PASSED), (1.06, FAILED)])
+def test_blocks_of_the_same_rounds_tell_what_noise_would_hide(factor: float, verdict: str) -> None:
+    found = check_live(*sides(factor, 12), limits())
+    assert verdicts(found) == {"cpu runs/s with 4 callers": verdict, "cpu p99 at 30 a second": verdict}
+    assert found[0].rounds == 12
+    assert found[0].ratio == pytest.approx(factor, rel=1e-6)
+    assert found[0].text == (
+        f"cpu runs/s with 4 callers, as time a run, candidate to baseline: ×{factor:.3f} ({factor:.3f} to {factor:.3f}, 12 rounds), "
+        "must be at most ×1.05"
+    )
+    (stored, _) = check_stored(*sides(1.06, 12), limits())
+    assert stored.verdict == UNCLEAR
+
+
+def test_too_few_rounds_say_how_many_it_takes() -> None:
+    (check,) = check_live(*sides(2.0, 5), limits("load@concurrency=4"))
+    assert check.verdict == UNCLEAR
+    assert check.text.endswith("; a verdict takes 9 rounds: give a longer --duration")
+
+
+def test_the_metrics_share_the_error_rate() -> None:
+    alone_, both = (
+        check_live(*sides(2.0, 9), limits(*metrics)) for metrics in (["load@rate=30"], ["load", "load.p50"])
+    )
+    assert [check.verdict for check in alone_] == [FAILED]
+    assert len(both) == 4
+    assert {check.verdict for check in both} == {UNCLEAR}

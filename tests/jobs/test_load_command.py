@@ -1,0 +1,252 @@
+"""`ortbench load` from end to end: callers in one session, a session each, a process each, and what goes wrong with them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortbench.profiler import DOMAIN
+from ortbench.result import Result, load
+from ortbench.schema import Level
+from tests import nvtx
+from tests.conftest import MODELS, ROOT, Ran, command, ortbench
+from tests.refdevice import Config, Trace
+from tests.truth import relu_model
+
+pytestmark = pytest.mark.process
+
+TINY = MODELS / "tiny.onnx"
+CLOSED = {
+    "mode", "sessions", "concurrency", "status", "reason", "runs_per_s", "ci95", "latency_ns", "n", "outputs_match", "cpu_cores",
+    "lock_wait", "fairness", "clock_mhz",
+}  # fmt: skip
+OPEN = (CLOSED - {"concurrency", "fairness"}) | {
+    "rate", "wait_ns", "late", "late_ns", "utilisation", "service_ns", "slo_held",
+}  # fmt: skip
+LATENCIES = {"mean", "p50", "p95", "p99", "max"}
+
+
+def on_device(
+    library: Path,
+    folder: Path,
+    *arguments: object,
+    model: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    **knobs: Any,
+) -> tuple[Ran, Result]:
+    """`ortbench load` on the reference device, and its result."""
+    config = Config(trace=folder / "trace", **knobs)
+    line = ("load", model or TINY, "--ep-library", library, "--warmup", 1, "--out", folder / "out", *arguments)
+    ran = ortbench(*line, **config.environ(), **(environment or {}))
+    (path,) = (folder / "out").glob("load-*/result.json")
+    return ran, load(path)
+
+
+def is_whole(level: Level) -> None:
+    """A level that was measured says all that it can, and nothing that cannot be."""
+    open_loop = "rate" in level
+    assert level.keys() == (OPEN if open_loop else CLOSED)
+    assert (level["status"], level["reason"], level["outputs_match"]) == ("ok", None, True)
+    latency = level["latency_ns"]
+    assert latency is not None
+    assert latency.keys() == LATENCIES
+    assert 0 < latency["p50"] <= latency["p95"] <= latency["p99"] <= latency["max"]
+    assert level["n"] > 0
+    assert (level["runs_per_s"] or 0) > 0
+    assert (level["cpu_cores"] or 0) > 0
+    assert level["clock_mhz"] is None
+    assert level["lock_wait"] is None or 0 <= level["lock_wait"] <= 1
+    if open_loop:
+        assert 0 <= (level["late"] or 0) <= 1
+        assert 0 < (level["utilisation"] or 0) <= 1
+        wait = level["wait_ns"]
+        assert wait is not None
+        assert 0 <= wait["mean"] <= latency["mean"]
+    else:
+        assert 0 < (level["fairness"] or 0) <= 1
+
+
+def test_both_loops_on_the_cpu_ep(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.json"
+    ran = ortbench(
+        *("load", TINY, "--ep", "cpu", "--warmup", 1, "--concurrency", "1,3", "--rate", 40, "--arrivals", "uniform"),
+        *("--slo", "p99=1000s", "--callers", 2, "--duration", 0.3, "--out", tmp_path / "out", "--json", copy),
+    )
+    assert (ran.code, ran.err) == (0, "")
+    (path,) = (tmp_path / "out").glob("load-tiny-cpu-*/result.json")
+    data = json.loads(path.read_text())
+    assert json.loads(copy.read_text()) == data
+    assert data["kind"] == "load"
+    assert data["load"] == {
+        "sessions": "shared", "duration_s": 0.3, "arrivals": "uniform", "file": None, "seed": 0, "callers": 2,
+        "slo": {"p99": 10**12},
+    }  # fmt: skip
+    assert data["slo"] == {"asked": {"p99": 10**12}, "found": {}}
+    ok = [case["mode"] for case in data["cases"] if case["status"] == "ok"]
+    assert "cpu" in ok
+    assert data["back_to_back"].keys() == {*ok}
+    for case in data["cases"]:
+        assert case["status"] in ("ok", "unsupported")
+        if case["status"] == "ok":
+            assert data["back_to_back"][case["mode"]]["n"] == case["phases"]["total"]["n"] > 0
+    levels = load(path).levels
+    assert [(it["mode"], it.get("concurrency"), it.get("rate")) for it in levels] == [
+        (mode, *key) for mode in ok for key in ((1, None), (3, None), (None, 40.0))
+    ]
+    for level in levels:
+        is_whole(level)
+        if "rate" in level:
+            assert (level["slo_held"], level["n"]) == (True, 12)
+    with np.load(path.parent / "load-samples.npz") as samples:
+        for number, level in enumerate(levels):
+            if "rate" in level:
+                assert samples[f"{number}/due_ns"].tolist() == [it * 25_000_000 for it in range(12)]
+                assert (samples[f"{number}/start_ns"] >= samples[f"{number}/due_ns"]).all()
+                assert (samples[f"{number}/end_ns"] > samples[f"{number}/start_ns"]).all()
+            else:
+                assert samples[f"{number}/latency_ns"].size == level["n"]
+                assert {*samples[f"{number}/caller"].tolist()} == {*range(level["concurrency"])}
+    for mode in ok:
+        assert any(line.startswith(f"{mode} at 3 callers: ") for line in ran.out.splitlines())
+
+
+@pytest.mark.parametrize("sessions", ["own", "process"])
+def test_callers_with_a_session_of_their_own(sessions: str, library: Path, tmp_path: Path) -> None:
+    modes = ("--mode", "cpu", "--mode", "device")
+    load = ("--concurrency", "1,2", "--rate", 30, "--callers", 2, "--duration", 0.3)
+    ran, result = on_device(library, tmp_path, "--sessions", sessions, *modes, *load, compute_us=2000, spin_us=50)
+    assert (ran.code, ran.err) == (0, "")
+    assert [it["mode"] for it in result.levels] == ["cpu"] * 3 + ["device"] * 3
+    for level in result.levels:
+        is_whole(level)
+        assert level["sessions"] == sessions
+        if sessions == "process":
+            assert level["lock_wait"] is None
+    runs = Trace.read(tmp_path / "trace").of("run")
+    assert runs["failed"].max() == 0
+    assert len({(run["pid"], run["session"]) for run in runs}) >= 2
+    assert len({run["pid"] for run in runs}) == (2 if sessions == "process" else 1)
+
+
+CROWDS = {
+    1: ("outputs of caller ", True),
+    2: ("a caller died: ", False),
+    3: ("the worker was ended by SIGABRT", False),
+}
+
+
+@pytest.mark.parametrize("crowd", CROWDS)
+def test_an_ep_that_is_not_safe_for_threads_is_found_out_and_the_other_levels_are_kept(
+    crowd: int, library: Path, tmp_path: Path
+) -> None:
+    model = relu_model(tmp_path / "relu.onnx", 4096)
+    load = ("--mode", "device-resident", "--concurrency", "1,2", "--duration", 0.4)
+    ran, result = on_device(library, tmp_path, *load, model=model, compute_us=20_000, servers=2, crowd=crowd)
+    words, wrong = CROWDS[crowd]
+    alone, together = result.levels
+    is_whole(alone)
+    assert (together["status"], together["concurrency"]) == ("failed", 2)
+    assert (together["reason"] or "").startswith(words)
+    assert together["outputs_match"] is (False if wrong else None)
+    assert ran.code == 1
+    assert f"device-resident with 2 callers failed: {words}" in ran.err
+    assert result.cases[0].status == "ok"
+
+
+def test_processes_make_up_for_an_ep_that_is_not_safe_for_threads(library: Path, tmp_path: Path) -> None:
+    model = relu_model(tmp_path / "relu.onnx", 4096)
+    load = ("--mode", "device-resident", "--concurrency", "2", "--duration", 0.3, "--sessions", "process")
+    ran, result = on_device(library, tmp_path, *load, model=model, compute_us=2000, crowd=1)
+    assert (ran.code, ran.err) == (0, "")
+    is_whole(result.levels[0])
+
+
+def test_the_highest_rate_that_keeps_an_slo_is_searched_for(library: Path, tmp_path: Path) -> None:
+    load = ("--mode", "device-resident", "--rate", "auto", "--slo", "p99=1000s", "--duration", 0.2)
+    ran, result = on_device(library, tmp_path, *load, compute_us=5000)
+    assert ran.code == 0, ran.err
+    assert result.slo is not None
+    found = result.slo["found"]["device-resident"]
+    assert found is not None
+    low, high = found["ci95"]
+    assert 0 < low <= found["rate"] <= high <= 200
+    assert found["rate"] in [it["rate"] for it in result.levels]
+    assert f"device-resident: up to {found['rate']:.4g} requests/s keeps the SLO" in ran.out.splitlines()
+
+
+def test_arrivals_of_a_file_are_replayed_and_each_is_a_range(library: Path, tmp_path: Path, recorder: Path) -> None:
+    file, record = tmp_path / "arrivals.txt", tmp_path / "record.jsonl"
+    file.write_text("100\n100.02\n100.1\n100.4\n")
+    load = ("--mode", "device-resident", "--arrivals", file, "--callers", 2)
+    environment = nvtx.environ(recorder, record)
+    ran, result = on_device(library, tmp_path, *load, environment=environment, compute_us=1000)
+    assert (ran.code, ran.err) == (0, "")
+    (level,) = result.levels
+    is_whole(level)
+    assert (level["rate"], level["n"]) == (pytest.approx(7.5), 4)
+    put = result.load
+    assert put is not None
+    assert (put["arrivals"], put["file"], put["duration_s"]) == ("file", "arrivals.txt", pytest.approx(0.4))
+    ranges = [it for it in nvtx.Record.read(record, DOMAIN).ranges if it.name == "device-resident/load"]
+    assert sorted(int(it.payload or 0) for it in ranges) == [0, 1, 2, 3]
+
+
+def test_more_requests_than_can_be_served_are_cut_off_and_said(library: Path, tmp_path: Path) -> None:
+    load = ("--mode", "device-resident", "--rate", 2000, "--duration", 0.5)
+    ran, result = on_device(library, tmp_path, *load, compute_us=20_000)
+    assert ran.code == 0, ran.err
+    (level,) = result.levels
+    assert level["n"] > 800
+    assert (level["runs_per_s"] or 0) < 55
+    (warning,) = [it["message"] for it in result.warnings if it["code"] == "overload"]
+    assert warning.endswith("the level was cut off, and its latencies are lower bounds")
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+    line = command(
+        "load", TINY, "--ep", "cpu", "--mode", "cpu", "--concurrency", "1,2", "--duration", 600, "--warmup", 1
+    )
+    process = subprocess.Popen(
+        [*line, "--out", str(tmp_path / "out")],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ},
+    )
+
+    def measured() -> int:
+        levels = [it for path in tmp_path.glob("out/*/result.json") for it in load(path).levels]
+        return sum(it["n"] for it in levels)
+
+    until = time.monotonic() + 600
+    while not measured() and time.monotonic() < until:
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 130, err
+    (path,) = tmp_path.glob("out/*/result.json")
+    result = load(path)
+    assert result.stopped == "interrupted"
+    assert any(it["n"] for it in result.levels)
+    assert (path.parent / "load-samples.npz").exists()
+    assert str(path) in out
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux alone")
+def test_the_place_where_threads_wait_for_pythons_lock_is_found() -> None:
+    code = "from ortbench.worker.load.lock import waiting_place; print(*(waiting_place() or []))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    number, address = map(int, done.stdout.split())
+    assert number > 0
+    assert address > 0

@@ -1,0 +1,192 @@
+"""`ortbench load` against what is known: an engine's service time, Lindley's recursion, and the mean wait of M/D/1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ortbench.analysis.load_levels import Requests
+from ortbench.analysis.queueing import mean_interval
+from ortbench.result import Result
+from ortbench.schema import Level
+from tests.queues import MS, Moments, disagreements, hidden, md1_wait
+from tests.refdevice import Config, Trace
+from tests.truth import relu_model, run_on_device
+
+pytestmark = pytest.mark.timing
+
+ATTEMPTS = 3  # what else goes on on the machine adds to times and takes from none
+_HOST_NS = 400_000  # the longest that the host takes from one run of a busy server to the next
+
+
+@dataclass(frozen=True)
+class Put:
+    """A load on the reference device, and what the device saw."""
+
+    result: Result
+    folder: Path
+    trace: Trace
+
+
+def put(
+    library: Path, folder: Path, *arguments: object, mode: str = "device-resident", size: int = 4096, **knobs: float
+) -> Put:
+    model = relu_model(folder / "relu.onnx", size)
+    config = Config(trace=folder / "trace", **knobs)  # type: ignore[arg-type]
+    line = ("--mode", mode, *arguments)
+    code, result, _, errors = run_on_device(library, model, config, folder, *line, command="load")
+    assert (code, errors) == (0, "")
+    (path,) = (folder / "out").glob("*")
+    return Put(result, path, Trace.read(folder / "trace"))
+
+
+def rates(result: Result) -> dict[int, float]:
+    return {it["concurrency"]: it["runs_per_s"] or 0.0 for it in result.levels}
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_engines_give_what_they_can_and_latency_is_what_then_must_be(
+    servers: int, library: Path, tmp_path: Path
+) -> None:
+    """An inference of 10 ms: 100 a second of one engine from two callers on, 200 of two from two on."""
+    wrong: dict[str, float] = {}
+    for attempt in range(ATTEMPTS):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        load = ("--concurrency", "1,2,4", "--duration", 2)
+        found = put(library, folder, *load, compute_us=10_000, servers=servers)
+        wrong = {}
+        for level in found.result.levels:
+            callers, latency = level["concurrency"], level["latency_ns"]
+            assert latency is not None
+            rate = 100 * min(callers, servers)
+            if callers >= 2 and abs((level["runs_per_s"] or 0) / rate - 1) > 0.01:
+                wrong[f"runs/s of {callers}"] = level["runs_per_s"] or 0
+            expected = callers * 1e9 / rate
+            if callers >= 2 and abs(latency["mean"] / expected - 1) > 0.02:
+                wrong[f"latency of {callers}"] = latency["mean"]
+            if (level["fairness"] or 0) < 0.98:
+                wrong[f"fairness of {callers}"] = level["fairness"] or 0
+        if not wrong:
+            return
+    raise AssertionError(wrong)
+
+
+def test_the_share_of_time_in_which_callers_wait_for_pythons_lock(library: Path, tmp_path: Path) -> None:
+    """Copies of 4 ms hold it, and there is nothing else to do: one of n callers has it, the others wait."""
+    wrong: dict[str, float | None] = {}
+    for attempt in range(ATTEMPTS):
+        copying, resident = tmp_path / f"c{attempt}", tmp_path / f"r{attempt}"
+        copying.mkdir()
+        resident.mkdir()
+        load = ("--concurrency", "1,2,4", "--duration", 2)
+        times = {"upload_latency_us": 4000, "download_latency_us": 4000, "compute_us": 0}
+        held = put(library, copying, *load, mode="device", **times)
+        free = put(library, resident, *load, compute_us=5000)
+        wrong = {}
+        for level in held.result.levels:
+            callers, share = level["concurrency"], level["lock_wait"]
+            if share is None or abs(share - (callers - 1) / callers) > 0.05:
+                wrong[f"copies of {callers}"] = share
+        for level in free.result.levels:
+            if level["lock_wait"] is None or level["lock_wait"] > 0.02:
+                wrong[f"no copies of {level['concurrency']}"] = level["lock_wait"]
+        if not wrong:
+            said = [it["message"] for it in held.result.warnings if it["code"] == "lock-wait"]
+            assert [it.partition(" of their time")[2] for it in said] == [
+                " at 4 callers, because copies and Python itself hold it; --sessions process measures without that"
+            ]
+            assert "lock-wait" not in [it["code"] for it in free.result.warnings]
+            return
+    raise AssertionError(wrong)
+
+
+# Open loops
+
+
+def requests_of(found: Put, number: int) -> tuple[Requests, int]:
+    """The record of a level, and when it began."""
+    with np.load(found.folder / "load-samples.npz") as samples:
+        due, start, end, begin = (samples[f"{number}/{it}"] for it in ("due_ns", "start_ns", "end_ns", "begin_ns"))
+    free = np.concatenate([[0], end[:-1]])
+    return Requests(due, free, start, end, None, 1, 0, 1), int(begin[0])
+
+
+def services_of(found: Put, record: Requests, begin: int) -> Moments:
+    """How long the server had each request, by the device's trace: its run and, where the next one was waiting already, what
+    the host took from the one to the other."""
+    runs = np.sort(found.trace.of("run"), order="start_ns")
+    first = int(np.searchsorted(runs["start_ns"], begin + int(record.start[0])))
+    runs = runs[first : first + record.due.size]
+    took = runs["end_ns"] - runs["start_ns"]
+    between = runs["start_ns"][1:] - runs["end_ns"][:-1]
+    busy = between < _HOST_NS
+    usual = int(np.median(between[busy]))
+    host = np.append(np.where(busy, between, usual), usual)
+    return np.asarray(took + host, np.int64)
+
+
+def test_every_wait_is_the_one_of_lindleys_recursion(library: Path, tmp_path: Path) -> None:
+    """At 30, 50, 70 and 90 % utilisation; a record that hides what was late does not pass."""
+    wrong: list[str] = []
+    for attempt in range(ATTEMPTS):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        load = ("--rate", "75,125,175,225", "--duration", 3)
+        found = put(library, folder, *load, compute_us=4000)
+        wrong = []
+        for number in range(4):
+            record, begin = requests_of(found, number)
+            services = services_of(found, record, begin)
+            wrong += [f"level {number}: {it}" for it in disagreements(record, services, record.due)]
+            assert disagreements(hidden(record), services, record.due), "a generator that hides late requests passes"
+        if not wrong:
+            return
+    raise AssertionError(wrong)
+
+
+def level_of(found: Put, number: int) -> Level:
+    return found.result.levels[number]
+
+
+def test_poisson_arrivals_before_one_engine_wait_as_long_as_theory_says(library: Path, tmp_path: Path) -> None:
+    """M/D/1 at 30 and 50 %, with service time and utilisation as measured in the same run."""
+    wrong: list[str] = []
+    for attempt in range(ATTEMPTS):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        found = put(
+            library, folder, "--rate", "300,500", "--duration", 25, "--seed", attempt, compute_us=950, spin_us=1000
+        )
+        wrong = []
+        for number in range(2):
+            record, _ = requests_of(found, number)
+            service = level_of(found, number)["service_ns"]
+            assert service is not None
+            rate = (record.due.size - 1) * 1e9 / float(record.due[-1] - record.due[0])
+            theory = md1_wait(service["mean"], rate * service["mean"] / 1e9)
+            interval = mean_interval(record.waits, 0.99)
+            assert interval is not None
+            low, high = interval
+            if not low <= theory <= high or high - low > 0.2 * theory:
+                wrong.append(f"theory {theory / 1e3:.1f} µs, measured {low / 1e3:.1f} to {high / 1e3:.1f} µs")
+        if not wrong:
+            return
+    raise AssertionError(wrong)
+
+
+def test_uniform_arrivals_below_capacity_do_not_wait(library: Path, tmp_path: Path) -> None:
+    late: list[object] = []
+    for attempt in range(ATTEMPTS):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        found = put(library, folder, "--rate", "100", "--arrivals", "uniform", "--duration", 2, compute_us=5000)
+        wait = level_of(found, 0)["wait_ns"]
+        assert wait is not None
+        if wait["p99"] < MS // 4 and (level_of(found, 0)["late"] or 0) < 0.02:
+            return
+        late.append(wait)
+    raise AssertionError(late)

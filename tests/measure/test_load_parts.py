@@ -1,0 +1,93 @@
+"""What a load is put on with: looks at Python's lock, the time that is left, packed numbers, samples."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ortbench.analysis.load_levels import Burst, Taken
+from ortbench.measure.load_left import Left
+from ortbench.measure.load_samples import FILE_NAME, write
+from ortbench.measure.lock_watch import LockWatch
+from ortbench.packed import pack, unpack
+from tests.queues import MS, served, steady
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the kernel tells it on Linux alone")
+
+
+def test_numbers_come_back_as_they_were_packed() -> None:
+    numbers = [0, -1, 2**62, 7]
+    assert unpack(pack(numbers)).tolist() == numbers
+    assert unpack(pack([])).tolist() == []
+    assert unpack(pack(np.array([3], np.int64))).dtype == np.int64
+
+
+@LINUX
+def test_a_thread_waits_for_the_lock_where_its_place_says_so() -> None:
+    watch = LockWatch(os.getpid(), [threading.get_native_id()], [202, 0x7F00_1000], seed=0)
+    assert watch._waits(b"202 0x7f001000 0x89 0x0 0x0\n")
+    assert watch._waits(b"202 0x7f001010 0x89 0x0 0x0\n")  # the lock has several places to sleep at
+    assert not watch._waits(b"202 0x7f009000 0x89 0x0 0x0\n")
+    assert not watch._waits(b"7 0x7f001000 0x89 0x0 0x0\n")
+    assert not watch._waits(b"running\n")
+    assert not watch._waits(b"-1 0x7ffc 0x7f\n")
+
+
+@LINUX
+def test_looks_are_counted_between_two_moments() -> None:
+    start = time.perf_counter_ns()
+    with LockWatch(os.getpid(), [threading.get_native_id()], [202, 0], seed=0) as watch:
+        while watch.seen(start, time.perf_counter_ns()) is None:
+            time.sleep(0.001)
+        end = time.perf_counter_ns()
+    waiting, looked = watch.seen(start, end) or (1, 0)
+    assert looked > 0
+    assert waiting == 0  # at address 0 nobody sleeps
+    assert watch.seen(0, 1) is None
+
+
+@pytest.mark.parametrize("place", [None, [202, 0]])
+def test_nobody_looks_where_nothing_can_be_seen(place: list[int] | None) -> None:
+    with LockWatch(2**30, [2**30], place, seed=0) as watch:
+        pass
+    assert watch.seen(0, time.perf_counter_ns()) is None
+
+
+def test_the_time_left_is_told_from_the_beginning_and_never_below_zero() -> None:
+    now, told = [0.0], list[float]()
+    left = Left(2, 10.0, told.append, lambda: now[0])
+    left.tell()
+    now[0] = 60.0
+    left.tell()
+    left.begin_measuring(8.0)
+    now[0] += 3.0
+    left.tell()
+    left.done(4.0)
+    now[0] += 9.0
+    left.tell()
+    assert told == [13.5, 10.0, 8.0, 5.0, 4.0, 0.0]
+
+
+def test_samples_of_both_loops_are_beside_the_result(tmp_path: Path) -> None:
+    ends = np.array([1, 2, 3, 4], np.int64) * MS
+    burst = Burst([ends - MS, ends - MS], [ends, ends], 3 * MS, 0, 1, round=5)
+    closed = Taken("cpu", "shared", ("concurrency", 2), bursts=[burst])
+    opened = Taken("cpu", "shared", ("rate", 9.0), requests=served([0, MS], steady(3 * MS)))
+    write([closed, Taken("cpu", "shared", ("rate", 1.0), failed="gone"), opened], tmp_path)
+    with np.load(tmp_path / FILE_NAME) as found:
+        assert {name: found[name].tolist() for name in found} == {
+            "0/latency_ns": [MS] * 4,
+            "0/block": [5] * 4,
+            "0/caller": [0, 0, 1, 1],
+            "2/due_ns": [0, MS],
+            "2/start_ns": [0, 3 * MS],
+            "2/end_ns": [3 * MS, 6 * MS],
+            "2/begin_ns": [0],
+        }
+    write([], tmp_path / "nowhere")
