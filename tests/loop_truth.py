@@ -264,7 +264,10 @@ def _without_first(case: Case, events: Events, size: int = STATE_BYTES) -> Event
 def _of_step(events: Events) -> Events:
     """A step without what ONNX Runtime allocates for it before its first copy, or for the next one after its last."""
     lasting = events[is_kind(events, "inference", "run", *COPIES)]
-    return events[(events["queued_ns"] >= lasting["queued_ns"].min()) & (events["end_ns"] <= lasting["end_ns"].max())]
+    own: Events = events[
+        (events["queued_ns"] >= lasting["queued_ns"].min()) & (events["end_ns"] <= lasting["end_ns"].max())
+    ]
+    return own
 
 
 def main(file: str, *arguments: str) -> None:

@@ -66,7 +66,9 @@ def test_steps_of_a_state_that_grows_agree_with_the_devices_trace(
         for attempt in range(ATTEMPTS):
             place = tmp_path / str(attempt)
             place.mkdir()
-            config = Config(trace=place / "trace", spin_us=1e6, honesty=honesty, compute_us=30_000, upload_gbps=1, download_gbps=1)
+            config = Config(
+                trace=place / "trace", spin_us=1e6, honesty=honesty, compute_us=30_000, upload_gbps=1, download_gbps=1
+            )
             code, result, _, errors = run_on_device(library, model, config, place, *line, command="loop")
             assert code == 0, errors
             assert result.loop is not None
