@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import time
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable, MutableSequence, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -65,7 +65,7 @@ def load_closed(
         "starts": [pack(it.starts) for it in runs],
         "ends": [pack(it.ends) for it in runs],
         "error": next((it.error for it in runs if it.error is not None), None),
-        "differs": _differs(state, mode, count) if check else None,
+        "differs": _differs(state, mode, [bool(it.ends) for it in runs]) if check else None,
         "cpu_ns": cpu,
         "wall_ns": wall,
     }
@@ -97,7 +97,7 @@ def load_open(
         "starts": [pack(it.starts) for it in served],
         "ends": [pack(it.ends) for it in served],
         "error": next((it.error for it in served if it.error is not None), None),
-        "differs": _differs(state, mode, count),
+        "differs": _differs(state, mode, [bool(it.ends) for it in served]),
         "cpu_ns": cpu,
         "wall_ns": wall,
     }
@@ -127,12 +127,13 @@ def _together(callers: Callers, mode: str, count: int, call: Callable[[Seat, int
     return found, after - before, end - start
 
 
-def _differs(state: State, mode: str, count: int) -> str | None:
-    """What is wrong with what callers were left with, in words; None where it is what a plain run of their inputs gives."""
+def _differs(state: State, mode: str, ran: Sequence[bool]) -> str | None:
+    """What is wrong with what those callers were left with that ran, in words; None where it is what a plain run of their
+    inputs gives."""
     request = state.opened.request
     callers = _callers(state)
-    for number, seat in enumerate(callers.seats(mode, count)):
-        wrong = seat.differs(request.rtol, request.atol)
+    for number, seat in enumerate(callers.seats(mode, len(ran))):
+        wrong = seat.differs(request.rtol, request.atol) if ran[number] else None
         if wrong is not None:
             return f"caller {callers.first + number + 1}: {wrong}{random_nodes.sentence(state.opened.path)}"
     return None
