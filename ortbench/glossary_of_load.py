@@ -38,6 +38,11 @@ LOAD: Texts = {
     ),
     "p95": ("95 of 100 runs took at most so long; at a rate from the moment when the request was due",),
     "p99": ("99 of 100 runs took at most so long; at a rate from the moment when the request was due",),
+    "CPU cores": (
+        "CPU time of the worker, all its threads together, divided by the time by the clock",
+        "",
+        "load.md#reading-the-table",
+    ),
     "lock": (
         "the share of their time in which callers waited for Python's lock",
         "ONNX Runtime's Python package holds it while it copies tensors. Above 3 % a sentence says so; --sessions process has no "

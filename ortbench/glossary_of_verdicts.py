@@ -119,4 +119,25 @@ WARNINGS: Texts = {
         "engines.md",
     ),
     "sizes-left-out": ("copies that do not fit into memory were left out of a bandwidth sweep", "", "bandwidth.md"),
+    "same-inputs": (
+        "the callers of a load all have the inputs of --input, so that buffers that are mixed up would not show",
+        "",
+        "load.md#limits",
+    ),
+    "load-thinned": (
+        "of a level of a load whole blocks were left out, so that the result stays small",
+        "",
+        "load.md#what-is-left",
+    ),
+    "overload": (
+        "more requests came than were served, so the level was cut off and its latencies are lower bounds",
+        "",
+        "load.md#requests-that-are-due---rate",
+    ),
+    "late-requests": (
+        "ortbench itself issued requests late although a caller was free",
+        "",
+        "load.md#reading-the-table",
+    ),
+    "lock-wait": ("callers of a load waited for Python's lock", "", "load.md#pythons-lock"),
 }

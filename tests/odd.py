@@ -14,6 +14,8 @@ from ortbench.report.page.page import build_page
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.stats import summarise
 from tests.made_chains import CROSSING, STAYING, chain, link, stage
+from tests.made_load import broken as broken_level
+from tests.made_load import closed, load_result, opened, paced, serving
 from tests.results import Blocks, broken, decoding, loop_case, loop_result, measured, result_of, steady, tensor
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
@@ -112,6 +114,19 @@ def swept() -> Result:
     return result
 
 
+def many_levels() -> Result:
+    """So many callers, rates and modes as a load may have, from one run a minute to millions a second, at none of which time
+    passes."""
+    levels = [
+        closed(mode, 2**number, 0.01 * 9.0**number, 1e4 / 9.0**number, ci95=None, blocks=[], fairness=1 / 2**number)
+        for mode in MODES
+        for number in range(9)
+    ]
+    levels += [opened("cpu", 10.0**number / 100, 0.1, 0.1, utilisation=1.0) for number in range(8)]
+    levels += [closed("device-resident", 512, 0.0, 0.0, ci95=[0.0, 0.0])]
+    return load_result(*levels, slo={"mean": 1, "p95": 10 * S})
+
+
 def long_loop() -> Result:
     """So many steps that not each has a mark of its own, in modes that are far apart, with one whose steps took no time."""
     steps = [10 * MS + 20 * US * step for step in range(300)]
@@ -197,6 +212,14 @@ ODD: dict[str, Callable[[], Result]] = {
     "chain-of-one-stage": lambda: chain(stages=(stage("text"),), resident_ms=(0, 0)),
     "chain-that-failed": chain_that_failed,
     "long-chain": long_chain,
+    "load": lambda: load_result(
+        *serving().levels, *paced().levels, slo={"p99": 20 * MS}, found={"device": {"rate": 70.0, "ci95": [66.0, 74.0]}}
+    ),
+    "load-of-many-levels": many_levels,
+    "load-that-failed": lambda: load_result(
+        broken_level(closed("cpu", 1, 1, 1.0)), broken_level(opened("cpu", 30, 1.0))
+    ),
+    "load-without-levels": load_result,
     "loop-that-failed": lambda: loop_result(broken("cpu", FAILED, "step 3 of 4 failed: no memory")),
 }
 

@@ -17,6 +17,7 @@ from ortbench.errors import BadInput
 from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of
 from ortbench.gate.limits import METRICS, Limits
 from ortbench.jobs import gate as gate_job
+from ortbench.jobs import load as load_job
 from ortbench.jobs import profile as profile_job
 from ortbench.jobs import run as run_job
 from ortbench.kinds import (
@@ -43,12 +44,13 @@ from ortbench.kinds import (
     Kind,
 )  # fmt: skip
 from ortbench.lists import REPEATED
+from ortbench.load_plan import LoadPlan
 from ortbench.options import LOOP, PANELS, SESSIONS, Option, check_values, declared, make, options_of, settings, twin
 from ortbench.plan import PLAN, WHICH_MODES, Inputs, Loop, Plan, Target
 from ortbench.steps import Steps
 from ortbench.suite.cases import read
 from ortbench.suite.job import Job, jobs_of
-from ortbench.suite.layers import OPTIONS
+from ortbench.suite.layers import LOADS, OPTIONS
 from ortbench.wanted import Wanted
 from tests.conftest import MODELS, ROOT, ortbench_here
 from tests.reference import document
@@ -198,7 +200,7 @@ def unnamed(job: Job) -> list[Plan]:
     return [replace(plan, name=None) for plan in job.plans]
 
 
-@pytest.mark.parametrize("option", OPTIONS.values(), ids=lambda it: it.flag)
+@pytest.mark.parametrize("option", [it for it in OPTIONS.values() if it not in LOADS], ids=lambda it: it.flag)
 def test_a_suite_makes_the_plan_that_the_command_line_makes(
     option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +212,38 @@ def test_a_suite_makes_the_plan_that_the_command_line_makes(
     plans, _, _ = asked(folder, monkeypatch, command, [*besides, *words(option)])
     assert unnamed(job) == plans
     assert [plan.name for plan in job.plans] == [job.case.id]
+
+
+# What a suite and a command line say of a load, and what must be said besides.
+PUT = {
+    "concurrency": ("1,4", "[1, 4]"), "rate": ("30,60.5", "[30, 60.5]"), "arrivals": ("uniform", '"uniform"'),
+    "sessions": ("own", '"own"'), "slo": ("p99=20ms", '"p99=20ms"'), "callers": ("2", "2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("option", LOADS, ids=lambda it: it.flag)
+def test_a_suite_puts_on_the_load_that_the_command_line_does(
+    option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[tuple[Plan, LoadPlan]] = []
+
+    def load(plan: Plan, put: LoadPlan, wanted: Wanted) -> int:
+        found.append((replace(plan, command=()), put))
+        return 0
+
+    monkeypatch.setattr(load_job, "load", load)
+    word, text = PUT[option.flag]
+    besides = {"arrivals", "slo", "callers"} & {option.flag}
+    rate = "rate = 10\n" if besides else ""
+    (folder / "s.toml").write_text(f'[[bench]]\nmodel = "m.onnx"\nduration = 0.5\n{rate}{option.flag} = {text}\n')
+    (job,) = jobs_of(read(Path("s.toml"), {}), ())
+    typed = ["--duration", "0.5", *(["--rate", "10"] if besides else []), option.name, word]
+    ran = ortbench_here("load", "m.onnx", *typed, cwd=folder)
+    assert (ran.code, ran.err) == (0, "")
+    ((plan, put),) = found
+    assert (unnamed(job), job.load) == ([plan], put)
+    (name,) = [name for name, it in declared(LoadPlan).items() if it == option]
+    assert getattr(put, name) != declared(LoadPlan)[name].default
 
 
 OF_MODELS = [

@@ -50,7 +50,7 @@ def test_metrics_of_levels(text: str, metric: Metric) -> None:
         ("load@concurrency=1.5", "@concurrency=1.5 is no level"),
         ("load@", "@ is no level"),
         ("load.median", "'median' does not fit"),
-        ("load.max", "or mode.load with runs_per_s, p50, p95, p99, mean, at a level such as @rate=30"),
+        ("load.max", "mode.load with runs_per_s, p50, p95, p99, mean, at a level such as @rate=30"),
     ],
 )
 def test_metrics_that_there_are_not(text: str, said: str) -> None:
