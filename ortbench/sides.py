@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ortbench import interpreters
+from ortbench.bandwidth_plan import CopyPlan
 from ortbench.characters import plain_name
 from ortbench.errors import BadInput
 from ortbench.options import Given, Option, declared
 from ortbench.plan import Inputs, Loop, Plan, Target
-from ortbench.sweep_plan import CopyPlan
 
 MAX_SIDES = 16  # each is a process with a session of its own, and gets its turn in every round
 

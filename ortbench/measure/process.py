@@ -24,8 +24,8 @@ from ortbench.interpreters import program, surroundings
 from ortbench.profiler import is_profiled
 
 if TYPE_CHECKING:  # `start_early` waits for nothing that can be loaded while the worker loads ONNX Runtime
+    from ortbench.bandwidth_plan import CopyPlan
     from ortbench.plan import Plan
-    from ortbench.sweep_plan import CopyPlan
 
 BOOTSTRAP = Path(__file__).resolve().parents[1] / "worker" / "bootstrap.py"
 _LAST_WORDS = 200  # characters of a dead worker's stderr that fit a one-line message

@@ -15,7 +15,7 @@ from ortbench.result import FAILED, OK, Case, Result
 from ortbench.schema import Chain, ChainStage, Device, EpOfSession, Loop, Memory, Provider, Target, Tensor
 
 if TYPE_CHECKING:
-    from ortbench.analysis.sweep import Sweep
+    from ortbench.analysis.bandwidth import CopySweep
 
 
 _PAIRS = 3  # that a heading names
@@ -133,7 +133,7 @@ def sequence(shapes: Sequence[Sequence[int]], times: str = "x") -> str:
 _FENCES = {"run": "the run itself waits", "readback": "reading a value back"}
 
 
-def ep_line(result: Result | Sweep) -> str:
+def ep_line(result: Result | CopySweep) -> str:
     """EP, its library, device and versions."""
     ep = " and ".join(eps(result)) or _on(result.target, device_name(result))
     chosen = f" (chosen by {policy})" if (policy := result.target.get("policy")) else ""
@@ -142,7 +142,7 @@ def ep_line(result: Result | Sweep) -> str:
     return f"{ep}{chosen}, ONNX Runtime {result.environment['onnxruntime']}{where}"
 
 
-def eps(result: Result | Sweep) -> list[str]:
+def eps(result: Result | CopySweep) -> list[str]:
     """Each EP that has nodes, on which device and with what share of them, where several have; else none."""
     found = cast(Sequence[EpOfSession], result.target.get("eps", ()))  # a sweep's target has none
     return [f"{_on(it, hardware_name(it['device'], result))} ({units.share(it['share'])} of nodes)" for it in found]
@@ -167,12 +167,12 @@ def memory_name(memory: Memory) -> str:
     return kinds.get(memory["kind"], "") + " and ".join(filter(None, (default, memory["host_accessible"])))
 
 
-def device_name(result: Result | Sweep) -> str:
+def device_name(result: Result | CopySweep) -> str:
     """The device in a few words."""
     return hardware_name(result.target["device"], result)
 
 
-def hardware_name(device: Device, result: Result | Sweep) -> str:
+def hardware_name(device: Device, result: Result | CopySweep) -> str:
     """A device of the machine that a result is from, in a few words."""
     if device["type"] == "CPU":
         return str(result.environment["cpu"]["model"])
@@ -195,7 +195,7 @@ def not_measured(result: Result, name: str = "") -> list[Note]:
     ]
 
 
-def warnings(measured: Result | Sweep, said: Collection[str] = ()) -> list[Note]:
+def warnings(measured: Result | CopySweep, said: Collection[str] = ()) -> list[Note]:
     """What to bear in mind, without warnings of codes that are `said` otherwise."""
     shown = [warning["message"] for warning in measured.warnings if warning["code"] not in said]
     return [Note(f"warning: {message}", "!", UNCLEAR) for message in shown]

@@ -23,7 +23,7 @@ _REQUESTS = {
     "reading": ("index_sizes",),
     "diagnosing": ("packages", "examine"),
     "looking": ("nodes", "forms", "memory", "arenas", "measure_copies", "close_up", "profile", "devices", "inspect"),
-    "sweep": ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish"),
+    "bandwidth": ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish"),
 }
 _NEEDED = ("onnxruntime", "numpy")  # all that an environment must have
 _HOME = {request: module for module, requests in _REQUESTS.items() for request in requests}

@@ -6,18 +6,18 @@ from dataclasses import fields
 from typing import Any
 
 from ortbench import units
-from ortbench.analysis.curve import half_rate_bytes
-from ortbench.analysis.sweep import (
+from ortbench.analysis.bandwidth import (
     DIRECTIONS,
     DOWNLOAD,
     MEMORIES,
     ORDINARY,
     TITLES,
     UPLOAD,
+    CopySweep,
     Point,
-    Sweep,
     advantage,
 )
+from ortbench.analysis.curve import half_rate_bytes
 from ortbench.report.bars import bar
 from ortbench.report.csv import csv_text
 from ortbench.report.model import (
@@ -55,7 +55,7 @@ _FALLEN = 0.8  # of the peak: large copies below it are worth a sentence
 _FILL = "█"
 
 
-def heading(sweep: Sweep) -> list[str]:
+def heading(sweep: CopySweep) -> list[str]:
     """The lines above the tables: sizes, EP, device, versions, fence, memory."""
     target = sweep.target
     fences = _grouped({TITLES[kind]: _fence(sweep, kind) for kind in MEMORIES if kind in target["fence"]})
@@ -68,7 +68,7 @@ def heading(sweep: Sweep) -> list[str]:
     ]
 
 
-def _fence(sweep: Sweep, kind: str) -> str:
+def _fence(sweep: CopySweep, kind: str) -> str:
     upload = sweep.target["fence"][kind]["upload"]
     if upload["kind"] == "run":
         return "the copy itself waits"
@@ -83,7 +83,7 @@ def _grouped(said: dict[str, str]) -> str:
     return "; ".join(f"{name}: {value}" for name, value in said.items())
 
 
-def tables(sweep: Sweep) -> list[Table]:
+def tables(sweep: CopySweep) -> list[Table]:
     """A table for each kind of host memory: a row a size, medians, rates and their bars."""
     most = max((point.gbps for point in sweep.measured()), default=0.0)
     found = []
@@ -108,7 +108,7 @@ def _cells(point: Point | None, most: float) -> tuple[str, str, str]:
     return time, units.digits(point.gbps), bar([(_FILL, point.gbps)], most, _CELLS)
 
 
-def failures(sweep: Sweep) -> list[str]:
+def failures(sweep: CopySweep) -> list[str]:
     """Why points failed: one note for all of one reason."""
     found: dict[str, dict[tuple[str, str], list[int]]] = {}
     for point in sweep.points:
@@ -131,14 +131,14 @@ def _span(sizes: list[int]) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def conclusions(sweep: Sweep) -> list[str]:
+def conclusions(sweep: CopySweep) -> list[str]:
     """What the figures mean: latency, the limit, where half of it is reached, and what HOST_ACCESSIBLE memory is worth."""
     if not sweep.measured():
         return []
     return [*_latency(sweep), _limit(sweep), *_fall(sweep), *_half(sweep), *_accessible(sweep)]
 
 
-def _latency(sweep: Sweep) -> list[str]:
+def _latency(sweep: CopySweep) -> list[str]:
     least = [point for way in DIRECTIONS for point in sweep.measured(way, ORDINARY)[:1]]
     if len({point.bytes for point in least}) != 1:
         return []
@@ -146,7 +146,7 @@ def _latency(sweep: Sweep) -> list[str]:
     return [f"The smallest copy, {units.size(least[0].bytes)}, takes {' and '.join(times)}."]
 
 
-def _limit(sweep: Sweep) -> str:
+def _limit(sweep: CopySweep) -> str:
     peaks = [peak for way in DIRECTIONS if (peak := sweep.peak(way)) is not None]
     rates = [f"{units.digits(peak.gbps)} GB/s {_WAYS[peak.direction]}" for peak in peaks]
     several = len({point.memory for point in sweep.points}) > 1
@@ -157,7 +157,7 @@ def _limit(sweep: Sweep) -> str:
     return f"The link's peak is {'; '.join(parts)}."
 
 
-def _fall(sweep: Sweep) -> list[str]:
+def _fall(sweep: CopySweep) -> list[str]:
     """That large copies stay below the peak, where it is so: smaller ones may find their data in the host's caches."""
     said = []
     for way in DIRECTIONS:
@@ -167,7 +167,7 @@ def _fall(sweep: Sweep) -> list[str]:
     return [f"The largest copies of ordinary memory are slower: {'; '.join(said)}."] if said else []
 
 
-def _half(sweep: Sweep) -> list[str]:
+def _half(sweep: CopySweep) -> list[str]:
     curves = {way: sweep.curve(way, ORDINARY) for way in DIRECTIONS}
     sizes = {_WAYS[way]: units.size(half_rate_bytes(curve)) for way, curve in curves.items() if len(curve) > 1}
     if not sizes:
@@ -176,7 +176,7 @@ def _half(sweep: Sweep) -> list[str]:
     return [f"Ordinary memory reaches half of its peak rate at {reached}; smaller copies are mostly latency."]
 
 
-def _accessible(sweep: Sweep) -> list[str]:
+def _accessible(sweep: CopySweep) -> list[str]:
     said: dict[str, list[str]] = {}
     for way in DIRECTIONS:
         found = advantage(sweep, way)
@@ -201,7 +201,7 @@ def _times(ratio: Ratio) -> str:
 _LEGEND = "Medians of single copies, each ended by its fence; GB/s of 1e9 bytes."
 
 
-def build(sweep: Sweep, folder: str | None = None) -> Report:
+def build(sweep: CopySweep, folder: str | None = None) -> Report:
     """The report of a bandwidth sweep; `folder` is where it was saved, which is said in a terminal."""
     notes = [*(Note(text, "✗", BAD) for text in failures(sweep)), *map(Note, conclusions(sweep)), *warnings(sweep)]
     last: list[Block] = [Notes(notes), Paragraph(_LEGEND), Command(sweep.command), SavedIn(folder)]
@@ -209,7 +209,7 @@ def build(sweep: Sweep, folder: str | None = None) -> Report:
     return Report(f"ortbench bandwidth: {sweep.target['ep']}", ([Heading(heading(sweep))], *found, last))
 
 
-def csv(sweep: Sweep) -> str:
+def csv(sweep: CopySweep) -> str:
     """Every point as a line of CSV: its statistics in ns, None left empty, and its rate in GB/s."""
     statistics = [item.name for item in fields(Stats) if item.name != "ci95_ns"]
     names = ["direction", "memory", "bytes", "status", "reason"]

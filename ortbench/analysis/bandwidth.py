@@ -74,29 +74,29 @@ class Point:
 KEPT_SAMPLES = 1000  # of a point; small copies have many thousands, of which the blocks' medians say enough
 
 
-class SweepTarget(Provider):
+class CopyTarget(Provider):
     """The EP; ``fence``, by host memory and direction: what ends a sample; ``python``: as in a result's target."""
 
     fence: dict[str, dict[Direction, Fence]]
     python: NotRequired[str | None]
 
 
-class SweepSetup(TypedDict):
+class CopySetup(TypedDict):
     """How the sweep began."""
 
     seed: int
 
 
 @dataclass
-class Sweep:
+class CopySweep:
     """One sweep: see the module's text for the meaning of each key."""
 
     tool: Tool
     created: str
     command: list[str]
     environment: Environment = field(default_factory=empty)
-    target: SweepTarget = field(default_factory=empty)
-    setup: SweepSetup = field(default_factory=empty)
+    target: CopyTarget = field(default_factory=empty)
+    setup: CopySetup = field(default_factory=empty)
     stopped: str | None = None
     took_ns: int | None = None
     warnings: list[Warned] = field(default_factory=list)
@@ -126,7 +126,7 @@ class Sweep:
         self.warnings.append({"code": code, "message": message})
 
 
-def advantage(sweep: Sweep, direction: str) -> tuple[int, Ratio] | None:
+def advantage(sweep: CopySweep, direction: str) -> tuple[int, Ratio] | None:
     """How many times as fast HOST_ACCESSIBLE memory is as ordinary memory, over paired blocks, and at which size.
 
     At the largest size that both were measured at; None where there is none.
@@ -143,14 +143,14 @@ def advantage(sweep: Sweep, direction: str) -> tuple[int, Ratio] | None:
 # The file
 
 
-def sweep_json(sweep: Sweep) -> str:
+def bandwidth_json(sweep: CopySweep) -> str:
     """The file's text."""
     points = [_flat(point) for point in sweep.points]
     peaks = peaks_of(sweep)
     return json_text({"schema_version": sweep.schema_version, **vars(sweep), "points": points, "peak": peaks})
 
 
-def peaks_of(sweep: Sweep) -> Peaks:
+def peaks_of(sweep: CopySweep) -> Peaks:
     """The fastest points as files have them."""
     return {"upload": _peak(sweep.peak(UPLOAD)), "download": _peak(sweep.peak(DOWNLOAD))}
 
@@ -168,16 +168,16 @@ def _flat(point: Point) -> dict[str, object]:
     return {**head, **statistics, "blocks": point.blocks, "samples_ns": point.samples_ns}
 
 
-def save(sweep: Sweep, folder: Path) -> None:
+def save(sweep: CopySweep, folder: Path) -> None:
     """Write a sweep into its folder so that a reader never sees half of it.
 
     Raises:
         OSError: the folder cannot be written.
     """
-    write_atomically(folder / FILE_NAME, sweep_json(sweep))
+    write_atomically(folder / FILE_NAME, bandwidth_json(sweep))
 
 
-def load(path: Path) -> Sweep:
+def load(path: Path) -> CopySweep:
     """Read a sweep.
 
     Raises:
@@ -194,8 +194,8 @@ def load(path: Path) -> Sweep:
         raise BadInput(f"{path} is not a whole bandwidth sweep: {error!r}") from None
 
 
-def from_dict(data: Mapping[str, Any]) -> Sweep:
-    """The inverse of `sweep_json`; unknown keys are ignored.
+def from_dict(data: Mapping[str, Any]) -> CopySweep:
+    """The inverse of `bandwidth_json`; unknown keys are ignored.
 
     Raises:
         KeyError, TypeError, ValueError, AttributeError: a required key is missing or has the wrong form.
@@ -203,8 +203,8 @@ def from_dict(data: Mapping[str, Any]) -> Sweep:
     target, environment = data["target"], data["environment"]
     machine(target, environment)  # what reports and `ortbench run` rely on must be there
     target["memory"]["kind"], target["fence"].keys(), environment["onnxruntime"]
-    known = {item.name: data[item.name] for item in fields(Sweep) if item.name in data}
-    return Sweep(**{**known, "points": [_point_from(point) for point in data["points"]]})
+    known = {item.name: data[item.name] for item in fields(CopySweep) if item.name in data}
+    return CopySweep(**{**known, "points": [_point_from(point) for point in data["points"]]})
 
 
 def _point_from(data: Mapping[str, Any]) -> Point:

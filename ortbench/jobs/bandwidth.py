@@ -14,12 +14,12 @@ from ortbench.jobs.writing import summarise_job, write
 from ortbench.measure.process import open_copies
 
 if TYPE_CHECKING:
-    from ortbench.analysis.sweep import Sweep
-    from ortbench.sweep_plan import CopyPlan
+    from ortbench.analysis.bandwidth import CopySweep
+    from ortbench.bandwidth_plan import CopyPlan
     from ortbench.wanted import Wanted
 
 
-def sweep(plan: CopyPlan, wanted: Wanted) -> int:
+def bandwidth(plan: CopyPlan, wanted: Wanted) -> int:
     """Measure a sweep of copies, save and show it; the exit code.
 
     Raises:
@@ -30,7 +30,7 @@ def sweep(plan: CopyPlan, wanted: Wanted) -> int:
     return INTERRUPTED if interrupted else _exit_code(measured)
 
 
-def _measure(plan: CopyPlan, out: Path, quiet: bool) -> tuple[Sweep, Path, bool]:
+def _measure(plan: CopyPlan, out: Path, quiet: bool) -> tuple[CopySweep, Path, bool]:
     """Measure a bandwidth sweep and save it in a folder of its own, also after Ctrl-C.
 
     Args:
@@ -47,13 +47,13 @@ def _measure(plan: CopyPlan, out: Path, quiet: bool) -> tuple[Sweep, Path, bool]
     with ExitStack() as stack:
         client = stack.enter_context(open_copies(plan))
 
-        from ortbench.analysis.sweep import FILE_NAME, save
-        from ortbench.measure.folder import discard_if_empty, new_folder, sweep_name
-        from ortbench.measure.sweep import SweepBench
-        from ortbench.report.folder import write_sweep
+        from ortbench.analysis.bandwidth import FILE_NAME, save
+        from ortbench.measure.bandwidth import CopyBench
+        from ortbench.measure.folder import bandwidth_name, discard_if_empty, new_folder
+        from ortbench.report.folder import write_bandwidth
 
         stopping.hold()  # from here on there is a folder, and soon something in it
-        folder = new_folder(out, sweep_name(plan))
+        folder = new_folder(out, bandwidth_name(plan))
         try:
             progress = None
             if not quiet and sys.stderr.isatty():
@@ -61,28 +61,28 @@ def _measure(plan: CopyPlan, out: Path, quiet: bool) -> tuple[Sweep, Path, bool]
 
                 progress = stack.enter_context(LiveProgress())
 
-            def keep(sweep: Sweep) -> None:
+            def keep(sweep: CopySweep) -> None:
                 with files.noting(folder / FILE_NAME):
                     save(sweep, folder)
 
-            bench = SweepBench(plan, client, keep, progress)
+            bench = CopyBench(plan, client, keep, progress)
             bench.run()
         except BaseException:
             discard_if_empty(folder)
             raise
-    write_sweep(bench.sweep, folder)
+    write_bandwidth(bench.sweep, folder)
     return bench.sweep, folder, bench.interrupted
 
 
-def _show(sweep: Sweep, folder: str, json_out: str | None, quiet: bool) -> None:
-    from ortbench.analysis.sweep import sweep_json
+def _show(sweep: CopySweep, folder: str, json_out: str | None, quiet: bool) -> None:
+    from ortbench.analysis.bandwidth import bandwidth_json
+    from ortbench.report.bandwidth import build
     from ortbench.report.markdown import markdown
-    from ortbench.report.sweep import build
 
     report = build(sweep, folder)
     summarise_job(markdown(report))
     if json_out is not None:
-        write(json_out, sweep_json(sweep), "--json")
+        write(json_out, bandwidth_json(sweep), "--json")
     if json_out == "-" or quiet:
         return
     from ortbench.report.terminal.print import print_report
@@ -90,9 +90,9 @@ def _show(sweep: Sweep, folder: str, json_out: str | None, quiet: bool) -> None:
     print_report(report)
 
 
-def _exit_code(sweep: Sweep) -> int:
+def _exit_code(sweep: CopySweep) -> int:
     """1 as soon as a copy failed; each reason once on standard error."""
-    from ortbench.report.sweep import failures
+    from ortbench.report.bandwidth import failures
 
     found = failures(sweep)
     for failure in found:

@@ -10,8 +10,9 @@ from statistics import median
 from typing import NamedTuple
 
 from ortbench import __version__, units
-from ortbench.analysis.sweep import DIRECTIONS, KEPT_SAMPLES, TITLES, Point, Sweep
+from ortbench.analysis.bandwidth import DIRECTIONS, KEPT_SAMPLES, TITLES, CopySweep, Point
 from ortbench.answers import CopiesProved, CopyEp, Held, Samples
+from ortbench.bandwidth_plan import CopyPlan, sizes
 from ortbench.errors import BenchmarkFailed
 from ortbench.measure.environment import environment, free_memory, load_average
 from ortbench.measure.process import Client, WorkerLost, open_copies
@@ -21,7 +22,6 @@ from ortbench.plan import Observer
 from ortbench.result import FAILED, OK
 from ortbench.schema import Direction
 from ortbench.stats import summarise
-from ortbench.sweep_plan import CopyPlan, sizes
 
 _PRECISION = 0.01  # within which every median is known when the sweep may stop early
 _KEEP_EVERY_S = 5.0
@@ -36,7 +36,7 @@ class Lane(NamedTuple):
     bytes: int
 
 
-class SweepBench:
+class CopyBench:
     """Measures a sweep.
 
     Args:
@@ -50,7 +50,7 @@ class SweepBench:
         self,
         plan: CopyPlan,
         client: Client,
-        keep: Callable[[Sweep], None],
+        keep: Callable[[CopySweep], None],
         observer: Observer | None = None,
     ) -> None:
         self._plan = plan
@@ -63,14 +63,14 @@ class SweepBench:
         self._samples: dict[Lane, list[int]] = defaultdict(list)
         self._kept_at = time.monotonic()
         self.interrupted = False
-        self.sweep = Sweep(
+        self.sweep = CopySweep(
             tool={"name": "ortbench", "version": __version__},
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             command=list(plan.command),
             setup={"seed": plan.seed},
         )
 
-    def run(self) -> Sweep:
+    def run(self) -> CopySweep:
         """Measure; after Ctrl-C or a lost worker the sweep is what there is of it.
 
         Raises:
