@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-_MEASURE = {"run"}  # commands that need a worker of this very environment, and are waited for
+_MEASURE = {"run", "sweep"}  # commands that need a worker of this very environment, and are waited for
 
 
 def main() -> None:

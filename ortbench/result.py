@@ -8,7 +8,8 @@ and sides; null where nothing was timed, absent from older files), ``warnings``,
 ``nodes`` (null without ``--nodes``), ``link``, null where no bandwidth sweep of the same device was found, ``note``
 (null without ``--note``), ``name`` (that of ``--name`` or of a suite's case, else null), ``items``, null where nobody
 says how many a run has, and ``throttled``, null where the card was not held back. That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a chain ``kind``, which is
-``chain``, and ``chain``. The keys of each part are in `ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
+``chain``, and ``chain``; that of a sweep ``kind``, which is ``sweep``, ``sweep``, ``points`` (one a shape, see `Point`, which have
+the cases), ``switching`` and ``best``. The keys of each part are in `ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ortbench.errors import BadInput, NotComparable
 from ortbench.files import write_atomically
 from ortbench.modes import COSTS, LOOP_PHASES, PHASE_NAMES, TOTAL, WHOLE_CHAIN, WHOLE_LOOP, stage_in
 from ortbench.schema import (
+    Best,
     CaseFence,
     CaseMemory,
     Chain,
@@ -50,7 +52,10 @@ from ortbench.schema import (
     Setup,
     Spin,
     StageBytes,
+    Sweep,
+    Switching,
     Target,
+    Tensor,
     Thinned,
     Throttled,
     Throughput,
@@ -66,10 +71,12 @@ SCHEMA_VERSION = 1
 OK, UNSUPPORTED, FAILED = "ok", "unsupported", "failed"
 LOOP = "loop"  # the kind of a loop's result
 CHAIN = "chain"  # that of a chain's
+SWEEP = "sweep"  # that of a sweep's
 _OF_LOOP = {
     "kind", "loop", "steps_ns", "state_bytes_in", "state_bytes_out", "step_bytes_in", "step_bytes_out",
 }  # fmt: skip
 _OF_CHAIN = {"kind", "chain", "stages", "stage_bytes"}
+_OF_SWEEP = {"kind", "sweep", "points", "switching", "best"}
 
 
 @dataclass
@@ -185,6 +192,34 @@ class Case:
         return self.runs_per_sample or 1 if phase == "total" else 1
 
 
+@dataclass
+class Point:
+    """A shape of a sweep.
+
+    Attributes:
+        name: what it is called: ``batch=8``.
+        shape: sizes of the model's dimensions, by their names.
+        data: the set of real inputs, or None.
+        inputs, outputs: as of a model; none where the shape did not run.
+        items: how many it has, None where nobody says so.
+        first_run_ns: its first run in the session, with what is planned and tuned for a new shape; None where it did not run.
+        cases: one a mode.
+    """
+
+    name: str
+    shape: dict[str, int]
+    data: str | None = None
+    inputs: list[Tensor] = field(default_factory=list)
+    outputs: list[Tensor] = field(default_factory=list)
+    items: Items | None = None
+    first_run_ns: int | None = None
+    cases: list[Case] = field(default_factory=list)
+
+    def case(self, mode: str) -> Case | None:
+        """The case of a mode if it is ok, else None."""
+        return next((case for case in self.cases if case.mode == mode and case.status == OK), None)
+
+
 def empty() -> Any:
     """A part of a result that is not known yet: its type is that of the part."""
     return {}
@@ -215,6 +250,10 @@ class Result:
     kind: str | None = None
     loop: Loop | None = None
     chain: Chain | None = None
+    sweep: Sweep | None = None
+    points: list[Point] | None = None
+    switching: list[Switching] | None = None
+    best: Best | None = None
     schema_version: int = SCHEMA_VERSION
 
     def case(self, mode: str) -> Case | None:
@@ -238,9 +277,16 @@ def result_json(result: Result) -> str:
     """The result file's text."""
     text = {"schema_version": result.schema_version, **vars(result)}
     kept = _OF_LOOP if result.loop is not None else _OF_CHAIN if result.chain is not None else set()
-    absent = (_OF_LOOP | _OF_CHAIN) - kept  # what only a loop or a chain has
+    kept = kept if result.points is None else _OF_SWEEP
+    absent = (_OF_LOOP | _OF_CHAIN | _OF_SWEEP) - kept  # what only a loop, a chain or a sweep has
     text = {key: value for key, value in text.items() if key not in absent}
-    text["cases"] = [{key: value for key, value in vars(case).items() if key not in absent} for case in result.cases]
+
+    def cases_of(cases: list[Case]) -> list[dict[str, object]]:
+        return [{key: value for key, value in vars(case).items() if key not in absent} for case in cases]
+
+    text["cases"] = cases_of(result.cases)
+    if result.points is not None:
+        text["points"] = [{**vars(point), "cases": cases_of(point.cases)} for point in result.points]
     return json_text(text)
 
 
@@ -340,10 +386,17 @@ def from_dict(data: Mapping[str, Any]) -> Result:
     """
     cases = [_case_from(case) for case in data["cases"]]
     known = {key: data[key] for key in Result.__dataclass_fields__ if key in data}
+    if data.get("points") is not None:
+        known["points"] = [_point_from(point) for point in data["points"]]
     for part, keys in _NEEDED.items():
         for key in keys:
             data[part][key]
     return Result(**{**known, "cases": cases})
+
+
+def _point_from(data: Mapping[str, Any]) -> Point:
+    known = {key: data[key] for key in Point.__dataclass_fields__ if key in data}
+    return Point(**{**known, "cases": [_case_from(case) for case in data["cases"]]})
 
 
 def _case_from(data: Mapping[str, Any]) -> Case:

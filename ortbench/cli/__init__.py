@@ -47,6 +47,7 @@ COMMANDS = {
     "run": "ortbench.cli.run",
     "loop": "ortbench.cli.loop",
     "chain": "ortbench.cli.chain",
+    "sweep": "ortbench.cli.sweep",
     "report": "ortbench.cli.report",
     "profile": "ortbench.cli.profile",
     "compare": "ortbench.cli.compare",

@@ -96,7 +96,7 @@ def launch(
                 from ortbench.report.terminal.progress import LiveProgress
 
                 progress = stack.enter_context(LiveProgress())
-            bench = Bench(sides, progress, _load_the_rest, judge, after_open)
+            bench = Bench(sides, progress, load_the_rest, judge, after_open)
             bench.run()
         except BaseException:
             discard_if_empty(parent)
@@ -137,7 +137,7 @@ def _keep(result: Result, path: Path) -> None:
         save(result, path)
 
 
-def _load_the_rest() -> None:
+def load_the_rest() -> None:
     """Load what is needed when there are figures, while the worker is busy, so that nobody waits for it."""
     import numpy  # noqa: F401
 

@@ -24,13 +24,17 @@ _PAIRS = 3  # that a heading names
 def heading(result: Result) -> list[str]:
     """The lines above the table: model and note, EP, device, versions, fence, environment variables."""
     target = result.target
-    shapes = ", ".join(f"{shortened(tensor['name'])} {_shape(tensor)}" for tensor in result.model["inputs"])
+    shapes = ", ".join(
+        f"{shortened(tensor['name'])} {_shape(tensor, result.points is not None)}" for tensor in result.model["inputs"]
+    )
     note = " ".join(str(result.note or "").split())
     lines = [f"{result.model['path']} ({shapes}){f': {note}' if note else ''}", ep_line(result)]
     if result.loop is not None:
         lines.insert(1, loop_line(result.loop))
     if result.chain is not None:
         lines.insert(1, chain_line(result.chain))
+    if result.points is not None:
+        lines.insert(1, sweep_line(result))
     if target["fence"] is not None:
         cost = f", {units.duration(target['fence']['cost_ns'])} of every run" if target["fence"]["cost_ns"] else ""
         lines.append(f"fence: {_FENCES.get(target['fence']['kind'], target['fence']['kind'])}{cost}")
@@ -64,6 +68,14 @@ def chain_line(chain: Chain) -> str:
     names = [f"{it['name']} ×{it['repeat']}" if it["repeat"] > 1 else it["name"] for it in chain["stages"]]
     stages = f"chain of {count} stage{'' if count == 1 else 's'}"
     return f"{stages} and {links} link{'' if links == 1 else 's'}: {', '.join(names)}"
+
+
+def sweep_line(result: Result) -> str:
+    """A sweep: how many shapes, and which."""
+    points = result.points or []
+    names = [point.name for point in points]
+    shown = names if len(names) <= 2 * _PAIRS else [*names[:_PAIRS], "…", names[-1]]
+    return f"sweep of {len(points)} shape{'' if len(points) == 1 else 's'} in one session: {', '.join(shown)}"
 
 
 def stage_place(stage: ChainStage, result: Result) -> str:
@@ -115,11 +127,13 @@ def _memories(target: Target) -> str:
     return ", ".join(f"{memory_name(it['memory'])} of {it['ep']}" for it in target["eps"])
 
 
-def _shape(tensor: Tensor) -> str:
+def _shape(tensor: Tensor, of_sweep: bool = False) -> str:
+    """The shape of a tensor; of a sweep as the model has it, where it is not the same in all its shapes."""
     if "tensors" in tensor:
         return sequence(tensor["tensors"])
     if tensor["shape"] is None:
-        return str(tensor["type"])
+        sizes = tensor.get("model_shape") or () if of_sweep else ()
+        return "x".join("?" if size is None else shortened(str(size)) for size in sizes) or str(tensor["type"])
     return "x".join(map(str, tensor["shape"])) or "scalar"
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.session.first_run import Data
     from ortbench.worker.session.session import Model
+    from ortbench.worker.sweeping import Shared
     from ortbench.worker.timing import Capture, Ranges
 
 Answer = dict[str, Any]
@@ -67,6 +68,8 @@ class State:
         ranges: their NVTX ranges.
         capture: the range that tells a profiler what to record; None until it is asked for.
         copies: of a bandwidth sweep; there once it is open.
+        shared: of a sweep of shapes, what all of them have in common; there once it is open.
+        points: of such a sweep, the states of its shapes, by their numbers; each has a model, modes and ranges of its own.
     """
 
     opened: Opened = field(init=False)
@@ -74,12 +77,18 @@ class State:
     ranges: dict[str, Ranges] = field(default_factory=dict)
     capture: Capture | None = None
     copies: Copies = field(init=False)
+    shared: Shared = field(init=False)
+    points: dict[int, State] = field(default_factory=dict)
 
     def release(self) -> None:
         """Let the model and its modes go."""
         self.modes.clear()
         self.ranges.clear()
-        del self.opened
+        if self.points:
+            self.points.clear()
+            del self.shared
+        else:
+            del self.opened
 
 
 class Stages:

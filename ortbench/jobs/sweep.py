@@ -1,0 +1,155 @@
+"""What `ortbench sweep` does: measure the shapes of a model in one session, write what came of it, and show it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ortbench import files, stopping
+from ortbench.characters import complain, visible
+from ortbench.ep_options import refuse_unclaimed
+from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput, BenchmarkFailed
+from ortbench.jobs.writing import summarise_job, write, write_compressible, write_page
+from ortbench.measure.process import open_session
+
+if TYPE_CHECKING:
+    from ortbench.result import Result
+    from ortbench.slo import Slo
+    from ortbench.sweep_plan import Shape
+    from ortbench.timeline import Timeline
+    from ortbench.wanted import Wanted
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of a sweep.
+
+    Attributes:
+        result: of it.
+        folder: where it was saved.
+        interrupted: by Ctrl-C or its like.
+        timelines: of the shapes that opened, by their names, where they were asked for, with the results that they are of.
+    """
+
+    result: Result
+    folder: Path
+    interrupted: bool
+    timelines: list[tuple[str, Result, Timeline]]
+
+
+def sweep(shapes: Sequence[Shape], slo: Slo | None, wanted: Wanted) -> int:
+    """Measure a sweep, save and show it; the exit code.
+
+    Raises:
+        BadInput, BenchmarkFailed: before anything could be measured.
+    """
+    measured = _measure(shapes, slo, wanted)
+    _show(measured, wanted.json, wanted.quiet or wanted.html == "-")
+    if wanted.html is not None:
+        write_page(wanted.html, [measured.result], [measured.folder.name])
+    if wanted.trace is not None:
+        _write_trace(measured, wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
+    if measured.interrupted:
+        return INTERRUPTED
+    return _exit_code(measured.result)
+
+
+def _measure(shapes: Sequence[Shape], slo: Slo | None, wanted: Wanted) -> Measured:
+    plan = shapes[0].plan
+    with ExitStack() as stack:
+        client = open_session(plan)
+        stack.callback(client.close)
+
+        from ortbench.jobs.launch import load_the_rest
+        from ortbench.measure.folder import discard_if_empty, new_folder, run_name
+        from ortbench.measure.points import PointSide, SharedWorker
+        from ortbench.measure.sweep import SweepBench
+        from ortbench.report.folder import write_run
+        from ortbench.result import save
+        from ortbench.timeline import Timeline
+
+        stopping.hold()  # from here on there is a folder, and soon something in it
+        folder = new_folder(wanted.out, f"sweep-{run_name([plan])}" if plan.name is None else run_name([plan]))
+        path = folder / "result.json"
+
+        def keep(result: Result) -> None:
+            with files.noting(path):
+                save(result, path)
+
+        def when_open(results: Sequence[Result]) -> None:
+            refuse_unclaimed(plan.target.options, [results[0].target["ep"]])
+
+        try:
+            worker = SharedWorker(plan, client)
+            stack.callback(worker.close)
+            sides = [
+                PointSide(shape.plan, number, worker, shape.name, Timeline() if wanted.trace is not None else None)
+                for number, shape in enumerate(shapes)
+            ]
+            progress = None
+            if not wanted.quiet and sys.stderr.isatty():
+                from ortbench.report.terminal.progress import LiveProgress
+
+                progress = stack.enter_context(LiveProgress())
+            bench = SweepBench(shapes, sides, worker, slo, keep, progress, load_the_rest, when_open)
+            bench.run()
+            result = bench.result()
+            keep(result)
+        except BenchmarkFailed as error:
+            discard_if_empty(folder)
+            if isinstance(error.__cause__, BadInput):  # of no shape the input can be read
+                raise error.__cause__ from None
+            raise
+        except BaseException:
+            discard_if_empty(folder)
+            raise
+    write_run(result, folder)
+    timed = [(side.name, side.result, side.timeline) for side in sides if side.timeline is not None and side.is_open]
+    return Measured(result, folder, bench.interrupted, timed)
+
+
+def _show(measured: Measured, json_out: str | None, quiet: bool) -> None:
+    from ortbench.report.markdown import markdown
+    from ortbench.report.run import build
+    from ortbench.result import result_json
+
+    report = build(measured.result, str(measured.folder))
+    summarise_job(markdown(report))
+    if json_out is not None:
+        write(json_out, result_json(measured.result), "--json")
+    if json_out == "-" or quiet:
+        return
+    from ortbench.report.terminal.print import print_report
+
+    print_report(report)
+
+
+def _write_trace(measured: Measured, path: str, quiet: bool) -> None:
+    """The timeline of all shapes, each as a run of its own; what it lacks is said in a line each."""
+    from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
+
+    names, results, timelines = map(list, zip(*measured.timelines, strict=True))
+    trace = chrome_trace(results, timelines, labels=names)
+    written = write_compressible(path, trace_json(trace), "--trace")
+    for words in trace["otherData"]["missing"]:
+        complain(f"--trace lacks: {words}")
+    if written and not quiet:
+        print(visible(f"Timeline in {path}; open it at ui.perfetto.dev or in chrome://tracing"))
+
+
+def _exit_code(result: Result) -> int:
+    """1 as soon as a mode of a shape failed, or nothing could be measured; each reason once on standard error."""
+    from ortbench.analysis.sweep import failures
+    from ortbench.result import OK
+
+    found = failures(result.points or [])
+    for line in found:
+        complain(line)
+    measured = any(case.status == OK for point in result.points or [] for case in point.cases)
+    if not measured and not found:
+        complain("nothing was measured: no mode that was asked for is supported")
+    return DONE if measured and not found else BENCHMARK_FAILED
