@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ortbench.glossary_of_costs import COSTS
+from ortbench.glossary_of_sweeps import SWEEPS
 from ortbench.glossary_of_verdicts import VERDICTS, WARNINGS, Texts
 from ortbench.modes import ALL_MODES, LATENCY, MODES, Mode
 
@@ -22,6 +23,7 @@ class Group(Enum):
     RUN = "Columns of a run", "a column of a run"
     LOOP = "Columns of a loop", "a column of a loop"
     CHAIN = "Columns of a chain", "a column of a chain"
+    SWEEP = "Columns of a sweep", "a column of a sweep"
     COMPARISON = "Columns of compare and gate", "a column of compare and gate"
     SUITE = "Columns of a suite", "a column of a suite"
     BANDWIDTH = "Columns of a bandwidth sweep", "a column of a bandwidth sweep"
@@ -367,6 +369,7 @@ def entries() -> tuple[Entry, ...]:
         Group.RUN: _RUN,
         Group.LOOP: _LOOP,
         Group.CHAIN: _CHAIN,
+        Group.SWEEP: SWEEPS,
         Group.COMPARISON: _COMPARISON,
         Group.SUITE: _SUITE,
         Group.BANDWIDTH: _BANDWIDTH,

@@ -54,10 +54,11 @@ _RANGE = re.compile(r"\s*(\d+)\s*\.\.\s*(\d+)\s*")
 
 def _spelled_out(text: str, word: str, option: str) -> str:
     """A list with the ranges in it, such as ``4..64``, as what they stand for: 4,8,16,32,64."""
-    return ",".join(
-        ",".join(_doubled(*map(int, found.groups()), word, option)) if (found := _RANGE.fullmatch(part)) else part
-        for part in text.split(",")
-    )
+    parts: list[str] = []
+    for part in text.split(","):
+        found = _RANGE.fullmatch(part)
+        parts += [part] if found is None else _doubled(int(found[1]), int(found[2]), word, option)
+    return ",".join(parts)
 
 
 def _doubled(low: int, high: int, word: str, option: str) -> list[str]:

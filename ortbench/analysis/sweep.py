@@ -144,11 +144,12 @@ def summarise_switching(found: Switching) -> Switching:
     ways: dict[str, list[list[float]]] = {
         way: [_by_round(point["samples_ns"][way], calls) for point in found["points"]] for way in ("alone", "turns")
     }
-    points = []
+    points: list[SwitchedPoint] = []
     for point, alone, turns in zip(found["points"], ways["alone"], ways["turns"], strict=True):
         ratio = paired_ratio(turns, alone)
-        medians = {f"{way}_ns": round(median(point["samples_ns"][way])) for way in ("alone", "turns")}
-        points.append({**point, **medians, "ratio": round(ratio.ratio, 4), "ci95": _rounded(ratio.ci95)})
+        alone_ns, turns_ns = (round(median(point["samples_ns"][way])) for way in ("alone", "turns"))
+        of_ratio, ci95 = round(ratio.ratio, 4), _rounded(ratio.ci95)
+        points.append({**point, "alone_ns": alone_ns, "turns_ns": turns_ns, "ratio": of_ratio, "ci95": ci95})
     # A turn of all shapes, either way.
     whole = {way: [sum(times) for times in zip(*of_points, strict=True)] for way, of_points in ways.items()}
     ratio = paired_ratio(whole["turns"], whole["alone"])
@@ -162,7 +163,7 @@ def summarise_switching(found: Switching) -> Switching:
         "cost_ns": round(median(each)),
         "cost_ci95_ns": None if within is None else [round(ns) for ns in within],
         "points": points,
-    }  # type: ignore[typeddict-item]
+    }
 
 
 def _by_round(samples: Sequence[int], calls: int) -> list[float]:

@@ -115,7 +115,7 @@ class SweepBench(Bench):
                     self._worker.restart()
                 return
             for way in ("alone", "turns"):
-                for at, samples in zip(order, answer[way], strict=True):  # type: ignore[literal-required]
+                for at, samples in zip(order, answer[way], strict=True):
                     found["points"][at]["samples_ns"][way] += samples
             if number == 0:
                 self._switching.append(found)

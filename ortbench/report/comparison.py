@@ -8,7 +8,9 @@ from typing import Any
 
 from ortbench import units
 from ortbench.analysis.compare import EVERYTHING, Row, Selection, cost_rows, lacks, parts, rows, word
+from ortbench.analysis.compare_sweeps import are_sweeps, common, only_in, sweep_lacks, sweep_rows
 from ortbench.modes import COSTS, TOTAL, WHOLE_CHAIN, WHOLE_LOOP
+from ortbench.report import sweep
 from ortbench.report.costs.compared import compared_costs, cost_table
 from ortbench.report.costs.energy import energy_comparison
 from ortbench.report.costs.memory import change_records
@@ -65,6 +67,8 @@ def side_table(
 
 
 def _rows(results: Sequence[Result], only: Selection) -> list[Row]:
+    if are_sweeps(results):
+        return sweep_rows(results, only)
     is_all = len(results) == 2 or only.phases or parts(results)
     return rows(results, only if is_all else Selection(only.modes, (TOTAL,)))
 
@@ -78,6 +82,8 @@ def _table(
     results: Sequence[Result], found: Sequence[Row], names: Sequence[str], same: float | None, in_order: bool
 ) -> Table:
     table = _times(found, names, same, in_order)
+    if are_sweeps(results):
+        return _of_shapes(table)
     if not has_items(results):
         return table
     of_total = [[result.case(row.mode) if _is_whole(row) else None for result in results] for row in found]
@@ -87,6 +93,12 @@ def _table(
         added, cells = item_columns(4), [item_cells([case]) for cases in of_total for case in cases]
     rows = tuple((*row, *more) for row, more in zip(table.rows, cells, strict=True))
     return replace(table, columns=(*table.columns, *added), rows=rows)
+
+
+def _of_shapes(table: Table) -> Table:
+    """The same table of sweeps, whose rows are of shapes."""
+    headed = tuple(Column("shape", Kind.WORD, KEY) if it.name == "phase" else it for it in table.columns)
+    return replace(table, columns=headed)
 
 
 def _times(found: Sequence[Row], names: Sequence[str], same: float | None, in_order: bool) -> Table:
@@ -133,7 +145,9 @@ def build(
     Args:
         remarks: what the results differ in, in sentences.
     """
-    lacking = lacks(results, names, _rows(results, only))
+    sweeps = are_sweeps(results)
+    lacking = sweep_lacks(results, names, only) if sweeps else lacks(results, names, _rows(results, only))
+    remarks = [*remarks, *(only_in(results, names) if sweeps else ())]
     said = map(remark, [*lacking, *remarks])
     notes = [*why_missing(results, names), *said, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
@@ -172,13 +186,18 @@ def side_by_side(
 
 def _heading(result: Result) -> list[str]:
     """One result in two lines, of a loop or a chain in three: what ran where, and when."""
-    *first, where = heading(result)[: 2 if result.loop is None and result.chain is None else 3]
+    plain = result.loop is None and result.chain is None and result.points is None
+    *first, where = heading(result)[: 2 if plain else 3]
     return [*first, f"{where}; {result.created}"]
 
 
 def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
     """Why a mode of one result has no figures."""
-    return [note for name, result in zip(names, results, strict=True) for note in not_measured(result, name)]
+    return [
+        note
+        for name, result in zip(names, results, strict=True)
+        for note in (not_measured(result, name) if result.points is None else sweep.not_measured(result, name))
+    ]
 
 
 def legend(results: Sequence[Result], same: float | None) -> str:
@@ -194,6 +213,10 @@ def records(
 ) -> list[dict[str, Any]]:
     """A comparison as flat records, one a mode, phase and result: medians in ns, ratios of times, words, and
     of totals items a second and the time of each in ns, where it is known how many a run has; then what runs draw."""
+    if are_sweeps(results):
+        return [
+            {"shape": name, **record} for name, alike in common(results) for record in records(alike, names, same, only)
+        ]
     found = []
     for row in [*rows(results, only), *cost_rows(results, only)]:
         for number, name in enumerate(names):

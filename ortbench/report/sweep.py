@@ -168,12 +168,19 @@ def _switched(found: Switching, points: Sequence[Point]) -> tuple[str, ...]:
     )
 
 
-def not_measured(result: Result) -> list[Note]:
-    """Which modes of which shapes have no figures, or none that count, and why."""
-    points = result.points or []
+def tables(result: Result) -> list[Table]:
+    """All tables of a sweep that have rows; none of what is none."""
+    if result.points is None:
+        return []
+    return [it for it in (*mode_tables(result), shape_table(result), switching_table(result)) if it.rows]
+
+
+def not_measured(result: Result, name: str = "") -> list[Note]:
+    """Which modes of which shapes have no figures, or none that count, and why; after the result's name, where there is one."""
+    points, before = result.points or [], f"{name}: " if name else ""
     return [
-        *(Note(text, "✗", BAD) for text in failures(points)),
-        *(Note(text, "✗", UNCLEAR) for text in failures(points, UNSUPPORTED)),
+        *(Note(f"{before}{text}", "✗", BAD) for text in failures(points)),
+        *(Note(f"{before}{text}", "✗", UNCLEAR) for text in failures(points, UNSUPPORTED)),
     ]
 
 

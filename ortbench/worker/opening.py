@@ -79,7 +79,7 @@ def answered(
     """
     data, model = opened.data, opened.model
     return {
-        **described,
+        **described,  # type: ignore[typeddict-item]
         "ep_options": opened.target.options,
         "device": hardware.describe_device(model),
         "memory": memory.describe(model.provider),

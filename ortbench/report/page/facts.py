@@ -10,9 +10,10 @@ from ortbench.analysis.advice import copy_share, fastest, is_faster, sentences, 
 from ortbench.analysis.loop_advice import state_bytes
 from ortbench.analysis.loops import steps_per_s
 from ortbench.analysis.placed import bytes_inside, copies_inside
+from ortbench.analysis.sweep import failures, has_a_cost
 from ortbench.modes import CPU, STEP, TOTAL, is_rate
 from ortbench.report.model import DERIVED
-from ortbench.result import FAILED, OK, Case, Result
+from ortbench.result import FAILED, OK, UNSUPPORTED, Case, Result
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,9 @@ class Remark:
 
 def facts(result: Result) -> Iterator[Fact]:
     """The figures to see first: copies, the fastest mode, one inference (or step and loop) with it, bytes."""
+    if result.points is not None:
+        yield from _of_sweep(result)
+        return
     measured = [case for case in result.cases if case.status == OK and case.median(TOTAL)]
     if not measured:
         return
@@ -89,6 +93,22 @@ def _of_loop(result: Result, shown: Case, count: int) -> Iterator[Fact]:
         yield Fact("State copied per step", units.size(moved), f"both ways, with {CPU}{grows}")
 
 
+def _of_sweep(result: Result) -> Iterator[Fact]:
+    """The figures of a sweep: its best shape, and the most that switching shapes costs for certain."""
+    points, best = result.points or [], result.best
+    if best is not None and best["mode"] is not None and (found := best["modes"][best["mode"]]) is not None:
+        name = points[found["point"]].name
+        per_s = units.rate(found["items_per_s"] or 0.0)
+        sure = "" if found["ci95"] is None else f" (95 %: {' to '.join(map(units.rate, found['ci95']))})"
+        yield Fact("Best shape", name, f"{best['mode']}, {per_s} items a second{sure}")
+    costly = [it for it in result.switching or [] if has_a_cost(it)]
+    if costly:
+        most = max(costly, key=lambda it: it["ratio"])
+        note = f"{most['mode']}: a call takes {units.duration(most['cost_ns'])} longer where each has another shape"
+        yield Fact("Switching shapes", f"{units.ratio(most['ratio'])}×", note)
+    yield Fact("Shapes", str(len(points)), "in one session, in turns")
+
+
 def remarks(result: Result) -> Iterator[Remark]:
     """What went wrong, what the figures mean, what to bear in mind."""
     if result.stopped == "interrupted":
@@ -96,6 +116,8 @@ def remarks(result: Result) -> Iterator[Remark]:
     for case in result.cases:
         if case.status != OK:
             yield Remark(f"{case.mode}: {case.reason}", "bad" if case.status == FAILED else "warn", f"{case.status}:")
+    for status, kind in ((FAILED, "bad"), (UNSUPPORTED, "warn")):
+        yield from (Remark(text, kind) for text in failures(result.points or [], status))
     yield from map(Remark, sentences(result))
     for warning in result.warnings:
         if warning["code"] not in superseded(result):

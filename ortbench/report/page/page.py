@@ -15,8 +15,10 @@ from markupsafe import Markup
 
 from ortbench import __version__
 from ortbench.analysis.advice import headline, headline_of_many
+from ortbench.analysis.points import several
 from ortbench.characters import visible_lines
 from ortbench.glossary import Group, entries
+from ortbench.report import sweep
 from ortbench.report.costs.section import cost_tables
 from ortbench.report.model import DERIVED, Column, Kind, Table
 from ortbench.report.page.charts import sheet
@@ -87,16 +89,20 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
 
 
 _ALWAYS = {"fence", "95 %"}  # words that stand outside of tables too
-_GROUPS = (Group.MODES, Group.RUN, Group.LOOP, Group.COSTS, Group.WORDS)
+_GROUPS = (Group.MODES, Group.SWEEP, Group.RUN, Group.LOOP, Group.COSTS, Group.WORDS)
 
 
 def _glossary(results: Sequence[Result]) -> Table:
     """What the words mean that the page has: the modes that were asked for, the columns that there are."""
     tables = [table for result in results for table in (mode_table(result), *cost_tables(result))]
-    there = _ALWAYS | {case.mode for result in results for case in result.cases}
+    tables += [table for result in results for table in sweep.tables(result)]
+    shown = [it for result in results for it in several(result)]
+    there = _ALWAYS | {case.mode for result in shown for case in result.cases}
     there |= {column.name for table in tables for column in table.columns}
     there |= {DERIVED} if any(map(derived_mark, tables)) else set()
-    groups = [group for group in _GROUPS if group is not Group.LOOP or any(result.loop for result in results)]
+    absent = {Group.LOOP} if not any(result.loop for result in results) else set()
+    absent |= {Group.SWEEP} if not any(result.points for result in results) else set()
+    groups = [group for group in _GROUPS if group not in absent]
     there |= {"state", "feedback"} if Group.LOOP in groups else set()
     found = [entry for group in groups for entry in entries() if entry.group is group and entry.word in there]
     return Table((), tuple((entry.word, entry.sentence) for entry in found))
