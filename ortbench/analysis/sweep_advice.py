@@ -23,7 +23,8 @@ def sweep_headline(result: Result) -> str:
     """What there is to say first, in a few words."""
     points, best = result.points or [], result.best
     if best is not None and best["mode"] is not None and (found := best["modes"][best["mode"]]) is not None:
-        return f"{points[found['point']].name} gets most done: {_items(found)} items a second with {best['mode']}"
+        kept = f" with {slo}" if (slo := _slo(result)) else ""
+        return f"{points[found['point']].name} gets most done{kept}: {_items(found)} items a second with {best['mode']}"
     for mode, one in (best or {"modes": {}})["modes"].items():
         if one is not None:
             return f"{points[one['point']].name} is the largest with {_slo(result)}, with {mode}"

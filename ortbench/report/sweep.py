@@ -193,12 +193,12 @@ def build(result: Result, folder: str | None = None) -> Report:
     """
     tables = mode_tables(result)
     parts: list[Sequence[Block]] = [[Heading(heading(result))]]
-    parts += [[Paragraph(f"{table.title}:", media=TERMINAL), table] for table in tables]
+    parts += [[Paragraph(f"{table.title}:"), table] for table in tables]
     if tables:
         said = f"Times are medians; {DERIVED} derived, not measured."
         parts.append([Paragraph(said, media=TERMINAL), hint("per item", "best", "× later")])
     if (shapes := shape_table(result)).rows:
-        parts.append([Paragraph("shapes:", media=TERMINAL), shapes])
+        parts.append([Paragraph("shapes:"), shapes])
     if (switching := switching_table(result)).rows:
         parts.append([switching, Paragraph(WHAT_SWITCHING_IS)])
     notes = [*not_measured(result), *map(Note, sentences(result)), *warnings(result)]

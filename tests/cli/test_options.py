@@ -19,6 +19,7 @@ from ortbench.gate.limits import METRICS, Limits
 from ortbench.jobs import gate as gate_job
 from ortbench.jobs import profile as profile_job
 from ortbench.jobs import run as run_job
+from ortbench.jobs import sweep as sweep_job
 from ortbench.kinds import (
     CLOCK,
     DIMS,
@@ -45,10 +46,12 @@ from ortbench.kinds import (
 from ortbench.lists import REPEATED
 from ortbench.options import LOOP, PANELS, SESSIONS, Option, check_values, declared, make, options_of, settings, twin
 from ortbench.plan import PLAN, WHICH_MODES, Inputs, Loop, Plan, Target
+from ortbench.slo import Slo
 from ortbench.steps import Steps
 from ortbench.suite.cases import read
 from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.layers import OPTIONS
+from ortbench.sweep_plan import Shape
 from ortbench.wanted import Wanted
 from tests.conftest import MODELS, ROOT, ortbench_here
 from tests.reference import document
@@ -136,6 +139,10 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
         found.append((plans, limits, wanted))
         return 0
 
+    def sweep(shapes: list[Shape], slo: Slo | None, wanted: Wanted) -> int:
+        found.append(([shapes[0].plan], Limits(), wanted))
+        return 0
+
     def profile(plan: Plan, attach_only: bool, wanted: Wanted) -> int:
         found.append(([plan], Limits(), wanted))
         return 0
@@ -143,7 +150,10 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
     monkeypatch.setattr(run_job, "run", run)
     monkeypatch.setattr(gate_job, "measure_until_decided", gate)
     monkeypatch.setattr(profile_job, "profile", profile)
+    monkeypatch.setattr(sweep_job, "sweep", sweep)
     own = ["--model", "m.onnx"] if command == "gate" else ["m.onnx"]
+    if command == "sweep":
+        own += ["--dim", "swept=1,2"]
     if command == "gate" and "--max-cpu-nodes" not in typed:
         own += ["--max-cpu-nodes", "0"]
     ran = ortbench_here(command, *own, *typed, cwd=folder)
@@ -373,7 +383,7 @@ def test_a_suite_can_give_the_baseline_the_default_again(folder: Path) -> None:
 # Help and documentation
 
 
-@pytest.mark.parametrize("command", ["run", "loop", "gate", "profile", "bandwidth", "inspect"])
+@pytest.mark.parametrize("command", ["run", "loop", "sweep", "gate", "profile", "bandwidth", "inspect"])
 def test_help_shows_every_option_in_its_panel(command: str) -> None:
     text = ortbench_here(command, "--help", COLUMNS="100").out
     panels = [line[:-1] for line in text.splitlines() if re.fullmatch(r"\w.*:", line)]

@@ -76,7 +76,7 @@ def quick(arguments: list[str]) -> list[str]:
     if "--duration" in arguments:
         at = arguments.index("--duration")
         return [*arguments[:at], "--duration", "0.3", *arguments[at + 2 :], "--warmup", "1"]
-    if arguments[0] in ("run", "loop"):
+    if arguments[0] in ("run", "loop", "sweep"):
         return [*arguments, *(() if "--iterations" in arguments else ("--iterations", "1")), "--warmup", "1"]
     if arguments[0] == "profile":
         return [*arguments, "--iterations", "3", "--warmup", "1"]

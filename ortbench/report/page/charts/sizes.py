@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import nan
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -63,16 +64,15 @@ def sizes(picture: Sizes, width: int) -> Sheet:
 
 
 def _line(sheet: Sheet, axes: Axes, picture: Sizes, curve: Curve, places: Sequence[int]) -> None:
-    there = [(place, it) for place, it in zip(places, curve.values, strict=True) if it is not None]
-    at, values = [place for place, _ in there], [it[0] for _, it in there]
     style: dict[str, Any] = {**mode_shape(curve.mode), "markersize": 8}
-    # Sets of inputs stand side by side; nothing lies between them that a line could be of.
+    # Sets of inputs stand side by side: nothing lies between them that a line could be of, nor where a shape has failed.
     line = {"linewidth": 1.6} if picture.sizes is not None else {"linestyle": "none"}
-    axes.vlines(
-        at, [low for _, (_, low, _) in there], [high for _, (_, _, high) in there], color=style["color"], linewidth=1.4
-    )
-    (drawn,) = axes.plot(at, values, **style, **line)
-    sheet.tip(drawn, f"{curve.mode}: {picture.shown(values[0])} to {picture.shown(values[-1])}")
+    values = [nan if it is None else it[0] for it in curve.values]
+    there = [(place, it) for place, it in zip(places, curve.values, strict=True) if it is not None]
+    at, low, high = [place for place, _ in there], [it[1] for _, it in there], [it[2] for _, it in there]
+    axes.vlines(at, low, high, color=style["color"], linewidth=1.4)
+    (drawn,) = axes.plot(list(places), values, **style, **line)
+    sheet.tip(drawn, f"{curve.mode}: {picture.shown(there[0][1][0])} to {picture.shown(there[-1][1][0])}")
     if curve.best is not None and (best := curve.values[curve.best]) is not None:
         (ring,) = axes.plot([places[curve.best]], [best[0]], **_RING)
         sheet.tip(ring, f"{curve.mode}, best: {picture.shapes[curve.best]}, {picture.shown(best[0])}")
