@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ortbench.analysis.derive import derive
 from ortbench.analysis.points import together
-from ortbench.analysis.sweep import switched
+from ortbench.analysis.sweep import best_of, switched
 from ortbench.plan import Inputs, Plan
 from ortbench.result import Case, Result
 from ortbench.schema import Switching
@@ -97,4 +97,4 @@ def sweep_result(
 def without(result: Result, batch: int) -> Result:
     """The same sweep without a shape."""
     points = [point for point in result.points or [] if point.name != f"batch={batch}"]
-    return replace(result, points=points)
+    return replace(result, points=points, best=best_of(points, None), switching=[])

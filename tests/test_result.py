@@ -34,6 +34,7 @@ CASE_KEYS = {
     "once", "samples_ns",
 }  # fmt: skip
 CHAIN_CASE_KEYS = ("stages", "stage_bytes")
+SWEEP_KEYS = ("sweep", "points", "switching", "best")
 LOOP_CASE_KEYS = ("steps_ns", "state_bytes_in", "state_bytes_out", "step_bytes_in", "step_bytes_out")
 STATS_KEYS = {
     "n", "min_ns", "mean_ns", "median_ns", "p90_ns", "p95_ns", "p99_ns", "max_ns", "stdev_ns", "mad_ns", "ci95_ns",
@@ -288,7 +289,7 @@ def test_round_trip(tmp_path: Path) -> None:
     assert load(path) == whole()
     written = json.loads(path.read_text(encoding="utf-8"))
     wanted = json.loads(json.dumps(asdict(whole())))
-    left_out = [wanted.pop(key) for key in ("kind", "loop", "chain")]
+    left_out = [wanted.pop(key) for key in ("kind", "loop", "chain", *SWEEP_KEYS)]
     for case in wanted["cases"]:
         left_out += [case.pop(key) for key in (*LOOP_CASE_KEYS, *CHAIN_CASE_KEYS)]
     assert written == wanted
@@ -312,7 +313,8 @@ def test_round_trip_of_a_loop(tmp_path: Path) -> None:
     assert load(path) == result
     written = json.loads(path.read_text(encoding="utf-8"))
     wanted = json.loads(json.dumps({"schema_version": 1, **vars(result), "cases": [*map(asdict, result.cases)]}))
-    del wanted["chain"]
+    for key in ("chain", *SWEEP_KEYS):
+        del wanted[key]
     for it in wanted["cases"]:
         for key in CHAIN_CASE_KEYS:
             del it[key]

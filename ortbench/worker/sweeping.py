@@ -22,6 +22,8 @@ from ortbench.worker.timing import time_block
 if TYPE_CHECKING:
     from ortbench import answers, schema
 
+_WAYS_OUT = "--dim, --shape, --length, --range change them, --data gives real ones"
+
 
 @dataclass
 class Shared:
@@ -75,7 +77,7 @@ def open_point(state: State, point: int, inputs: dict[str, Any]) -> answers.Open
     opened = Opened(shared.path, shared.target, request, model, first_run.no_data())
     unsupported = None
     try:
-        opened.data = first_run.make_data(shared.path, model, request)
+        opened.data = first_run.make_data(shared.path, model, request, _WAYS_OUT)
     except Unsupported as error:
         unsupported = str(error)
     state.points[point] = State()

@@ -153,7 +153,7 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
     monkeypatch.setattr(sweep_job, "sweep", sweep)
     own = ["--model", "m.onnx"] if command == "gate" else ["m.onnx"]
     if command == "sweep":
-        own += ["--dim", "swept=1,2"]
+        own += ["--shape", "swept:1x1,1x2"] if "--dim" in typed else ["--dim", "swept=1,2"]
     if command == "gate" and "--max-cpu-nodes" not in typed:
         own += ["--max-cpu-nodes", "0"]
     ran = ortbench_here(command, *own, *typed, cwd=folder)

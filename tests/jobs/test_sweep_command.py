@@ -170,9 +170,9 @@ def test_real_inputs_take_turns_and_their_outputs_are_checked(tmp_path: Path) ->
     ("words", "arguments"),
     [
         ("a sweep needs several shapes", ["--dim", "batch=1"]),
-        ("--dim nothing: the model has no such dimension", ["--dim", "nothing=1,2"]),
+        ("--dim nothing: the model has no such symbolic dimension; it has batch, sequence", ["--dim", "nothing=1,2"]),
         ("--slo 'p98=1ms': write a statistic", ["--dim", "batch=1,2", "--slo", "p98=1ms"]),
-        ("No such option: --nodes", ["--dim", "batch=1,2", "--nodes"]),
+        ("No such option", ["--dim", "batch=1,2", "--nodes"]),
     ],
 )
 def test_what_is_no_sweep_is_one_line(words: str, arguments: list[str], tmp_path: Path) -> None:
