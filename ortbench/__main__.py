@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-_MEASURE = {"run"}  # commands that need a worker of this very environment, and are waited for
+_MEASURE = {"run", "sweep"}  # commands that need a worker of this very environment, and are waited for
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from enum import Enum
 
 from ortbench.glossary_of_costs import COSTS
 from ortbench.glossary_of_load import LOAD
+from ortbench.glossary_of_sweeps import SWEEPS
 from ortbench.glossary_of_verdicts import VERDICTS, WARNINGS, Texts
 from ortbench.modes import ALL_MODES, LATENCY, MODES, Mode
 
@@ -24,6 +25,7 @@ class Group(Enum):
     LOOP = "Columns of a loop", "a column of a loop"
     LOAD = "Columns of a load", "a column of a load"
     CHAIN = "Columns of a chain", "a column of a chain"
+    SWEEP = "Columns of a sweep", "a column of a sweep"
     COMPARISON = "Columns of compare and gate", "a column of compare and gate"
     SUITE = "Columns of a suite", "a column of a suite"
     BANDWIDTH = "Columns of a bandwidth sweep", "a column of a bandwidth sweep"
@@ -373,6 +375,7 @@ def entries() -> tuple[Entry, ...]:
         Group.LOOP: _LOOP,
         Group.LOAD: LOAD,
         Group.CHAIN: _CHAIN,
+        Group.SWEEP: SWEEPS,
         Group.COMPARISON: _COMPARISON,
         Group.SUITE: _SUITE,
         Group.BANDWIDTH: _BANDWIDTH,

@@ -118,6 +118,11 @@ WARNINGS: Texts = {
         "",
         "engines.md",
     ),
+    "switching-not-measured": (
+        "calls that each have another shape failed, so that what switching costs is not or not well known",
+        "",
+        "sweeps.md#what-switching-costs",
+    ),
     "sizes-left-out": ("copies that do not fit into memory were left out of a bandwidth sweep", "", "bandwidth.md"),
     "same-inputs": (
         "the callers of a load all have the inputs of --input, so that buffers that are mixed up would not show",

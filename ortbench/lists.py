@@ -1,7 +1,8 @@
-"""Lists of settings, as ``--dim batch=1,8,32``: what the command line would give for each of them alone. Pure."""
+"""Lists of settings, as ``--dim batch=1,8,32`` or ``--dim batch=1..32``: what the command line would give for each of them alone. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any, NamedTuple
@@ -44,8 +45,34 @@ def _each_entry(given: Sequence[str], option: str) -> list[list[str]]:
     values = []
     for word in given:
         name, equals, text = word.partition("=")
-        values.append([f"{name}{equals}{part}" for part in _parts(text, word, option)])
+        values.append([f"{name}{equals}{part}" for part in _parts(_spelled_out(text, word, option), word, option)])
     return [list(words) for words in product(*values)]
+
+
+_RANGE = re.compile(r"\s*(\d+)\s*\.\.\s*(\d+)\s*")
+
+
+def _spelled_out(text: str, word: str, option: str) -> str:
+    """A list with the ranges in it, such as ``4..64``, as what they stand for: 4,8,16,32,64."""
+    parts: list[str] = []
+    for part in text.split(","):
+        found = _RANGE.fullmatch(part)
+        parts += [part] if found is None else _doubled(int(found[1]), int(found[2]), word, option)
+    return ",".join(parts)
+
+
+def _doubled(low: int, high: int, word: str, option: str) -> list[str]:
+    """Both ends of a range, and between them what doubling the lower one gives.
+
+    Raises:
+        BadInput: it is empty, or begins with 0.
+    """
+    if not 0 < low < high:
+        raise BadInput(f"{option} {word}: {low}..{high} is no range: write the smaller size first, above 0", option)
+    found = [low]
+    while found[-1] * 2 < high:
+        found.append(found[-1] * 2)
+    return [*map(str, found), str(high)]
 
 
 def _each_shape(given: Sequence[str], option: str) -> list[list[str]]:
@@ -75,5 +102,5 @@ def _parts(text: str, word: str, option: str) -> list[str]:
 REPEATED = Listed("", _each_word)
 CHOICES = Listed("basic,all", _each_choice)
 WHOLES = Listed("1,2", _each_whole)
-ENTRIES = Listed("NAME=1,8", _each_entry)
+ENTRIES = Listed("NAME=1,8 or 1..8", _each_entry)
 SHAPES = Listed("NAME:1x3,8x3", _each_shape)

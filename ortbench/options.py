@@ -29,10 +29,11 @@ RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
 )
 PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
 SINGLE = ("run", "gate", "profile")  # the commands that measure single inferences
-SESSIONS = (*SINGLE, "loop")  # those that measure a model
+SESSIONS = (*SINGLE, "loop", "sweep")  # those that measure a model
 LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
 CHAINED = (*LOADED, "chain")  # those and the one that measures several models one behind the other
 SIDE_BY_SIDE = ("run", "loop")  # those that measure several settings side by side
+SWEPT = "sweep"  # the one that measures several shapes in a session
 
 Given = Mapping[str, Any]  # by their long names without dashes what was given, as a command line gives it, and no more
 Check = Callable[[Any, str], None]  # of a value and its option's name
@@ -59,6 +60,7 @@ class Option(NamedTuple):
         key: of ``target`` in the result, for one that `says`; by default the name of its field.
         twin: the baseline of a live gate can have another one, by ``--baseline-…``.
         lists: how `ortbench run` takes several values, each for a side of its own; None without.
+        of_shapes: says how inputs look, so that a sweep takes several values too, each for a shape of its own.
         of_ep: means something for the EP alone that it was given for.
         short: a name of one letter.
     """
@@ -79,6 +81,7 @@ class Option(NamedTuple):
     key: str | None = None
     twin: bool = False
     lists: Listed | None = None
+    of_shapes: bool = False
     of_ep: bool = False
     short: str | None = None
 
@@ -106,13 +109,12 @@ class Option(NamedTuple):
         return " ".join(filter(None, (self.help, listed, "Repeatable." if self.kind.repeatable else "")))
 
     def of(self, command: str) -> Option:
-        """As a command has it; all but `SIDE_BY_SIDE` take no lists."""
+        """As a command has it; all but `SIDE_BY_SIDE` take no lists, and a sweep takes those of shapes."""
         here = self._replace(**self.per[command]) if command in self.per else self
         if here.lists is None:
             return here
-        return (
-            here._replace(kind=here.kind._replace(word=str)) if command in SIDE_BY_SIDE else here._replace(lists=None)
-        )
+        several = command in SIDE_BY_SIDE or (command == SWEPT and here.of_shapes)
+        return here._replace(kind=here.kind._replace(word=str)) if several else here._replace(lists=None)
 
 
 def option(flag: str, metavar: str, help: str, panel: str, **more: Any) -> Any:

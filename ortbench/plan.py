@@ -192,7 +192,7 @@ class Target:
     require_placement: bool = _runs("require-placement", "", "Fail if nodes stay on the CPU.", kind=FLAG, default=False)
     dynamic_outputs: bool = _runs(
         "dynamic-outputs", "", "Bind outputs without a shape: ONNX Runtime allocates them in each run.", kind=FLAG,
-        default=False, says="dynamic outputs", commands=SINGLE,
+        default=False, says="dynamic outputs", commands=(*SINGLE, "sweep"),
     )  # fmt: skip
     external: str | None = _runs(
         "external", "LIB", f"Bind inputs in another library's memory: {', '.join(EXTERNAL_LIBRARIES)}.",
@@ -242,17 +242,32 @@ class Inputs:
     """
 
     path: str | None = _input(
-        "input", "PATH", "Inputs: an .npz (keys are names) or a folder of input_0.pb, ...", kind=PATH, check=exists
-    )
+        "input", "PATH", "Inputs: an .npz (keys are names) or a folder of input_0.pb, ...", kind=PATH, check=exists,
+        commands=(*SINGLE, "loop", "load"),
+    )  # fmt: skip
     expect: str | None = _input(
         "expect", "PATH", "Expected outputs: an .npz or a folder of output_0.pb, ...", kind=PATH, check=exists,
-        commands=CHAINED, per={"chain": {"help": "Expected outputs: an .npz with keys STAGE/NAME."}},
+        commands=(*SINGLE, "loop", "load", "chain"), per={"chain": {"help": "Expected outputs: an .npz with keys STAGE/NAME."}},
     )  # fmt: skip
     shapes: dict[str, tuple[int, ...]] = _input(
-        "shape", "NAME:1x3x4", "An input's shape.", kind=SHAPES, default={}, lists=SHAPE_LISTS, commands=_PLACED
+        "shape",
+        "NAME:1x3x4",
+        "An input's shape.",
+        kind=SHAPES,
+        default={},
+        lists=SHAPE_LISTS,
+        of_shapes=True,
+        commands=_PLACED,
     )
     dims: dict[str, int | str] = _input(
-        "dim", "NAME=N", "A symbolic dimension's size, else 1.", kind=DIMS, default={}, lists=ENTRIES, commands=_PLACED
+        "dim",
+        "NAME=N",
+        "A symbolic dimension's size, else 1.",
+        kind=DIMS,
+        default={},
+        lists=ENTRIES,
+        of_shapes=True,
+        commands=_PLACED,
     )
     lengths: dict[str, int] = _input(
         "length",
@@ -261,7 +276,8 @@ class Inputs:
         kind=LENGTHS,
         default={},
         lists=ENTRIES,
-        commands=(*SINGLE, "load", "inspect"),
+        of_shapes=True,
+        commands=(*SINGLE, "load", "sweep", "inspect"),
     )
     ranges: dict[str, tuple[float, float]] = _input(
         "range", "NAME:LO,HI", "Range of a random input.", kind=RANGES, default={}
@@ -299,22 +315,22 @@ class Loop:
     )  # fmt: skip
     duration_s: float = _measured(
         "duration", "SECONDS", "Longest measurement, per mode.", kind=NUMBER, default=5.0, check=seconds,
-        commands=("run", "gate", "loop", "chain"),
-        per={"gate": {"default": LIVE_DURATION_S, "help": "Live: longest measurement of each mode, both sides."}},
+        commands=("run", "gate", "loop", "chain", "sweep"),
+        per={"sweep": {"help": "Longest measurement, per shape and mode.", "default": 2.0}, "gate": {"default": LIVE_DURATION_S, "help": "Live: longest measurement of each mode, both sides."}},
     )  # fmt: skip
     iterations: int | None = _measured(
-        "iterations", "N", "Measure exactly N runs of each mode.", kind=WHOLE, commands=("run", "profile", "loop", "chain"),
+        "iterations", "N", "Measure exactly N runs of each mode.", kind=WHOLE, commands=("run", "profile", "loop", "chain", "sweep"),
         check=at_least(1, "at least one iteration must be measured"),
-        per={"loop": {"help": "Measure exactly N loops of each mode."}, "chain": {"help": "Measure exactly N chains of each mode."}, "profile": {"help": "Runs of each phase.", "shown": "a second's worth, 3 to 20"}},
+        per={"sweep": {"help": "Measure exactly N runs of each shape and mode."}, "loop": {"help": "Measure exactly N loops of each mode."}, "chain": {"help": "Measure exactly N chains of each mode."}, "profile": {"help": "Runs of each phase.", "shown": "a second's worth, 3 to 20"}},
     )  # fmt: skip
     precision: float | None = _measured(
         "precision", "P", "Stop when each median is known this well (95 %); 0 never does.", kind=PRECISION, default=0.01, shown="1%",
-        commands=("run", "loop", "chain"),
+        commands=("run", "loop", "chain", "sweep"),
     )  # fmt: skip
     phases: tuple[str, ...] | None = None
     depth: int = option(
         "depth", "N", f"Adds mode {' and '.join(modes_by('depth'))} with N inferences in flight.", MODE, kind=WHOLE, default=3, only_live=True,
-        check=_depth, twin=True, lists=WHOLES._replace(example="2,4"), commands=SINGLE,
+        check=_depth, twin=True, lists=WHOLES._replace(example="2,4"), commands=(*SINGLE, "sweep"),
     )  # fmt: skip
     in_order: bool = False
 
@@ -371,7 +387,7 @@ class Plan:
     )  # fmt: skip
     lock_clocks: str | int | None = _measured(
         "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks meanwhile; it takes the right to.", kind=CLOCK,
-        commands=("run", "gate", "loop", "chain", "load"),
+        commands=("run", "gate", "loop", "chain", "load", "sweep"),
     )  # fmt: skip
     record_env: tuple[str, ...] = option(
         "record-env", "PATTERN", "Record environment variables that an EP reads, such as 'SOMEEP_*'.", WRITTEN, kind=TEXTS,
@@ -379,14 +395,14 @@ class Plan:
     )  # fmt: skip
     name: str | None = option(
         "name", "TEXT", "What to call the run: its folder, and it in every report and comparison.", WRITTEN, check=_name,
-        commands=(*SIDE_BY_SIDE, "chain", "load"), suite=False,
+        commands=(*SIDE_BY_SIDE, "chain", "load", "sweep"), suite=False,
     )  # fmt: skip
     note: str | None = option(
         "note", "TEXT", "Kept in the result, and shown in its heading.", WRITTEN, only_live=True, commands=CHAINED
     )
     items: int | str | None = option(
         "items", "N/DIM", "Items of a run, for items/s: a number, or the dimension that has it.", INPUT, kind=ITEMS,
-        shown="the dimension batch, batch_size or N", commands=("run", "gate"), only_live=True, twin=True,
+        shown="the dimension batch, batch_size or N", commands=("run", "gate", "sweep"), only_live=True, twin=True,
     )  # fmt: skip
 
     @property
@@ -413,8 +429,8 @@ _ASYNC = f"Adds {' and '.join(modes_by('async-runs'))}: many runs and one wait, 
 WHICH_MODES = (
     declared(Plan)["modes"],
     declared(Loop)["depth"],
-    Option("pinned", "", _PINNED, MODE, FLAG, only_live=True, commands=(*SINGLE, "load")),
-    Option("async-runs", "", _ASYNC, MODE, FLAG, only_live=True, commands=SINGLE),
+    Option("pinned", "", _PINNED, MODE, FLAG, only_live=True, commands=(*SINGLE, "load", "sweep")),
+    Option("async-runs", "", _ASYNC, MODE, FLAG, only_live=True, commands=(*SINGLE, "sweep")),
 )
 PLAN = (Target, WHICH_MODES, Steps, Inputs, Loop, Plan)  # all that says what is measured, and how
 

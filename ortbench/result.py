@@ -11,8 +11,9 @@ says how many a run has, and ``throttled``, null where the card was not held bac
 
 That of a loop also has ``kind``, which is ``loop``, and ``loop``; that of a chain ``kind``, which is ``chain``, and ``chain``;
 that of a load ``kind``, which is ``load``, ``load`` (how it was put on), ``levels``, ``knee`` (by mode), ``slo`` and
-``back_to_back`` (by mode, of open loops), and its ``cases`` are of one caller alone, back to back. The keys of each part are
-in `ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
+``back_to_back`` (by mode, of open loops), and its ``cases`` are of one caller alone, back to back; that of a sweep ``kind``,
+which is ``sweep``, ``sweep``, ``points`` (one a shape, see `Point`, which have the cases), ``switching`` and ``best``. The keys
+of each part are in `ortbench.schema`. Durations are integer nanoseconds, sizes bytes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from ortbench.files import write_atomically
 from ortbench.modes import COSTS, LOOP_PHASES, PHASE_NAMES, TOTAL, WHOLE_CHAIN, WHOLE_LOOP, stage_in
 from ortbench.schema import (
     BackToBack,
+    Best,
     CaseFence,
     CaseMemory,
     Chain,
@@ -59,7 +61,10 @@ from ortbench.schema import (
     Slo,
     Spin,
     StageBytes,
+    Sweep,
+    Switching,
     Target,
+    Tensor,
     Thinned,
     Throttled,
     Throughput,
@@ -76,11 +81,13 @@ OK, UNSUPPORTED, FAILED = "ok", "unsupported", "failed"
 LOOP = "loop"  # the kind of a loop's result
 CHAIN = "chain"  # that of a chain's
 LOAD = "load"  # that of a load's
+SWEEP = "sweep"  # that of a sweep's
 _OF_LOOP = {
     "kind", "loop", "steps_ns", "state_bytes_in", "state_bytes_out", "step_bytes_in", "step_bytes_out",
 }  # fmt: skip
 _OF_CHAIN = {"kind", "chain", "stages", "stage_bytes"}
 _OF_LOAD = {"kind", "load", "levels", "knee", "slo", "back_to_back"}
+_OF_SWEEP = {"kind", "sweep", "points", "switching", "best"}
 
 
 @dataclass
@@ -196,6 +203,34 @@ class Case:
         return self.runs_per_sample or 1 if phase == "total" else 1
 
 
+@dataclass
+class Point:
+    """A shape of a sweep.
+
+    Attributes:
+        name: what it is called: ``batch=8``.
+        shape: sizes of the model's dimensions, by their names.
+        data: the set of real inputs, or None.
+        inputs, outputs: as of a model; none where the shape did not run.
+        items: how many it has, None where nobody says so.
+        first_run_ns: its first run in the session, with what is planned and tuned for a new shape; None where it did not run.
+        cases: one a mode.
+    """
+
+    name: str
+    shape: dict[str, int]
+    data: str | None = None
+    inputs: list[Tensor] = field(default_factory=list)
+    outputs: list[Tensor] = field(default_factory=list)
+    items: Items | None = None
+    first_run_ns: int | None = None
+    cases: list[Case] = field(default_factory=list)
+
+    def case(self, mode: str) -> Case | None:
+        """The case of a mode if it is ok, else None."""
+        return next((case for case in self.cases if case.mode == mode and case.status == OK), None)
+
+
 def empty() -> Any:
     """A part of a result that is not known yet: its type is that of the part."""
     return {}
@@ -231,6 +266,10 @@ class Result:
     knee: dict[str, Knee | None] | None = None
     slo: Slo | None = None
     back_to_back: dict[str, BackToBack] | None = None
+    sweep: Sweep | None = None
+    points: list[Point] | None = None
+    switching: list[Switching] | None = None
+    best: Best | None = None
     schema_version: int = SCHEMA_VERSION
 
     def case(self, mode: str) -> Case | None:
@@ -253,11 +292,17 @@ def work_of(result: Result) -> Work:
 def result_json(result: Result) -> str:
     """The result file's text."""
     text = {"schema_version": result.schema_version, **vars(result)}
-    parts = {"loop": _OF_LOOP, "chain": _OF_CHAIN, "load": _OF_LOAD}
+    parts = {"loop": _OF_LOOP, "chain": _OF_CHAIN, "load": _OF_LOAD, "points": _OF_SWEEP}
     kept = set[str]().union(*(keys for part, keys in parts.items() if text[part] is not None))
-    absent = (_OF_LOOP | _OF_CHAIN | _OF_LOAD) - kept  # what only a loop, a chain or a load has
+    absent = set[str]().union(*parts.values()) - kept  # what only a loop, a chain, a load or a sweep has
     text = {key: value for key, value in text.items() if key not in absent}
-    text["cases"] = [{key: value for key, value in vars(case).items() if key not in absent} for case in result.cases]
+
+    def cases_of(cases: list[Case]) -> list[dict[str, object]]:
+        return [{key: value for key, value in vars(case).items() if key not in absent} for case in cases]
+
+    text["cases"] = cases_of(result.cases)
+    if result.points is not None:
+        text["points"] = [{**vars(point), "cases": cases_of(point.cases)} for point in result.points]
     return json_text(text)
 
 
@@ -357,10 +402,17 @@ def from_dict(data: Mapping[str, Any]) -> Result:
     """
     cases = [_case_from(case) for case in data["cases"]]
     known = {key: data[key] for key in Result.__dataclass_fields__ if key in data}
+    if data.get("points") is not None:
+        known["points"] = [_point_from(point) for point in data["points"]]
     for part, keys in _NEEDED.items():
         for key in keys:
             data[part][key]
     return Result(**{**known, "cases": cases})
+
+
+def _point_from(data: Mapping[str, Any]) -> Point:
+    known = {key: data[key] for key in Point.__dataclass_fields__ if key in data}
+    return Point(**{**known, "cases": [_case_from(case) for case in data["cases"]]})
 
 
 def _case_from(data: Mapping[str, Any]) -> Case:

@@ -493,6 +493,61 @@ class Chain(TypedDict):
     links: list[ChainLink]
 
 
+class Sweep(TypedDict):
+    """A sweep of shapes: the dimensions whose sizes differ (``dims``), whether the shapes are sets of real inputs (``data``),
+    and what the best one had to keep (``slo``: ns by statistic, null without)."""
+
+    dims: list[str]
+    data: bool
+    slo: dict[str, int] | None
+
+
+class SwitchedPoint(TypedDict):
+    """A shape in calls that change shapes, against its calls alone: medians in ns, how many times as long the former take and
+    the 95 % interval of that, null with too few rounds; ``samples_ns``: of both ways, in order, ``calls`` of each round."""
+
+    point: int
+    alone_ns: int
+    turns_ns: int
+    ratio: float
+    ci95: list[float] | None
+    samples_ns: dict[str, list[int]]
+
+
+class Switching(TypedDict):
+    """What it costs in a mode that each call has another shape than the one before: ``rounds`` of ``calls`` of each shape in
+    turns and as many one shape at a time. ``ratio``: how many times as long a turn of all shapes takes; ``cost_ns``: what it
+    takes longer, by call; with 95 % intervals, null with too few rounds."""
+
+    mode: str
+    rounds: int
+    calls: int
+    ratio: float
+    ci95: list[float] | None
+    cost_ns: int
+    cost_ci95_ns: list[int] | None
+    points: list[SwitchedPoint]
+
+
+class BestPoint(TypedDict):
+    """The best shape of a mode, by its place in ``points``: the one with most items a second (``by`` is ``items_per_s``) of those
+    that keep the SLO, or, where all have as many items, the largest that keeps it (``bytes_in``). ``ties``: those that
+    cannot be told from it."""
+
+    point: int
+    by: str
+    items_per_s: float | None
+    ci95: list[float] | None
+    ties: list[int]
+
+
+class Best(TypedDict):
+    """The best shape by mode, null where none keeps the SLO or none can be told; ``mode``: the one that gets most items done."""
+
+    mode: str | None
+    modes: dict[str, BestPoint | None]
+
+
 # The parts of a case
 
 

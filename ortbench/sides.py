@@ -10,21 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from ortbench import interpreters
+from ortbench.bandwidth_plan import CopyPlan
 from ortbench.characters import plain_name
 from ortbench.errors import BadInput
 from ortbench.options import Given, Option, declared
 from ortbench.plan import Inputs, Loop, Plan, Target
-from ortbench.sweep_plan import CopyPlan
 
 MAX_SIDES = 16  # each is a process with a session of its own, and gets its turn in every round
 
 
-def sides_of(given: Given, options: Iterable[Option]) -> list[Given]:
+def sides_of(given: Given, options: Iterable[Option], most: int = MAX_SIDES, called: str = "sides") -> list[Given]:
     """What was given for each side: every combination of the values of all lists, the first list's slowest.
 
     Args:
         given: options, as a command line gives them where lists may be given.
         options: of the command, as it has them.
+        most: that there may be.
+        called: what they are.
 
     Returns:
         As many as there are combinations, one without lists; each as the command line gives it without lists.
@@ -34,9 +36,9 @@ def sides_of(given: Given, options: Iterable[Option]) -> list[Given]:
     """
     several = [(it, it.lists.each(given[it.flag], it.name)) for it in options if it.lists and it.flag in given]
     count = prod(len(values) for _, values in several)
-    if count > MAX_SIDES:
+    if count > most:
         made = " × ".join(f"{len(values)} of {it.name}" for it, values in several if len(values) > 1)
-        raise BadInput(f"{made}: one run takes at most {MAX_SIDES} sides, and {count} were asked for")
+        raise BadInput(f"{made}: one run takes at most {most} {called}, and {count} were asked for")
     flags = [it.flag for it, _ in several]
     return [
         {**given, **dict(zip(flags, values, strict=True))} for values in product(*(values for _, values in several))

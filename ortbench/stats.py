@@ -174,6 +174,13 @@ def paired_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Ra
     return Ratio(math.exp(middle), interval)
 
 
+def difference_interval(differences: Sequence[float]) -> tuple[float, float] | None:
+    """The 95 % interval of the median of differences of pairs, by the sign test; None with fewer than six."""
+    ordered = sorted(differences)
+    rank = _sign_test_rank(len(ordered))
+    return None if rank is None else (ordered[rank], ordered[len(ordered) - 1 - rank])
+
+
 def _sign_test_rank(n: int) -> int | None:
     """How many order statistics to leave out at each end for 95 % of a median (Conover, 3.2); None when n < 6."""
     if n > 1000:  # the normal approximation, with its continuity correction, is within one rank here

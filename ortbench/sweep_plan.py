@@ -1,94 +1,140 @@
-"""What a bandwidth sweep is asked to do: frozen, plain data, and the sizes it goes through."""
+"""What a sweep of shapes is asked to do: a plan for each shape, all of one model and session."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
 
+from ortbench.asked import plan_of
 from ortbench.errors import BadInput
-from ortbench.kinds import NUMBER, TEXT, WHOLE
-from ortbench.options import MEASURED, at_least, check_values, not_negative, option, seconds
-from ortbench.plan import POLICIES, Target, timeout
+from ortbench.kinds import TEXTS
+from ortbench.options import INPUT, MEASURED, SWEPT, Given, declared, make, option, options_of
+from ortbench.plan import PLAN, Loop, Plan, check
+from ortbench.sides import side_names, sides_of
+from ortbench.slo import SLO, Slo
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
-_STEPS = (1, 4, 16, 64, 256)  # of each decimal unit: factors of four, so that sizes read as they are typed
-
-
-def sizes(low: int, high: int) -> tuple[int, ...]:
-    """The sizes of a sweep in bytes, ascending: both ends, and between them 1, 4, 16, 64 and 256 of B, kB, MB, GB."""
-    steps = {step * 1000**unit for unit in range(4) for step in _STEPS}
-    return tuple(sorted({low, high} | {size for size in steps if low < size < high}))
-
-
-def parse_size(text: str, option: str) -> int:
-    """A size such as ``64kB`` (1000 bytes each), ``64KiB`` (1024 bytes each) or ``4096`` in bytes.
-
-    Raises:
-        BadInput: not a size, or not a whole number of bytes above zero.
-    """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmg]i?)?b?", text.strip(), re.ASCII | re.IGNORECASE)
-    size = float(found[1]) * _UNITS[(found[2] or "").lower()] if found else 0.0
-    if size < 1 or size != int(size) or size > 2**50:
-        raise BadInput(f"{option} {text!r}: write a size such as 4kB, 1.5MB, 64KiB or 4096", option)
-    return int(size)
-
-
-_SIZE = TEXT._replace(parse=parse_size)
-_swept = partial(option, panel=MEASURED, commands=("bandwidth",), suite=False)
+MAX_SHAPES = 64  # each has buffers of its own in every mode
+OF_SHAPES = tuple(it for it in options_of(*PLAN) if it.of_shapes or it.flag == "range")
+_swept = partial(option, commands=(SWEPT,), suite=False)
 
 
 @dataclass(frozen=True)
-class CopyPlan:
-    """One sweep of one EP's copies.
+class Swept:
+    """What a sweep has besides the plans of its shapes.
 
     Attributes:
-        target: the EP and its device; the rest of it needs a session, which a sweep has not.
-        min_bytes, max_bytes: the smallest and the largest copy.
-        duration_s: longest measurement, all sizes together.
-        iterations: measure exactly so many copies of each size instead; None measures until it knows enough.
-        seed: of the data and of the order of blocks.
-        timeout_s: longest wait for one answer of the worker.
-        command: what was typed.
+        data: .npz files and folders of test sets, which are the shapes then.
+        slo: what the best shape has to keep.
     """
 
-    target: Target = field(default_factory=Target)
-    min_bytes: int = _swept(
-        "min-size", "SIZE", "The smallest copy: 4kB, 64KiB, 4096.", kind=_SIZE, default=4_000, shown="4kB"
-    )
-    max_bytes: int = _swept(
-        "max-size", "SIZE", "The largest copy, as far as memory allows.", kind=_SIZE, default=256_000_000, shown="256MB"
-    )
-    duration_s: float = _swept(
-        "duration", "SECONDS", "Longest measurement, all sizes together.", kind=NUMBER, default=20.0, check=seconds
-    )
-    iterations: int | None = _swept(
-        "iterations", "N", "Measure exactly N copies of each size instead.", kind=WHOLE,
-        check=at_least(1, "at least one copy must be measured"),
+    data: tuple[str, ...] = _swept(
+        "data", "PATH", "Real inputs in turns: an .npz, or a folder of input_0.pb, ..., or of such.", panel=INPUT,
+        kind=TEXTS, default=(),
     )  # fmt: skip
-    seed: int = _swept(
-        "seed", "N", "Seed of the data and of the order of blocks.", kind=WHOLE, default=0, check=not_negative
-    )
-    timeout_s: float = timeout()
-    command: tuple[str, ...] = ()
-
-    def worker_request(self) -> dict[str, Any]:
-        """What the worker needs to open the EP, as JSON-ready data."""
-        return {"target": asdict(self.target), "seed": self.seed}
+    slo: Slo | None = _swept(  # noqa: RUF009 - it is a field
+        "slo", "STATISTIC=TIME", "What the best shape has to keep: p99=20ms, total=5ms.", panel=MEASURED, kind=SLO,
+    )  # fmt: skip
 
 
-def check(plan: CopyPlan) -> None:
-    """Refuse a sweep that cannot be carried out, before anything is started.
+@dataclass(frozen=True)
+class Shape:
+    """A shape of a sweep: what to call it, and its plan; with real inputs the name of their set."""
+
+    name: str
+    plan: Plan
+    data: str | None = None
+
+
+def shapes_of(model: str, given: Given, command: tuple[str, ...]) -> list[Shape]:
+    """The shapes that options ask for, the first list's sizes slowest.
+
+    Args:
+        model: its path.
+        given: options.
+        command: what was typed.
+
+    Raises:
+        BadInput: an option that cannot be read, fewer than two shapes, or too many.
+    """
+    given = {"duration": declared(Loop)["duration_s"].of(SWEPT).default, **given}
+    if swept := make(Swept, given).data:
+        return _of_data(model, given, command, swept)
+    options = [it.of(SWEPT) for it in options_of(*PLAN) if SWEPT in it.commands]
+    plans = [plan_of(model, side, command) for side in sides_of(given, options, MAX_SHAPES, "shapes")]
+    if len(plans) < 2:
+        reason = "such as --dim batch=1,2,4..64; 'ortbench inspect' lists a model's dimensions"
+        raise BadInput(f"a sweep needs several shapes: {reason}, and --data takes real inputs", "--dim")
+    return [Shape(name, plan) for name, plan in zip(side_names(plans), plans, strict=True)]
+
+
+def check_shapes(shapes: Sequence[Shape]) -> None:
+    """Refuse what cannot be carried out, before anything is started.
 
     Raises:
         BadInput: with the reason.
     """
-    if plan.min_bytes > plan.max_bytes:
-        reason = f"is above --max-size: {plan.min_bytes} and {plan.max_bytes} bytes"
-        raise BadInput(f"--min-size {reason}", "--min-size")
-    check_values(plan)
-    check_values(plan.target)
-    if plan.target.ep in POLICIES:
-        reason = "ONNX Runtime chooses an EP for a model, and a sweep has none: name the EP"
-        raise BadInput(f"--ep {plan.target.ep}: {reason}", "--ep")
+    for shape in shapes:
+        check(shape.plan)
+
+
+# Real inputs
+
+
+def _of_data(model: str, given: Given, command: tuple[str, ...], places: Sequence[str]) -> list[Shape]:
+    for it in OF_SHAPES:
+        if it.flag in given:
+            raise BadInput(f"{it.name}: --data says how inputs look, leave it out", it.name)
+    plan = plan_of(model, given, command)
+    found = [test_set for place in places for test_set in _test_sets(Path(place))]
+    if len(found) < 2:
+        raise BadInput(f"--data: a sweep needs several sets, and {places[0]} is one", "--data")
+    if len(found) > MAX_SHAPES:
+        raise BadInput(f"--data: one run takes at most {MAX_SHAPES} shapes, and there are {len(found)}", "--data")
+    return [
+        Shape(name, replace(plan, inputs=replace(plan.inputs, path=str(path), expect=_expected(path))), name)
+        for name, path in zip(_names(found), found, strict=True)
+    ]
+
+
+def _test_sets(place: Path) -> list[Path]:
+    """A file, a test set, or the test sets and files in a folder.
+
+    Raises:
+        BadInput: there is nothing.
+    """
+    if not place.exists():
+        raise BadInput(f"--data: no such file or folder: {place}", "--data")
+    if not place.is_dir() or _is_test_set(place):
+        return [place]
+    inside = sorted(it for it in place.iterdir() if (it.is_dir() and _is_test_set(it)) or _is_inputs(it))
+    if not inside:
+        raise BadInput(f"--data {place}: has neither input_0.pb nor test sets nor .npz files in it", "--data")
+    return inside
+
+
+def _is_test_set(folder: Path) -> bool:
+    return any((folder / f"input_0.{suffix}").is_file() for suffix in ("pb", "npy"))
+
+
+def _is_inputs(file: Path) -> bool:
+    return file.suffix == ".npz" and not file.name.endswith(".expected.npz")
+
+
+def _expected(path: Path) -> str | None:
+    """Where the outputs stand that inputs should lead to, if anywhere: in the same folder, or in a file of the same name."""
+    if path.is_dir():
+        return str(path) if any((path / f"output_0.{suffix}").is_file() for suffix in ("pb", "npy")) else None
+    other = path.with_name(f"{path.name.removesuffix('.npz').removesuffix('.inputs')}.expected.npz")
+    return str(other) if other.is_file() and other != path else None
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """What to call test sets: their own names, with so many folders before them as tell them apart."""
+    shown = [path.with_name(path.name.removesuffix(".npz").removesuffix(".inputs")) for path in paths]
+    for count in range(1, max(len(path.parts) for path in shown) + 1):
+        names = ["/".join(path.parts[-count:]) for path in shown]
+        if len(set(names)) == len(names):
+            return names
+    raise BadInput("--data: a set was given twice; give each once", "--data")

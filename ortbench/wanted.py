@@ -11,7 +11,7 @@ from ortbench.options import MEASURED, WRITTEN, option
 
 REPORTS = Path("reports")
 
-_MEASURES = ("run", "loop", "chain", "load", "gate", "profile", "bandwidth")
+_MEASURES = ("run", "loop", "chain", "load", "sweep", "gate", "profile", "bandwidth")
 _written = partial(option, panel=WRITTEN, kind=TEXT, suite=False)
 
 
@@ -52,11 +52,11 @@ class Wanted:
         "trace",
         "PATH",
         "Write a timeline for Perfetto and chrome://tracing (.gz: compressed).",
-        commands=("run", "loop", "chain"),
+        commands=("run", "loop", "chain", "sweep"),
     )
     html: str | None = _written(
         "html", "PATH", "Write a report as one page that opens anywhere; '-' is standard output.",
-        commands=("run", "loop", "chain", "load", "report"),
+        commands=("run", "loop", "chain", "load", "sweep", "report"),
         per={"report": {
             "help": "Where to; '-' is standard output.",
             "shown": "report.html, beside the result or in the folder, or for several right here",

@@ -24,7 +24,7 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as native
 
-from ortbench.worker import blocks, opening, sweep
+from ortbench.worker import bandwidth, blocks, opening
 from ortbench.worker.__main__ import main as work
 from ortbench.worker.modes.base import TimedCall
 from ortbench.worker.modes.bound import BoundMode
@@ -150,7 +150,7 @@ class Beside:
 
     def follow(self) -> None:
         """From now on the worker's own requests are followed by bare calls."""
-        open_, block, add, copies = opening.open, blocks.block, sweep.bandwidth_add, sweep.bandwidth_block
+        open_, block, add, copies = opening.open, blocks.block, bandwidth.bandwidth_add, bandwidth.bandwidth_block
 
         def opened(state: State, model: str, *given: Any, **named: Any) -> Any:
             answer = open_(state, model, *given, **named)
@@ -173,7 +173,7 @@ class Beside:
             self._time((direction, memory, size), n, drop)
             return answer
 
-        opening.open, blocks.block, sweep.bandwidth_add, sweep.bandwidth_block = opened, timed, added, copied
+        opening.open, blocks.block, bandwidth.bandwidth_add, bandwidth.bandwidth_block = opened, timed, added, copied
 
     def _time(self, what: tuple[str | int, ...], n: int, drop: int) -> None:
         calls = time_calls(self._calls[what], n, drop)

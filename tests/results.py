@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any, cast
 
+from ortbench.analysis.bandwidth import DIRECTIONS, CopySweep, Point
 from ortbench.analysis.loops import summarise_steps
-from ortbench.analysis.sweep import DIRECTIONS, Point, Sweep
 from ortbench.modes import HOST_ACCESSIBLE, RESIDENT, STEP, TOTAL
 from ortbench.plan import CPU_EP
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
@@ -383,12 +383,12 @@ def point(direction: Direction, memory: str, size: int, ns: int, rounds: int = 6
     return Point(direction, memory, size, stats=summarise(samples), blocks=blocks, samples_ns=samples)
 
 
-def sweep_of(*points: Point, **changed: Any) -> Sweep:
+def sweep_of(*points: Point, **changed: Any) -> CopySweep:
     """A sweep on the machine of `result_of`."""
     like = result_of()
     fence: Fence = {"kind": "run", "cost_ns": 0, "how": "proved"}
     target = like.target
-    return Sweep(
+    return CopySweep(
         tool={"name": "ortbench", "version": "0"},
         created="2026-01-02T00:00:00+00:00",
         command=["ortbench", "bandwidth"],

@@ -35,6 +35,7 @@ CASE_KEYS = {
     "once", "samples_ns",
 }  # fmt: skip
 CHAIN_CASE_KEYS = ("stages", "stage_bytes")
+SWEEP_KEYS = ("sweep", "points", "switching", "best")
 LOOP_CASE_KEYS = ("steps_ns", "state_bytes_in", "state_bytes_out", "step_bytes_in", "step_bytes_out")
 STATS_KEYS = {
     "n", "min_ns", "mean_ns", "median_ns", "p90_ns", "p95_ns", "p99_ns", "max_ns", "stdev_ns", "mad_ns", "ci95_ns",
@@ -289,7 +290,9 @@ def test_round_trip(tmp_path: Path) -> None:
     assert load(path) == whole()
     written = json.loads(path.read_text(encoding="utf-8"))
     wanted = json.loads(json.dumps(asdict(whole())))
-    left_out = [wanted.pop(key) for key in ("kind", "loop", "chain", "load", "knee", "slo", "back_to_back")]
+    left_out = [
+        wanted.pop(key) for key in ("kind", "loop", "chain", "load", "knee", "slo", "back_to_back", *SWEEP_KEYS)
+    ]
     assert wanted.pop("levels") == []
     for case in wanted["cases"]:
         left_out += [case.pop(key) for key in (*LOOP_CASE_KEYS, *CHAIN_CASE_KEYS)]
@@ -314,7 +317,7 @@ def test_round_trip_of_a_loop(tmp_path: Path) -> None:
     assert load(path) == result
     written = json.loads(path.read_text(encoding="utf-8"))
     wanted = json.loads(json.dumps({"schema_version": 1, **vars(result), "cases": [*map(asdict, result.cases)]}))
-    for key in ("chain", "load", "levels", "knee", "slo", "back_to_back"):
+    for key in ("chain", "load", "levels", "knee", "slo", "back_to_back", *SWEEP_KEYS):
         del wanted[key]
     for it in wanted["cases"]:
         for key in CHAIN_CASE_KEYS:

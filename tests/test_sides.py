@@ -8,7 +8,7 @@ import pytest
 
 from ortbench.asked import plan_of
 from ortbench.errors import BadInput
-from ortbench.options import SESSIONS, SIDE_BY_SIDE, options_of
+from ortbench.options import SESSIONS, SIDE_BY_SIDE, SWEPT, options_of
 from ortbench.plan import PLAN, Plan
 from ortbench.sides import MAX_SIDES, differ_by_ep, side_names, sides_of
 
@@ -90,7 +90,7 @@ def test_only_a_run_takes_lists() -> None:
         "dim",
         "length",
     }
-    for command in {*SESSIONS} - {*SIDE_BY_SIDE}:
+    for command in {*SESSIONS} - {*SIDE_BY_SIDE, SWEPT}:  # of a sweep see tests/test_sweep_plan.py
         assert not any(it.of(command).lists for it in options_of(*PLAN))
 
 

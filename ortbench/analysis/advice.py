@@ -22,6 +22,7 @@ from ortbench.analysis.placed import (
     placed_sentences,
 )
 from ortbench.analysis.places import elsewhere_sentences
+from ortbench.analysis.sweep_advice import sweep_headline, sweep_sentences
 from ortbench.modes import CPU, MODES, PER_ITEM, PER_RUN, TOTAL, is_rate, mode_of
 from ortbench.result import OK, Case, Result
 from ortbench.schema import LinkShare, Pipeline
@@ -36,6 +37,8 @@ _CLEARLY_FASTER = 1.05  # without an interval; identical runs one after the othe
 
 def sentences(result: Result) -> list[str]:
     """What the figures mean, most important first. Empty when nothing was measured."""
+    if result.points is not None:
+        return [*placed_sentences(result), *sweep_sentences(result), *engine_sentences(result)]
     if not _is_measured(result):
         return [*engine_sentences(result), *node_sentences(result)]
     first = [*placed_sentences(result), *elsewhere_sentences(result)]
@@ -56,7 +59,7 @@ def superseded(result: Result) -> set[str]:
 def _is_measured(result: Result) -> bool:
     if result.load is not None:
         return any(map(is_measured, result.levels))
-    return any(case.median(TOTAL) is not None for case in result.cases)
+    return result.points is not None or any(case.median(TOTAL) is not None for case in result.cases)
 
 
 def _of_modes(result: Result) -> list[str]:
@@ -84,6 +87,8 @@ def _of_modes(result: Result) -> list[str]:
 
 def headline(result: Result) -> str:
     """What there is to say first, in a few words."""
+    if result.points is not None:
+        return sweep_headline(result)
     if _is_measured(result) and (off := missed(result) or mostly_on_cpu(result)):
         return off
     said = _headline(result)

@@ -25,7 +25,7 @@ def mismatches(one: Result, other: Result) -> list[str]:
     found = []
     if one.model["sha256"] != other.model["sha256"] and kinds != (WHOLE_CHAIN, WHOLE_CHAIN):
         found = [f"model: {_model(one)} and {_model(other)}"]
-    if kinds[0] != kinds[1] or (one.load is None) != (other.load is None):
+    if kinds[0] != kinds[1] or (one.load is None, one.points is None) != (other.load is None, other.points is None):
         return [*found, f"kind: {_kind(one)} and {_kind(other)}"]  # their inputs are not the same kind of thing either
     if one.chain is not None and other.chain is not None and (found := same_chain.different(one.chain, other.chain)):
         return found
@@ -40,6 +40,8 @@ def _kind(result: Result) -> str:
         return f"a chain of {len(result.chain['stages'])} stages"
     if result.load is not None:
         return "a load"
+    if result.points is not None:
+        return f"a sweep of {len(result.points)} shapes"
     return "single inferences" if result.loop is None else f"a loop of {result.loop['steps']} steps"
 
 
@@ -49,7 +51,9 @@ def _model(result: Result) -> str:
 
 def _identity(result: Result) -> dict[str, object]:
     """What a result was measured on, besides the model."""
-    shapes = {tensor["name"]: tensor.get("tensors", tensor["shape"]) for tensor in result.model["inputs"]}
+    shapes: dict[str, object] = {it["name"]: it.get("tensors", it["shape"]) for it in result.model["inputs"]}
+    if result.points is not None:  # of two sweeps the shapes are compared that both have
+        shapes = {tensor["name"]: tensor["model_shape"] for tensor in result.model["inputs"]}
     where = machine(result.target, result.environment)
     if result.chain is not None:  # whose stages may each be on another EP
         of_stages = same_chain.places(result.chain)

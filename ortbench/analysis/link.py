@@ -13,18 +13,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ortbench import units
-from ortbench.analysis.comparable import machine, short
-from ortbench.analysis.curve import Curve, expected_ns, half_rate_bytes
-from ortbench.analysis.sweep import (
+from ortbench.analysis.bandwidth import (
     DIRECTIONS,
     DOWNLOAD,
     FILE_NAME,
     ORDINARY,
     UPLOAD,
-    Sweep,
+    CopySweep,
     load,
     peaks_of,
 )
+from ortbench.analysis.comparable import machine, short
+from ortbench.analysis.curve import Curve, expected_ns, half_rate_bytes
 from ortbench.errors import BadInput
 from ortbench.modes import MODES, mode_of
 from ortbench.result import Case, Result
@@ -54,14 +54,14 @@ def attach(results: Sequence[Result], out: Path, named: Path | None) -> None:
         raise BadInput(f"--bandwidth {named} does not fit this run: {reasons}")
 
 
-def _named(path: Path) -> tuple[Path, Sweep]:
+def _named(path: Path) -> tuple[Path, CopySweep]:
     file = path / FILE_NAME if path.is_dir() else path
     if not file.is_file():
         raise BadInput(f"--bandwidth: no such file: {file}")
     return file, load(file)
 
 
-def _sweeps(out: Path) -> list[tuple[Path, Sweep]]:
+def _sweeps(out: Path) -> list[tuple[Path, CopySweep]]:
     """The sweeps in a folder of reports; a file that is none is nobody's wish, so it is passed over."""
     found = []
     for file in sorted(out.glob(f"*/{FILE_NAME}")):
@@ -72,7 +72,7 @@ def _sweeps(out: Path) -> list[tuple[Path, Sweep]]:
     return found
 
 
-def misfits(sweep: Sweep, result: Result) -> list[str]:
+def misfits(sweep: CopySweep, result: Result) -> list[str]:
     """What makes a sweep say nothing about a result's copies, in words; empty if it was measured on the same device."""
     mine, theirs = machine(sweep.target, sweep.environment), machine(result.target, result.environment)
     mine["memory"], theirs["memory"] = (it.target["memory"]["kind"] for it in (sweep, result))
@@ -92,7 +92,7 @@ def _out_of_range(curve: Curve, result: Result, way: Direction) -> str | None:
     return f"its {way}s are of {swept}, the largest here is of {units.size(largest)}"
 
 
-def link_of(path: Path, sweep: Sweep) -> Link:
+def link_of(path: Path, sweep: CopySweep) -> Link:
     """A sweep as a result keeps it: the curves of ordinary memory, where runs have their arrays, and the link's peaks.
 
     Args:

@@ -1,216 +1,179 @@
-"""Copy bandwidth over sizes: what a sweep found, and the file it is kept in. Pure.
-
-Schema 1 of ``bandwidth.json``. Keys change only with `SCHEMA_VERSION`; readers may meet keys they do not know.
-
-Top level: ``schema_version``, ``tool`` (name, version), ``created`` (UTC, ISO 8601), ``command``, ``environment`` and
-``target`` (ep, device, memory, …) as in a run's result, ``target.fence`` (by host memory and direction: what ends a
-sample; kind, cost_ns, how), ``setup`` (seed), ``stopped``, ``took_ns`` (from the first copy to the last; null where none was
-timed, absent from older files), ``warnings`` (code, message), ``points``, and ``peak``: by direction the fastest point
-(gbps, bytes, memory), null where none was measured.
-
-A point is one size, direction and host memory: see `Point`; in the file its statistics stand beside its other keys
-(``n``, ``median_ns``, ``ci95_ns``, …, null where nothing was measured). Durations are integer nanoseconds, sizes bytes,
-rates GB/s of 1e9 bytes.
-"""
+"""What a sweep of shapes comes to: the best shape, and what it costs that shapes change. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from collections.abc import Sequence
+from statistics import median
 
-from ortbench.analysis.comparable import machine
-from ortbench.analysis.pairs import shared
-from ortbench.errors import BadInput
-from ortbench.files import write_atomically
-from ortbench.result import OK, empty, json_text, read_json
-from ortbench.schema import Direction, Environment, Fence, Peak, Peaks, Provider, Tool, Warned
-from ortbench.stats import Ratio, Stats, paired_ratio
+from ortbench.analysis.pairs import block_medians, shared
+from ortbench.modes import ALL_MODES, TOTAL, is_rate
+from ortbench.result import FAILED, Case, Point
+from ortbench.schema import Best, BestPoint, SwitchedPoint, Switching
+from ortbench.slo import Slo
+from ortbench.stats import difference_interval, paired_ratio
 
-if TYPE_CHECKING:  # not in Python 3.10, with which a worker may run
-    from typing import NotRequired
-
-SCHEMA_VERSION = 1
-FILE_NAME = "bandwidth.json"
-
-UPLOAD: Final = "upload"
-DOWNLOAD: Final = "download"
-DIRECTIONS: tuple[Direction, ...] = (UPLOAD, DOWNLOAD)
-ORDINARY, HOST_ACCESSIBLE = MEMORIES = ("ordinary", "host-accessible")
-TITLES = {ORDINARY: "ordinary memory", HOST_ACCESSIBLE: "HOST_ACCESSIBLE memory"}
+ITEMS, BYTES = "items_per_s", "bytes_in"  # by what a shape is the best
 
 
-@dataclass
-class Point:
-    """Copies of one size.
-
-    Attributes:
-        direction: ``upload`` (host to device) or ``download``.
-        memory: the host's side: ``ordinary`` memory, as numpy has it, or the EP's ``host-accessible`` memory.
-        bytes: of one copy.
-        status: ``ok`` or ``failed``.
-        reason: why it failed, else None. What was measured before is kept.
-        stats: of the durations of single copies; None where nothing was measured.
-        blocks: ``[round, n, start_ns, median_ns]`` of the blocks the samples came in, start on the worker's clock.
-        samples_ns: raw samples in the order taken; None where there are more than `KEPT_SAMPLES`.
-    """
-
-    direction: Direction
-    memory: str
-    bytes: int
-    status: str = OK
-    reason: str | None = None
-    stats: Stats | None = None
-    blocks: list[list[int]] = field(default_factory=list)
-    samples_ns: list[int] | None = None
-
-    @property
-    def gbps(self) -> float:
-        """The median rate in GB/s; 0 where nothing was measured."""
-        return self.bytes / max(self.stats.median_ns, 1) if self.stats else 0.0
+def keeps(case: Case, slo: Slo) -> bool | None:
+    """Whether a mode keeps an SLO; None where that cannot be told, as of modes whose times are no latency."""
+    stats = case.phases[TOTAL]
+    return None if stats is None or is_rate(case.mode, TOTAL) else slo.keeps(stats)
 
 
-KEPT_SAMPLES = 1000  # of a point; small copies have many thousands, of which the blocks' medians say enough
-
-
-class SweepTarget(Provider):
-    """The EP; ``fence``, by host memory and direction: what ends a sample; ``python``: as in a result's target."""
-
-    fence: dict[str, dict[Direction, Fence]]
-    python: NotRequired[str | None]
-
-
-class SweepSetup(TypedDict):
-    """How the sweep began."""
-
-    seed: int
-
-
-@dataclass
-class Sweep:
-    """One sweep: see the module's text for the meaning of each key."""
-
-    tool: Tool
-    created: str
-    command: list[str]
-    environment: Environment = field(default_factory=empty)
-    target: SweepTarget = field(default_factory=empty)
-    setup: SweepSetup = field(default_factory=empty)
-    stopped: str | None = None
-    took_ns: int | None = None
-    warnings: list[Warned] = field(default_factory=list)
-    points: list[Point] = field(default_factory=list)
-    schema_version: int = SCHEMA_VERSION
-
-    def measured(self, direction: str | None = None, memory: str | None = None) -> list[Point]:
-        """The points that are ok and have figures, by size; of one direction and memory where they are named."""
-        found = [
-            point
-            for point in self.points
-            if point.status == OK and point.stats and direction in (None, point.direction)
-            if memory in (None, point.memory)
-        ]
-        return sorted(found, key=lambda point: point.bytes)
-
-    def curve(self, direction: str, memory: str) -> list[tuple[int, int]]:
-        """Size and median duration of each measured point, ascending."""
-        return [(point.bytes, point.stats.median_ns) for point in self.measured(direction, memory) if point.stats]
-
-    def peak(self, direction: str) -> Point | None:
-        """The point with the highest rate, from any memory: as much as the link was seen to carry."""
-        return max(self.measured(direction), key=lambda point: point.gbps, default=None)
-
-    def warn(self, code: str, message: str) -> None:
-        """Add a warning."""
-        self.warnings.append({"code": code, "message": message})
-
-
-def advantage(sweep: Sweep, direction: str) -> tuple[int, Ratio] | None:
-    """How many times as fast HOST_ACCESSIBLE memory is as ordinary memory, over paired blocks, and at which size.
-
-    At the largest size that both were measured at; None where there is none.
-    """
-    by_size = [{point.bytes: point for point in sweep.measured(direction, memory)} for memory in MEMORIES]
-    sizes = by_size[0].keys() & by_size[1].keys()
-    if not sizes:
+def best_of(points: Sequence[Point], slo: Slo | None) -> Best | None:
+    """The best shape of each mode; None where there is nothing to choose by: shapes that have as many items each, without an
+    SLO, or items that nobody knows of."""
+    counts = {None if point.items is None else point.items["count"] for point in points if point.inputs}
+    by = ITEMS if len(counts) > 1 and None not in counts else BYTES
+    if by == BYTES and slo is None:
         return None
-    medians = [{number: median for number, _, _, median in points[max(sizes)].blocks} for points in by_size]
-    ordinary, accessible = shared(*medians)
-    return (max(sizes), paired_ratio(ordinary, accessible)) if ordinary else None
+    modes = [mode for mode in ALL_MODES if any(point.case(mode) for point in points)]
+    found = {mode: _best(points, mode, slo, by) for mode in modes}
+    rates = {mode: it["items_per_s"] for mode, it in found.items() if it is not None and it["items_per_s"] is not None}
+    return {"mode": max(rates, key=lambda mode: rates[mode]) if rates and by == ITEMS else None, "modes": found}
 
 
-# The file
-
-
-def sweep_json(sweep: Sweep) -> str:
-    """The file's text."""
-    points = [_flat(point) for point in sweep.points]
-    peaks = peaks_of(sweep)
-    return json_text({"schema_version": sweep.schema_version, **vars(sweep), "points": points, "peak": peaks})
-
-
-def peaks_of(sweep: Sweep) -> Peaks:
-    """The fastest points as files have them."""
-    return {"upload": _peak(sweep.peak(UPLOAD)), "download": _peak(sweep.peak(DOWNLOAD))}
-
-
-def _peak(point: Point | None) -> Peak | None:
-    if point is None:
+def _best(points: Sequence[Point], mode: str, slo: Slo | None, by: str) -> BestPoint | None:
+    cases = {
+        number: case
+        for number, point in enumerate(points)
+        if (case := point.case(mode)) is not None
+        and case.phases[TOTAL] is not None
+        and (slo is None or keeps(case, slo))
+    }
+    if not cases:
         return None
-    return {"gbps": round(point.gbps, 6), "bytes": point.bytes, "memory": point.memory}
+    if by == BYTES:
+        largest = max(cases, key=lambda number: (_bytes(points[number]), -number))
+        return {
+            "point": largest,
+            "by": by,
+            "items_per_s": _rate(cases[largest]),
+            "ci95": _interval(points[largest], cases[largest]),
+            "ties": [],
+        }
+    number = max(cases, key=lambda it: _rate(cases[it]) or 0)
+    ties = [it for it in cases if it != number and _is_tie((points[number], cases[number]), (points[it], cases[it]))]
+    return {
+        "point": number, "by": by, "items_per_s": _rate(cases[number]), "ci95": _interval(points[number], cases[number]),
+        "ties": ties,
+    }  # fmt: skip
 
 
-def _flat(point: Point) -> dict[str, object]:
-    statistics = {item.name: getattr(point.stats, item.name, None) for item in fields(Stats)}
-    own = vars(point)
-    head = {key: own[key] for key in ("direction", "memory", "bytes", "status", "reason")}
-    return {**head, **statistics, "blocks": point.blocks, "samples_ns": point.samples_ns}
+def _bytes(point: Point) -> int:
+    return sum(tensor["bytes"] or 0 for tensor in point.inputs)
 
 
-def save(sweep: Sweep, folder: Path) -> None:
-    """Write a sweep into its folder so that a reader never sees half of it.
+def _rate(case: Case) -> float | None:
+    return None if case.throughput is None else case.throughput["items_per_s"]
 
-    Raises:
-        OSError: the folder cannot be written.
+
+def _interval(point: Point, case: Case) -> list[float] | None:
+    """That of the items a second: what the interval of the median says."""
+    stats = case.phases[TOTAL]
+    if point.items is None or stats is None:
+        return None
+    low, high = stats.ci95_ns
+    return [round(point.items["count"] * 1e9 / max(ns, 1), 3) for ns in (high, low)]
+
+
+def _is_tie(best: tuple[Point, Case], other: tuple[Point, Case]) -> bool:
+    """Whether two shapes cannot be told apart by their time for an item: pair by pair of blocks, else by their intervals."""
+    (point, case), (point_b, case_b) = best, other
+    pairs = shared(block_medians(case_b, TOTAL), block_medians(case, TOTAL))
+    count, count_b = (1 if it.items is None else it.items["count"] for it in (point, point_b))
+    if pairs[0]:
+        found = paired_ratio([ns / count_b * 1e3 for ns in pairs[0]], [ns / count * 1e3 for ns in pairs[1]])
+        if found.ci95 is not None:
+            return found.ci95[0] <= 1 <= found.ci95[1]
+    mine, theirs = _interval(point, case), _interval(point_b, case_b)
+    return mine is not None and theirs is not None and theirs[1] >= mine[0]
+
+
+def failures(points: Sequence[Point], status: str = FAILED) -> list[str]:
+    """Which modes of which shapes failed, and why: shapes that did so for one reason, and modes of one shape, in one sentence."""
+    of_reason: dict[str, dict[str, list[str]]] = {}
+    for point in points:
+        for case in point.cases:
+            if case.status == status:
+                of_reason.setdefault(str(case.reason), {}).setdefault(point.name, []).append(case.mode)
+    found = []
+    for reason, shapes in of_reason.items():
+        of_modes: dict[tuple[str, ...], list[str]] = {}
+        for name, modes in shapes.items():
+            of_modes.setdefault(tuple(modes), []).append(name)
+        for modes_, names in of_modes.items():
+            whole = all(len(point.cases) == len(modes_) for point in points if point.name in names)
+            of = "" if whole else f" {', '.join(modes_)}"
+            found.append(f"{', '.join(names)}:{of} {status}: {reason}")
+    return found
+
+
+# Switching
+
+
+def switched(mode: str, points: Sequence[int], calls: int) -> Switching:
+    """What is known before the first round.
+
+    Args:
+        mode: which.
+        points: the shapes.
+        calls: of each, either way, in a round.
     """
-    write_atomically(folder / FILE_NAME, sweep_json(sweep))
+    empty: list[SwitchedPoint] = [
+        {
+            "point": number,
+            "alone_ns": 0,
+            "turns_ns": 0,
+            "ratio": 1.0,
+            "ci95": None,
+            "samples_ns": {"alone": [], "turns": []},
+        }
+        for number in points
+    ]
+    return {
+        "mode": mode, "rounds": 0, "calls": calls, "ratio": 1.0, "ci95": None, "cost_ns": 0, "cost_ci95_ns": None,
+        "points": empty,
+    }  # fmt: skip
 
 
-def load(path: Path) -> Sweep:
-    """Read a sweep.
-
-    Raises:
-        BadInput: it cannot be read, is not JSON, has another schema, or is not a whole sweep.
-    """
-    data = read_json(path, "bandwidth sweep")
-    if not isinstance(data, dict) or "points" not in data or "schema_version" not in data:
-        raise BadInput(f"{path} is not a bandwidth sweep of ortbench: it has no points")
-    if data["schema_version"] != SCHEMA_VERSION:
-        raise BadInput(f"{path} has schema {data['schema_version']}; this ortbench reads schema {SCHEMA_VERSION}")
-    try:
-        return from_dict(data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(f"{path} is not a whole bandwidth sweep: {error!r}") from None
-
-
-def from_dict(data: Mapping[str, Any]) -> Sweep:
-    """The inverse of `sweep_json`; unknown keys are ignored.
-
-    Raises:
-        KeyError, TypeError, ValueError, AttributeError: a required key is missing or has the wrong form.
-    """
-    target, environment = data["target"], data["environment"]
-    machine(target, environment)  # what reports and `ortbench run` rely on must be there
-    target["memory"]["kind"], target["fence"].keys(), environment["onnxruntime"]
-    known = {item.name: data[item.name] for item in fields(Sweep) if item.name in data}
-    return Sweep(**{**known, "points": [_point_from(point) for point in data["points"]]})
+def summarise_switching(found: Switching) -> Switching:
+    """The figures that follow from its samples; at least one round of them."""
+    calls = found["calls"]
+    ways: dict[str, list[list[float]]] = {
+        way: [_by_round(point["samples_ns"][way], calls) for point in found["points"]] for way in ("alone", "turns")
+    }
+    points: list[SwitchedPoint] = []
+    for point, alone, turns in zip(found["points"], ways["alone"], ways["turns"], strict=True):
+        ratio = paired_ratio(turns, alone)
+        alone_ns, turns_ns = (round(median(point["samples_ns"][way])) for way in ("alone", "turns"))
+        of_ratio, ci95 = round(ratio.ratio, 4), _rounded(ratio.ci95)
+        points.append({**point, "alone_ns": alone_ns, "turns_ns": turns_ns, "ratio": of_ratio, "ci95": ci95})
+    # A turn of all shapes, either way.
+    whole = {way: [sum(times) for times in zip(*of_points, strict=True)] for way, of_points in ways.items()}
+    ratio = paired_ratio(whole["turns"], whole["alone"])
+    each = [(turn - alone) / len(points) for turn, alone in zip(whole["turns"], whole["alone"], strict=True)]
+    within = difference_interval(each)
+    return {
+        **found,
+        "rounds": len(each),
+        "ratio": round(ratio.ratio, 4),
+        "ci95": _rounded(ratio.ci95),
+        "cost_ns": round(median(each)),
+        "cost_ci95_ns": None if within is None else [round(ns) for ns in within],
+        "points": points,
+    }
 
 
-def _point_from(data: Mapping[str, Any]) -> Point:
-    known = {item.name: data[item.name] for item in fields(Point) if item.name in data}
-    if data["n"] is None:
-        return Point(**known)
-    low, high = data["ci95_ns"]
-    statistics = {item.name: data[item.name] for item in fields(Stats)}
-    return Point(**{**known, "stats": Stats(**{**statistics, "ci95_ns": (low, high)})})
+def _by_round(samples: Sequence[int], calls: int) -> list[float]:
+    return [median(samples[at : at + calls]) for at in range(0, len(samples), calls)]
+
+
+def _rounded(interval: tuple[float, float] | None) -> list[float] | None:
+    return None if interval is None else [round(end, 4) for end in interval]
+
+
+def has_a_cost(found: Switching) -> bool | None:
+    """Whether switching shapes costs something for certain; None where that cannot be told."""
+    return None if found["ci95"] is None else found["ci95"][0] > 1

@@ -49,6 +49,7 @@ COMMANDS = {
     "loop": "ortbench.cli.loop",
     "chain": "ortbench.cli.chain",
     "load": "ortbench.cli.load",
+    "sweep": "ortbench.cli.sweep",
     "report": "ortbench.cli.report",
     "profile": "ortbench.cli.profile",
     "compare": "ortbench.cli.compare",

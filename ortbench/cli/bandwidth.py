@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ortbench.asked import target_of
+from ortbench.bandwidth_plan import CopyPlan, check
 from ortbench.cli.options import command_line, takes
 from ortbench.options import Given, make
 from ortbench.plan import Target
-from ortbench.sweep_plan import CopyPlan, check
 from ortbench.wanted import Wanted
 
 
@@ -15,6 +15,6 @@ def bandwidth(given: Given) -> None:
     """Measure how fast an EP's device is copied to and from, over sizes."""
     plan = make(CopyPlan, given, target=target_of(given), command=command_line())
     check(plan)
-    from ortbench.jobs import sweep as job
+    from ortbench.jobs import bandwidth as job
 
-    raise SystemExit(job.sweep(plan, make(Wanted, given)))
+    raise SystemExit(job.bandwidth(plan, make(Wanted, given)))

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from ortbench.analysis.comparable import comparability, mismatches
 from ortbench.analysis.compare import Selection
+from ortbench.analysis.compare_sweeps import are_sweeps, common
 from ortbench.analysis.naming import called, natural
 from ortbench.characters import visible
-from ortbench.errors import BadInput
+from ortbench.errors import BadInput, NotComparable
 from ortbench.jobs.writing import check_place, summarise_job, write, write_json, write_page
 from ortbench.report import comparison
 from ortbench.report.markdown import markdown as as_markdown
@@ -58,6 +59,7 @@ def compare(
         results = [loaded[number] for number in group]
         names = called(results, [paths[number] for number in group])
         remarks = comparability(results, names, force)
+        check_shapes(results, names)
         found = comparison.build(results, names, same, in_order=True, only=only, remarks=remarks)
         several = len(groups) > 1
         reports.append(replace(found, title=comparison.title(names, what)) if several else found)
@@ -80,6 +82,16 @@ def compare(
             if number:
                 print()
             print_report(found)
+
+
+def check_shapes(results: Sequence[Result], names: Sequence[str]) -> None:
+    """Refuse sweeps that have no shape in common.
+
+    Raises:
+        NotComparable: they have none.
+    """
+    if are_sweeps(results) and not common(results):
+        raise NotComparable(f"{', '.join(names)} are sweeps that have no shape in common")
 
 
 def _groups(results: Sequence[Result]) -> list[list[int]]:

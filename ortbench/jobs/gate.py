@@ -9,7 +9,7 @@ from pathlib import Path
 from ortbench.analysis import same_chain
 from ortbench.analysis.comparable import changes, comparability, sameness, short
 from ortbench.characters import complain
-from ortbench.errors import INTERRUPTED, OrtbenchError
+from ortbench.errors import INTERRUPTED, BadInput, OrtbenchError
 from ortbench.files import write_or_note
 from ortbench.gate.checks import check_alone, check_stored
 from ortbench.gate.confirmation import confirmed
@@ -128,8 +128,11 @@ def check_stored_result(result: Path, baseline: Path | None, limits: Limits, for
     Raises:
         NotComparable, BadInput: see `gate_stored`; a file that is no result.
     """
-    stored = None if baseline is None else load(result_file(baseline))
-    return _conclude(gate_stored(load(result_file(result)), stored, limits, force), wanted)
+    held, stored = load(result_file(result)), None if baseline is None else load(result_file(baseline))
+    for it, path in ((held, result), (stored, baseline)):
+        if it is not None and it.points is not None:
+            raise BadInput(f"{path} is a sweep, which no gate has limits for: gate a run of one of its shapes")
+    return _conclude(gate_stored(held, stored, limits, force), wanted)
 
 
 def measure_until_decided(plans: Sequence[Plan], limits: Limits, force: bool, wanted: Wanted) -> int:

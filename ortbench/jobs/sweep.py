@@ -1,88 +1,126 @@
-"""From a sweep's plan to its saved figures: folder, worker, progress. What `ortbench bandwidth` goes through."""
+"""What `ortbench sweep` does: measure the shapes of a model in one session, write what came of it, and show it."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortbench import files, stopping
-from ortbench.characters import complain
-from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
-from ortbench.jobs.writing import summarise_job, write
-from ortbench.measure.process import open_copies
+from ortbench.characters import complain, visible
+from ortbench.ep_options import refuse_unclaimed
+from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput, BenchmarkFailed
+from ortbench.jobs.writing import summarise_job, write, write_compressible, write_page
+from ortbench.measure.process import open_session
 
 if TYPE_CHECKING:
-    from ortbench.analysis.sweep import Sweep
-    from ortbench.sweep_plan import CopyPlan
+    from ortbench.result import Result
+    from ortbench.slo import Slo
+    from ortbench.sweep_plan import Shape
+    from ortbench.timeline import Timeline
     from ortbench.wanted import Wanted
 
 
-def sweep(plan: CopyPlan, wanted: Wanted) -> int:
-    """Measure a sweep of copies, save and show it; the exit code.
+@dataclass(frozen=True)
+class Measured:
+    """What came of a sweep.
+
+    Attributes:
+        result: of it.
+        folder: where it was saved.
+        interrupted: by Ctrl-C or its like.
+        timelines: of the shapes that opened, by their names, where they were asked for, with the results that they are of.
+    """
+
+    result: Result
+    folder: Path
+    interrupted: bool
+    timelines: list[tuple[str, Result, Timeline]]
+
+
+def sweep(shapes: Sequence[Shape], slo: Slo | None, wanted: Wanted) -> int:
+    """Measure a sweep, save and show it; the exit code.
 
     Raises:
-        BadInput, BenchmarkFailed, Unsupported: before anything could be measured.
+        BadInput, BenchmarkFailed: before anything could be measured.
     """
-    measured, folder, interrupted = _measure(plan, wanted.out, wanted.quiet)
-    _show(measured, str(folder), wanted.json, wanted.quiet)
-    return INTERRUPTED if interrupted else _exit_code(measured)
+    measured = _measure(shapes, slo, wanted)
+    _show(measured, wanted.json, wanted.quiet or wanted.html == "-")
+    if wanted.html is not None:
+        write_page(wanted.html, [measured.result], [measured.folder.name])
+    if wanted.trace is not None:
+        _write_trace(measured, wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
+    if measured.interrupted:
+        return INTERRUPTED
+    return _exit_code(measured.result)
 
 
-def _measure(plan: CopyPlan, out: Path, quiet: bool) -> tuple[Sweep, Path, bool]:
-    """Measure a bandwidth sweep and save it in a folder of its own, also after Ctrl-C.
-
-    Args:
-        plan: checked.
-        out: where the folder is made.
-        quiet: show no progress.
-
-    Returns:
-        The sweep, its folder, and whether it was interrupted by Ctrl-C.
-
-    Raises:
-        BadInput, BenchmarkFailed, Unsupported: before anything could be measured.
-    """
+def _measure(shapes: Sequence[Shape], slo: Slo | None, wanted: Wanted) -> Measured:
+    plan = shapes[0].plan
     with ExitStack() as stack:
-        client = stack.enter_context(open_copies(plan))
+        client = open_session(plan)
+        stack.callback(client.close)
 
-        from ortbench.analysis.sweep import FILE_NAME, save
-        from ortbench.measure.folder import discard_if_empty, new_folder, sweep_name
+        from ortbench.jobs.launch import load_the_rest
+        from ortbench.measure.folder import discard_if_empty, new_folder, run_name
+        from ortbench.measure.points import PointSide, SharedWorker
         from ortbench.measure.sweep import SweepBench
-        from ortbench.report.folder import write_sweep
+        from ortbench.report.folder import write_run
+        from ortbench.result import save
+        from ortbench.timeline import Timeline
 
         stopping.hold()  # from here on there is a folder, and soon something in it
-        folder = new_folder(out, sweep_name(plan))
+        folder = new_folder(wanted.out, f"sweep-{run_name([plan])}" if plan.name is None else run_name([plan]))
+        path = folder / "result.json"
+
+        def keep(result: Result) -> None:
+            with files.noting(path):
+                save(result, path)
+
+        def when_open(results: Sequence[Result]) -> None:
+            refuse_unclaimed(plan.target.options, [results[0].target["ep"]])
+
         try:
+            worker = SharedWorker(plan, client)
+            stack.callback(worker.close)
+            sides = [
+                PointSide(shape.plan, number, worker, shape.name, Timeline() if wanted.trace is not None else None)
+                for number, shape in enumerate(shapes)
+            ]
             progress = None
-            if not quiet and sys.stderr.isatty():
+            if not wanted.quiet and sys.stderr.isatty():
                 from ortbench.report.terminal.progress import LiveProgress
 
                 progress = stack.enter_context(LiveProgress())
-
-            def keep(sweep: Sweep) -> None:
-                with files.noting(folder / FILE_NAME):
-                    save(sweep, folder)
-
-            bench = SweepBench(plan, client, keep, progress)
+            bench = SweepBench(shapes, sides, worker, slo, keep, progress, load_the_rest, when_open)
             bench.run()
+            result = bench.result()
+            keep(result)
+        except BenchmarkFailed as error:
+            discard_if_empty(folder)
+            if isinstance(error.__cause__, BadInput):  # of no shape the input can be read
+                raise error.__cause__ from None
+            raise
         except BaseException:
             discard_if_empty(folder)
             raise
-    write_sweep(bench.sweep, folder)
-    return bench.sweep, folder, bench.interrupted
+    write_run(result, folder)
+    timed = [(side.name, side.result, side.timeline) for side in sides if side.timeline is not None and side.is_open]
+    return Measured(result, folder, bench.interrupted, timed)
 
 
-def _show(sweep: Sweep, folder: str, json_out: str | None, quiet: bool) -> None:
-    from ortbench.analysis.sweep import sweep_json
+def _show(measured: Measured, json_out: str | None, quiet: bool) -> None:
     from ortbench.report.markdown import markdown
-    from ortbench.report.sweep import build
+    from ortbench.report.run import build
+    from ortbench.result import result_json
 
-    report = build(sweep, folder)
+    report = build(measured.result, str(measured.folder))
     summarise_job(markdown(report))
     if json_out is not None:
-        write(json_out, sweep_json(sweep), "--json")
+        write(json_out, result_json(measured.result), "--json")
     if json_out == "-" or quiet:
         return
     from ortbench.report.terminal.print import print_report
@@ -90,11 +128,28 @@ def _show(sweep: Sweep, folder: str, json_out: str | None, quiet: bool) -> None:
     print_report(report)
 
 
-def _exit_code(sweep: Sweep) -> int:
-    """1 as soon as a copy failed; each reason once on standard error."""
-    from ortbench.report.sweep import failures
+def _write_trace(measured: Measured, path: str, quiet: bool) -> None:
+    """The timeline of all shapes, each as a run of its own; what it lacks is said in a line each."""
+    from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
 
-    found = failures(sweep)
-    for failure in found:
-        complain(str(failure))
-    return BENCHMARK_FAILED if found else DONE
+    names, results, timelines = map(list, zip(*measured.timelines, strict=True))
+    trace = chrome_trace(results, timelines, labels=names)
+    written = write_compressible(path, trace_json(trace), "--trace")
+    for words in trace["otherData"]["missing"]:
+        complain(f"--trace lacks: {words}")
+    if written and not quiet:
+        print(visible(f"Timeline in {path}; open it at ui.perfetto.dev or in chrome://tracing"))
+
+
+def _exit_code(result: Result) -> int:
+    """1 as soon as a mode of a shape failed, or nothing could be measured; each reason once on standard error."""
+    from ortbench.analysis.sweep import failures
+    from ortbench.result import OK
+
+    found = failures(result.points or [])
+    for line in found:
+        complain(line)
+    measured = any(case.status == OK for point in result.points or [] for case in point.cases)
+    if not measured and not found:
+        complain("nothing was measured: no mode that was asked for is supported")
+    return DONE if measured and not found else BENCHMARK_FAILED

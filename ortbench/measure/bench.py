@@ -247,12 +247,16 @@ class Bench:
         schedule = self._schedule(lanes)
         with self._captured(), self._clocked(), self._watched(watch):
             self._time_blocks(schedule, set(lanes), watch)
+        self._after_blocks()
         for side in self._sides:
             with self._awake(side):
                 for mode in side.modes:
                     self._step("finish", f"checking outputs and the fence of {mode} ({side.name})")
                     side.finish(mode)
         return "verdict: every contest is decided" if self._all_decided else schedule.stopped
+
+    def _after_blocks(self) -> None:
+        """What else is timed, before the outputs of all that ran are checked."""
 
     @contextmanager
     def _clocked(self) -> Iterator[None]:

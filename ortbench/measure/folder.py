@@ -9,12 +9,12 @@ from datetime import datetime
 from pathlib import Path
 
 from ortbench import interpreters
+from ortbench.bandwidth_plan import CopyPlan
 from ortbench.characters import plain_name
 from ortbench.errors import BadInput, BenchmarkFailed, one_line
 from ortbench.files import discard_ignored, make_ignored, write_atomically
 from ortbench.plan import Plan
 from ortbench.sides import ep_names, eps_of, target_name
-from ortbench.sweep_plan import CopyPlan
 
 
 def run_name(plans: Sequence[Plan]) -> str:
@@ -26,7 +26,7 @@ def run_name(plans: Sequence[Plan]) -> str:
     return _stamped(Path(plans[0].model).stem, *eps, *others)
 
 
-def sweep_name(plan: CopyPlan) -> str:
+def bandwidth_name(plan: CopyPlan) -> str:
     """What the folder of a bandwidth sweep is called."""
     return _stamped("bandwidth", target_name(plan))
 

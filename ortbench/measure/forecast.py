@@ -9,12 +9,13 @@ from typing import Literal
 
 from ortbench.plan import Loop
 
-Step = Literal["open", "prepare", "measure", "finish", "energy"]
+Step = Literal["open", "prepare", "measure", "switch", "finish", "energy"]
 
-_ORDER: tuple[Step, ...] = ("open", "prepare", "measure", "finish", "energy")
+_ORDER: tuple[Step, ...] = ("open", "prepare", "measure", "switch", "finish", "energy")
 # What a step takes, in s, and in runs of the model besides.
 _USUAL: dict[Step, tuple[float, float]] = {"open": (0.8, 1), "prepare": (0.4, 5), "finish": (0.1, 2), "energy": (4, 2)}
 _ROUND_RUNS = 5  # of each mode, at least: blocks of a round are never cut; phases have blocks of their own
+_SWITCH_RUNS = 30  # of each mode of a sweep, at least, to see what it costs that shapes change
 _TELLING_SHARE = 0.05  # of the measurement, from which on it tells itself how long it takes
 
 
@@ -27,16 +28,24 @@ class Forecast:
         modes: to prepare and measure, of all sides together.
         clock: in s.
         energy: modes that have a stretch of their own for it.
+        switch: modes of which it is seen what a change of shapes costs.
     """
 
     def __init__(
-        self, loop: Loop, sides: int, modes: int, clock: Callable[[], float] = time.monotonic, energy: int = 0
+        self,
+        loop: Loop,
+        sides: int,
+        modes: int,
+        clock: Callable[[], float] = time.monotonic,
+        energy: int = 0,
+        switch: int = 0,
     ) -> None:
         self._loop, self._modes, self._clock = loop, modes, clock
         self._count: dict[Step, int] = {
             "open": sides,
             "prepare": modes,
             "measure": 1,
+            "switch": switch,
             "finish": modes,
             "energy": energy,
         }
@@ -84,5 +93,7 @@ class Forecast:
             if self._loop.iterations is not None:
                 most = self._loop.iterations * 1.5 * self._run_s
             return self._modes * max(most, a_round)
+        if step == "switch":
+            return max(self._loop.duration_s if self._loop.iterations is None else 0.0, _SWITCH_RUNS * self._run_s)
         seconds, runs = _USUAL[step]
         return seconds + runs * self._run_s

@@ -24,8 +24,8 @@ from ortbench.interpreters import program, surroundings
 from ortbench.profiler import is_profiled
 
 if TYPE_CHECKING:  # `start_early` waits for nothing that can be loaded while the worker loads ONNX Runtime
+    from ortbench.bandwidth_plan import CopyPlan
     from ortbench.plan import Plan
-    from ortbench.sweep_plan import CopyPlan
 
 BOOTSTRAP = Path(__file__).resolve().parents[1] / "worker" / "bootstrap.py"
 _LAST_WORDS = 200  # characters of a dead worker's stderr that fit a one-line message
@@ -240,12 +240,24 @@ def worker_for(plan: Plan) -> Client:
 
 def open_worker(plan: Plan) -> Client:
     """A fresh worker that has been sent what it is to open."""
-    if plan.target.python is None and _started_early:
-        client = _started_early.pop()
-        client.timeout_s = plan.timeout_s
-    else:
-        client = worker_for(plan)
+    client = _started_for(plan)
     client.send("open" if plan.chain is None else "open_chain", **request_of(plan))
+    return client
+
+
+def open_session(plan: Plan) -> Client:
+    """A fresh worker that has been sent the model and the EP of a sweep, whose shapes it will be asked to run."""
+    client = _started_for(plan)
+    request = plan.worker_request()
+    client.send("open_sweep", model=request["model"], target=request["target"])
+    return client
+
+
+def _started_for(plan: Plan) -> Client:
+    if plan.target.python is not None or not _started_early:
+        return worker_for(plan)
+    client = _started_early.pop()
+    client.timeout_s = plan.timeout_s
     return client
 
 

@@ -1,259 +1,127 @@
-"""One bandwidth sweep: its worker, the schedule of its copies, and the sweep it becomes, kept as it grows."""
+"""A sweep: the shapes of a model as lanes of one session, and what it costs that shapes change."""
 
 from __future__ import annotations
 
+import random
 import time
-from collections import defaultdict
-from collections.abc import Callable
-from datetime import UTC, datetime
-from statistics import median
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
-from ortbench import __version__, units
-from ortbench.analysis.sweep import DIRECTIONS, KEPT_SAMPLES, TITLES, Point, Sweep
-from ortbench.answers import CopiesProved, CopyEp, Held, Samples
+from ortbench.analysis.points import together
+from ortbench.analysis.sweep import switched
+from ortbench.answers import Switched
 from ortbench.errors import BenchmarkFailed
-from ortbench.measure.environment import environment, free_memory, load_average
-from ortbench.measure.process import Client, WorkerLost, open_copies
-from ortbench.measure.schedule import Block, Schedule, StopRule
-from ortbench.modes import TOTAL
+from ortbench.measure.bench import Bench
+from ortbench.measure.forecast import Forecast
+from ortbench.measure.points import PointSide, SharedWorker
+from ortbench.measure.process import WorkerLost
+from ortbench.measure.schedule import BLOCK_NS
+from ortbench.modes import TOTAL, is_rate
 from ortbench.plan import Observer
-from ortbench.result import FAILED, OK
-from ortbench.schema import Direction
-from ortbench.stats import summarise
-from ortbench.sweep_plan import CopyPlan, sizes
+from ortbench.result import Result
+from ortbench.schema import Switching
+from ortbench.slo import Slo
+from ortbench.sweep_plan import Shape
 
-_PRECISION = 0.01  # within which every median is known when the sweep may stop early
-_KEEP_EVERY_S = 5.0
-_LEFT_OUT = "sizes-left-out"
-
-
-class Lane(NamedTuple):
-    """What alternates: copies of one size, direction and host memory."""
-
-    direction: Direction
-    memory: str
-    bytes: int
+FEWEST, MOST = 6, 40  # rounds of switching: as many as an interval needs, and more than its width gains from
+CALLS = 2, 50  # of each shape in a round of it, at least and at most
 
 
-class SweepBench:
-    """Measures a sweep.
+class SweepBench(Bench):
+    """One sweep.
 
     Args:
-        plan: checked.
-        client: a worker that `open_copies` started.
-        keep: saves the sweep so far.
-        observer: told what happens.
+        shapes: at least two.
+        sides: one each.
+        worker: of all of them.
+        slo: what the best shape has to keep.
+        save: called with the result so far.
+        observer, meanwhile, after_open: see `Bench`.
     """
 
     def __init__(
         self,
-        plan: CopyPlan,
-        client: Client,
-        keep: Callable[[Sweep], None],
+        shapes: Sequence[Shape],
+        sides: Sequence[PointSide],
+        worker: SharedWorker,
+        slo: Slo | None,
+        save: Callable[[Result], None],
         observer: Observer | None = None,
+        meanwhile: Callable[[], None] | None = None,
+        after_open: Callable[[Sequence[Result]], None] | None = None,
     ) -> None:
-        self._plan = plan
-        self._client = client
-        self._keep = keep
-        self._observer = observer or Observer()
-        self._kinds: list[str] = []
-        self._estimates: dict[Lane, dict[str, float | None]] = {}
-        self._points: dict[Lane, Point] = {}
-        self._samples: dict[Lane, list[int]] = defaultdict(list)
-        self._kept_at = time.monotonic()
-        self.interrupted = False
-        self.sweep = Sweep(
-            tool={"name": "ortbench", "version": __version__},
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            command=list(plan.command),
-            setup={"seed": plan.seed},
+        super().__init__(sides, observer, meanwhile, after_open=after_open)
+        self._shapes, self._points, self._worker = list(shapes), list(sides), worker
+        self._slo, self._save = slo, save
+        self._switching: list[Switching] = []
+        self._not_switched: list[str] = []
+        modes = self._points[0].plan.modes
+        self._forecast = Forecast(
+            self._points[0].plan.loop, len(sides), len(sides) * len(modes), switch=sum(map(_is_switched, modes))
         )
 
-    def run(self) -> Sweep:
-        """Measure; after Ctrl-C or a lost worker the sweep is what there is of it.
+    def result(self) -> Result:
+        """What is known by now; there is a shape that opened."""
+        reasons = {id(side): str(error) for side, error in self.not_opened}
+        results = [None if id(side) in reasons or not side.is_open else side.result for side in self._points]
+        why = [reasons.get(id(side), "the sweep ended before it was run") for side in self._points]
+        made = together(self._shapes, results, why, self._slo, self._switching)
+        for reason in self._not_switched:
+            made.warn("switching-not-measured", reason)
+        return made
 
-        Raises:
-            BadInput, BenchmarkFailed, Unsupported: before anything could be measured.
-        """
-        try:
-            self._describe()
-            self._set_up()
-            self.sweep.stopped = self._measure()
-        except KeyboardInterrupt:
-            if not any(self._samples.values()):
-                raise
-            self.interrupted, self.sweep.stopped = True, "interrupted"
-        except WorkerLost as error:
-            if not any(self._samples.values()):
-                raise BenchmarkFailed(f"before any copy was measured {error}") from None
-            self.sweep.stopped = f"an error: {error}"
-        finally:
-            self._client.close()
-        self._end()
-        return self.sweep
+    def _keep(self) -> None:
+        begun = time.monotonic()
+        super()._keep()
+        self._save(self.result())
+        self._keep_took = time.monotonic() - begun
 
-    # Before the measurement
+    def _after_blocks(self) -> None:
+        """Time calls that change shapes against calls of one shape at a time, mode by mode."""
+        for mode in filter(_is_switched, self._points[0].plan.modes):
+            for side in self._sides_there():
+                side.be_there()
+            lanes = [(number, side) for number, side in enumerate(self._points) if mode in side.modes]
+            if len(lanes) > 1:
+                self._step("switch", f"switching shapes with {mode}")
+                self._switch(mode, lanes)
+        self._keep()
 
-    def _describe(self) -> None:
-        self._observer.stage(f"loading {self._plan.target.ep}")
-        machine = environment()
-        opened: CopyEp = self._client.receive()
-        self.sweep.environment = {**machine, **opened["runtime"]}
-        self._kinds = opened["kinds"]
-        self.sweep.target = {
-            "ep": opened["ep"],
-            "ep_requested": self._plan.target.ep,
-            "ep_library": opened["library"],
-            "ep_version": opened["version"],
-            "python": self._plan.target.python,
-            "device": opened["device"],
-            "memory": opened["memory"],
-            "fence": {},
-        }
-        for note in opened["notes"]:
-            self.sweep.warn(note["code"], note["message"])
+    def _sides_there(self) -> list[PointSide]:
+        return [side for side in self._points if side.modes]
 
-    def _set_up(self) -> None:
-        """Have every size allocated, as far as memory allows, and what ends its copies proved."""
-        wanted = {kind: list(sizes(self._plan.min_bytes, self._plan.max_bytes)) for kind in self._kinds}
-        while not self._allocate(wanted):
-            self._client.close()
-            self._client = open_copies(self._plan)
-            self._client.receive()
-        lanes = [Lane(direction, kind, size) for kind in wanted for size in wanted[kind] for direction in DIRECTIONS]
-        if not lanes:
-            reasons = [warning["message"] for warning in self.sweep.warnings if warning["code"] == _LEFT_OUT]
-            raise BenchmarkFailed(f"no copy can be measured: {reasons[0]}")
-        self._points = {lane: self._points.get(lane, Point(*lane)) for lane in lanes}
-        self.sweep.points = list(self._points.values())
-        for kind in wanted:
-            self._prove(kind)
-
-    def _allocate(self, wanted: dict[str, list[int]]) -> bool:
-        """Allocate what is wanted; what cannot be had is taken out of it. False if the worker was lost by it."""
-        for kind, all_sizes in wanted.items():
-            for number, size in enumerate(all_sizes):
-                self._observer.stage(f"allocating {units.size(size)} ({TITLES[kind]})")
-                try:
-                    added: Held = self._client.ask("bandwidth_add", memory=kind, size=size, free=free_memory())
-                except BenchmarkFailed as error:
-                    left_out = f"copies of {units.size(size)} and more ({TITLES[kind]}) are left out: {error}"
-                    self.sweep.warn(_LEFT_OUT, left_out)
-                    del all_sizes[number:]
-                    if isinstance(error, WorkerLost):
-                        return False
-                    break
-                if added["differs"] is not None:
-                    self._points |= {lane: Point(*lane, FAILED, added["differs"]) for lane in _both(kind, size)}
-        return True
-
-    def _prove(self, kind: str) -> None:
-        usable = [lane for lane, point in self._points.items() if lane.memory == kind and point.status == OK]
-        if not usable:
-            return
-        self._observer.stage(f"proving fences ({TITLES[kind]})")
-        try:
-            answer: CopiesProved = self._client.ask("bandwidth_prove", memory=kind)
-        except WorkerLost:
-            raise
-        except BenchmarkFailed as error:
-            for lane in usable:
-                self._fail(lane, str(error))
-            return
-        self.sweep.target["fence"][kind] = {direction: answer[direction] for direction in DIRECTIONS}
-        for item in answer["estimates"]:
-            self._estimates[Lane(item["direction"], kind, item["bytes"])] = {TOTAL: item["ns"]}
-
-    # The measurement
-
-    def _measure(self) -> str:
-        if not self._estimates:
-            return "no copy left to measure"
-        duration_ns = round(self._plan.duration_s * 1e9 / len(self._estimates))
-        rule = StopRule(duration_ns, _PRECISION, self._plan.iterations)
-        schedule = Schedule(self._estimates, rule, self._plan.seed)
-        began = time.monotonic_ns()
-        try:
-            self._time_blocks(schedule)
-        finally:
-            self.sweep.took_ns = time.monotonic_ns() - began
-        self._observer.stage("checking data")
-        for kind, size in dict.fromkeys((lane.memory, lane.bytes) for lane in self._estimates):
-            self._check(kind, size)
-        return self._why(schedule.stopped or "")
-
-    def _time_blocks(self, schedule: Schedule[Lane]) -> None:
-        while (block := schedule.next_block()) is not None:
-            self._observer.progress(schedule.progress)
+    def _switch(self, mode: str, lanes: Sequence[tuple[int, PointSide]]) -> None:
+        loop = self._points[0].plan.loop
+        turn_ns = sum(side.cases[mode].samples_ns[TOTAL][-1] for _, side in lanes)
+        calls = max(CALLS[0], min(CALLS[1], round(BLOCK_NS / max(turn_ns, 1))))
+        fewest, most = FEWEST, MOST
+        if loop.iterations is not None:
+            calls = min(calls, loop.iterations)
+            fewest = most = -(-loop.iterations // calls)
+        found = switched(mode, [number for number, _ in lanes], calls)
+        chance, begun = random.Random(self._points[0].plan.inputs.seed), time.monotonic()
+        for number in range(most):
+            if number >= fewest and time.monotonic() - begun > loop.duration_s:
+                break
+            order = chance.sample(range(len(lanes)), len(lanes))
             try:
-                answer: Samples = self._client.ask("bandwidth_block", **_request(block))
+                answer: Switched = self._worker.client.ask(
+                    "switching", mode=mode, points=[lanes[at][0] for at in order], calls=calls, first=number % 2 == 0
+                )
             except BenchmarkFailed as error:
-                self._fail(block.lane, str(error))
+                self._not_switched.append(
+                    f"what switching shapes costs with {mode} was not measured to its end: {error}"
+                )
                 if isinstance(error, WorkerLost):
-                    raise
-                schedule.remove(block.lane)
-                continue
-            schedule.add(block, answer["samples"], answer["spent_ns"])
-            self._add(block, answer)
-
-    def _add(self, block: Block[Lane], answer: Samples) -> None:
-        samples = answer["samples"]
-        self._samples[block.lane] += samples
-        self._points[block.lane].blocks.append([block.round, block.n, answer["start_ns"], round(median(samples))])
-        if time.monotonic() - self._kept_at > _KEEP_EVERY_S:
-            self._summarise()
-
-    def _check(self, kind: str, size: int) -> None:
-        """Hold what the timed copies left against what was to be copied."""
-        try:
-            left: Held = self._client.ask("bandwidth_finish", memory=kind, size=size)
-            wrong = left["differs"]
-        except WorkerLost:
-            raise
-        except BenchmarkFailed as error:
-            wrong = str(error)
-        for lane in _both(kind, size) if wrong is not None else ():
-            if self._points[lane].status == OK:
-                self._fail(lane, f"after the timed copies: {wrong}")
-
-    def _why(self, stopped: str) -> str:
-        """Why the schedule stopped; its budget is that of a lane, the user's that of the sweep."""
-        return {
-            "duration": f"duration: {self._plan.duration_s:g} s",
-            "iterations": f"iterations: {self._plan.iterations} of each copy",
-            "no mode left to measure": "no copy left to measure",
-        }.get(stopped.partition(":")[0], stopped)
-
-    # The sweep
-
-    def _fail(self, lane: Lane, reason: str) -> None:
-        point = self._points[lane]
-        point.status, point.reason = FAILED, reason
-
-    def _summarise(self) -> None:
-        """Statistics of every point from its samples, and the sweep so far to whoever saves it."""
-        for lane, point in self._points.items():
-            samples = self._samples[lane]
-            if samples:
-                point.stats = summarise(samples, [block[1] for block in point.blocks])
-                point.samples_ns = samples if len(samples) <= KEPT_SAMPLES else None
-        self._keep(self.sweep)
-        self._kept_at = time.monotonic()
-
-    def _end(self) -> None:
-        self.sweep.environment["load_average"]["end"] = load_average()
-        for lane, point in self._points.items():
-            if point.status == OK and not self._samples[lane]:
-                self._fail(lane, "the sweep ended before it was measured")
-        self._summarise()
+                    self._worker.restart()
+                return
+            for way in ("alone", "turns"):
+                for at, samples in zip(order, answer[way], strict=True):
+                    found["points"][at]["samples_ns"][way] += samples
+            if number == 0:
+                self._switching.append(found)
+            self._tell_left()
 
 
-def _both(kind: str, size: int) -> list[Lane]:
-    """A size in both directions: what is wrong with the data of a round trip can be either's fault."""
-    return [Lane(direction, kind, size) for direction in DIRECTIONS]
-
-
-def _request(block: Block[Lane]) -> dict[str, object]:
-    lane = block.lane
-    return {"direction": lane.direction, "memory": lane.memory, "size": lane.bytes, "n": block.n, "drop": block.drop}
+def _is_switched(mode: str) -> bool:
+    """Whether one of its calls is one inference, so that each can have another shape."""
+    return not is_rate(mode, TOTAL)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from ortbench import units
 from ortbench.analysis.compare import EVERYTHING, Row, Selection, cost_rows, lacks, parts, rows, word
 from ortbench.analysis.compare_levels import are_loads, level_rows, untold
+from ortbench.analysis.compare_sweeps import are_sweeps, common, only_in, sweep_lacks, sweep_rows
 from ortbench.modes import COSTS, TOTAL, WHOLE_CHAIN, WHOLE_LOOP
+from ortbench.report import sweep
 from ortbench.report.costs.compared import compared_costs, cost_table
 from ortbench.report.costs.energy import energy_comparison
 from ortbench.report.costs.memory import change_records
@@ -75,6 +77,8 @@ def _by_level(results: Sequence[Result], only: Selection) -> bool:
 
 
 def _rows(results: Sequence[Result], only: Selection) -> list[Row]:
+    if are_sweeps(results):
+        return sweep_rows(results, only)
     is_all = len(results) == 2 or only.phases or parts(results)
     return rows(results, only if is_all else Selection(only.modes, (TOTAL,)))
 
@@ -88,6 +92,8 @@ def _table(
     results: Sequence[Result], found: Sequence[Row], names: Sequence[str], same: float | None, in_order: bool
 ) -> Table:
     table = _times(found, names, same, in_order)
+    if are_sweeps(results):
+        return _of_shapes(table)
     if not has_items(results):
         return table
     of_total = [[result.case(row.mode) if _is_whole(row) else None for result in results] for row in found]
@@ -97,6 +103,12 @@ def _table(
         added, cells = item_columns(4), [item_cells([case]) for cases in of_total for case in cases]
     rows = tuple((*row, *more) for row, more in zip(table.rows, cells, strict=True))
     return replace(table, columns=(*table.columns, *added), rows=rows)
+
+
+def _of_shapes(table: Table) -> Table:
+    """The same table of sweeps, whose rows are of shapes."""
+    headed = tuple(Column("shape", Kind.WORD, KEY) if it.name == "phase" else it for it in table.columns)
+    return replace(table, columns=headed)
 
 
 def _times(found: Sequence[Row], names: Sequence[str], same: float | None, in_order: bool) -> Table:
@@ -143,7 +155,9 @@ def build(
     Args:
         remarks: what the results differ in, in sentences.
     """
-    lacking = _lacking(results, names, only)
+    sweeps = are_sweeps(results)
+    lacking = sweep_lacks(results, names, only) if sweeps else _lacking(results, names, only)
+    remarks = [*remarks, *(only_in(results, names) if sweeps else ())]
     said = map(remark, [*lacking, *remarks])
     notes = [*why_missing(results, names), *said, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
@@ -193,19 +207,21 @@ def side_by_side(
 
 
 def _heading(result: Result) -> list[str]:
-    """One result in two lines, of a loop, a chain or a load in three: what ran where, and when."""
-    is_run = result.loop is None and result.chain is None and result.load is None
-    *first, where = heading(result)[: 2 if is_run else 3]
+    """One result in two lines, of a loop, a chain, a load or a sweep in three: what ran where, and when."""
+    *first, where = heading(result)[: 2 if result.kind is None else 3]
     return [*first, f"{where}; {result.created}"]
 
 
 def why_missing(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
     """Why a mode of one result has no figures."""
-    return [
-        note
-        for name, result in zip(names, results, strict=True)
-        for note in (not_measured if result.load is None else level_failures)(result, name)
-    ]
+    return [note for name, result in zip(names, results, strict=True) for note in _failures(result)(result, name)]
+
+
+def _failures(result: Result) -> Callable[[Result, str], Iterable[Note]]:
+    """What says why something has no figures, in a result of this kind."""
+    if result.load is not None:
+        return level_failures
+    return not_measured if result.points is None else sweep.not_measured
 
 
 def legend(results: Sequence[Result], same: float | None) -> str:
@@ -226,6 +242,10 @@ def records(
     `ortbench.report.load_compared.level_records`."""
     if _by_level(results, only):
         return level_records(results, names, same, only.modes)
+    if are_sweeps(results):
+        return [
+            {"shape": name, **record} for name, alike in common(results) for record in records(alike, names, same, only)
+        ]
     found = []
     for row in [*rows(results, only), *cost_rows(results, only)]:
         for number, name in enumerate(names):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from ortbench.analysis.sweep import Sweep
+from ortbench.analysis.bandwidth import CopySweep
 from ortbench.files import write_or_note
+from ortbench.report import bandwidth as report_bandwidth
 from ortbench.report import run
-from ortbench.report import sweep as report_sweep
 from ortbench.report.loops import steps_csv
 from ortbench.report.markdown import markdown
 from ortbench.result import Result
@@ -22,14 +22,14 @@ def write_run(result: Result, path: Path) -> None:
         write_or_note(path / "steps.csv", steps_csv(result))
 
 
-def write_sweep(sweep: Sweep, path: Path) -> None:
+def write_bandwidth(sweep: CopySweep, path: Path) -> None:
     """Write the tables of a finished sweep into its folder, and the plot where Matplotlib was not left out.
 
     What could not be written is noted.
     """
-    write_or_note(path / "table.md", markdown(report_sweep.build(sweep)))
-    write_or_note(path / "table.csv", report_sweep.csv(sweep))
+    write_or_note(path / "table.md", markdown(report_bandwidth.build(sweep)))
+    write_or_note(path / "table.csv", report_bandwidth.csv(sweep))
     if sweep.measured() and find_spec("matplotlib") is not None:
-        from ortbench.report.page.charts.sweep import sweep_svg  # it takes longer to import than all else
+        from ortbench.report.page.charts.copy_rates import bandwidth_svg  # it takes longer to import than all else
 
-        write_or_note(path / "bandwidth.svg", sweep_svg(sweep))
+        write_or_note(path / "bandwidth.svg", bandwidth_svg(sweep))

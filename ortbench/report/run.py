@@ -10,9 +10,10 @@ from ortbench.analysis.advice import sentences, superseded
 from ortbench.analysis.memory import is_weighed
 from ortbench.analysis.pairs import timed_phase
 from ortbench.analysis.placed import missed
+from ortbench.analysis.points import alone
 from ortbench.modes import COSTS, PHASE_NAMES, TOTAL, is_rate, mode_of
 from ortbench.report import load as report_load
-from ortbench.report import nodes
+from ortbench.report import nodes, sweep
 from ortbench.report.bars import COPIES, FILLS, PER_RUN, SPLIT, WHOLE
 from ortbench.report.chains import chain_table, link_table, stage_table
 from ortbench.report.costs.energy import energy_records
@@ -205,6 +206,8 @@ def build(result: Result, folder: str | None = None) -> Report:
     """
     if result.load is not None:
         return report_load.build(result, folder)
+    if result.points is not None:
+        return sweep.build(result, folder)
     table = mode_table(result)
     said, off = sentences(result), bool(table.rows) and missed(result) is not None
     notes = [*not_measured(result), *map(Note, said[off:]), *warnings(result, superseded(result))]
@@ -260,12 +263,19 @@ def records(result: Result, with_items: bool = False) -> list[dict[str, Any]]:
     """The figures as flat records, one a mode: every statistic of every phase in ns, bytes, ratios; None if not known.
 
     With items also how many a run has, how many are done a second, and the time of each in ns. Those of a loop are
-    `ortbench.report.loops.loop_records`, those of a load, one a level, `ortbench.report.load.load_records`.
+    `ortbench.report.loops.loop_records`, those of a load, one a level, `ortbench.report.load.load_records`; those of a sweep are
+    a row a shape and mode, with the sizes of its dimensions.
     """
     if result.loop is not None:
         return loop_records(result)
     if result.load is not None:
         return report_load.load_records(result)
+    if result.points is not None:
+        return [
+            {**sweep.point_record(result, number), **row, **sweep.best_record(result, number, row["mode"])}
+            for number, point in enumerate(result.points)
+            for row in records(alone(result, point), with_items=True)
+        ]
     found = []
     for case in result.cases:
         row: dict[str, Any] = {"mode": case.mode, "status": case.status, "reason": case.reason}

@@ -1,29 +1,23 @@
-"""The report of a bandwidth sweep: its heading, tables, what they mean; and its figures as CSV."""
+"""The report of a sweep: by mode a table of its shapes, the shapes themselves, and what switching between them costs."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Sequence
 from typing import Any
 
 from ortbench import units
-from ortbench.analysis.curve import half_rate_bytes
-from ortbench.analysis.sweep import (
-    DIRECTIONS,
-    DOWNLOAD,
-    MEMORIES,
-    ORDINARY,
-    TITLES,
-    UPLOAD,
-    Point,
-    Sweep,
-    advantage,
-)
-from ortbench.report.bars import bar
-from ortbench.report.csv import csv_text
+from ortbench.analysis.advice import copy_share, sentences
+from ortbench.analysis.points import alone
+from ortbench.analysis.sweep import failures, has_a_cost, keeps
+from ortbench.modes import ALL_MODES, CPU, TOTAL, is_rate
 from ortbench.report.model import (
     BAD,
+    DERIVED,
     KEY,
+    MARKDOWN,
     NOTHING,
+    TERMINAL,
+    UNCLEAR,
     Block,
     Column,
     Command,
@@ -35,190 +29,216 @@ from ortbench.report.model import (
     Report,
     SavedIn,
     Table,
-    Title,
     columns,
+    filled,
 )
-from ortbench.report.words import ended, ep_line, memory_name, warnings
-from ortbench.result import OK
-from ortbench.stats import Ratio, Stats
+from ortbench.report.words import heading, hint, ratio_cells, result_name, warnings
+from ortbench.result import FAILED, UNSUPPORTED, Case, Point, Result
+from ortbench.schema import BestPoint, Switching
+from ortbench.slo import Slo, slo_of
 
+BEST, TIE = "best", "as good"
+_KEPT = {True: "kept", False: "broken", None: "too few runs"}
+_SHAPE = Column("shape", Kind.NAME, KEY)
 _COLUMNS = (
-    Column("size", Kind.NUMBER, KEY),
-    *columns(Kind.NUMBER, "upload", "GB/s up"),
-    Column("", Kind.WORD),  # bars need no headings, only names that differ
-    *columns(Kind.NUMBER, "download", "GB/s down"),
-    Column(" ", Kind.WORD),
+    _SHAPE,
+    Column("total", Kind.TIME, 1),
+    *columns(Kind.NUMBER, "per item", "items/s", group=1),
+    Column("best", Kind.WORD, 1),
+    *columns(Kind.NUMBER, "vs cpu", "95 %", "copies", group=2),
+    *columns(Kind.NUMBER, "p95", "p99", group=3),
+    Column("SLO", Kind.WORD, 3),
+    Column("runs", Kind.NUMBER, 3),
 )
-_WAYS = {UPLOAD: "up", DOWNLOAD: "down"}
-_CELLS = 14  # of the longest bar
-_FALLEN = 0.8  # of the peak: large copies below it are worth a sentence
-_FILL = "█"
+_SHAPES = (_SHAPE, *columns(Kind.NUMBER, "items", "inputs", "outputs", "first run", "× later", group=1))
+_SWITCHING = (
+    Column("mode", Kind.NAME, KEY),
+    *columns(Kind.NUMBER, "switching", "95 %", "adds/call", group=1),
+    Column("most with", Kind.WORDS, 2),
+)
+WHAT_SWITCHING_IS = "switching: calls that each have another shape, against one shape at a time."
 
 
-def heading(sweep: Sweep) -> list[str]:
-    """The lines above the tables: sizes, EP, device, versions, fence, memory."""
-    target = sweep.target
-    fences = _grouped({TITLES[kind]: _fence(sweep, kind) for kind in MEMORIES if kind in target["fence"]})
-    ends = f"fence: {fences}; " if fences else ""
-    end = "" if sweep.stopped is None else f"; {ended(sweep.stopped, sweep.took_ns)}"
+def mode_tables(result: Result) -> list[Table]:
+    """A table for each mode that was measured: a row for each shape; only columns that hold something."""
+    points = result.points or []
+    modes = [mode for mode in ALL_MODES if any(_is_measured(case) for point in points if (case := point.case(mode)))]
+    return [_of_mode(result, points, mode) for mode in modes]
+
+
+def _is_measured(case: Case) -> bool:
+    return case.phases[TOTAL] is not None
+
+
+def _of_mode(result: Result, points: Sequence[Point], mode: str) -> Table:
+    shown = [(number, point, case) for number, point in enumerate(points) if (case := _case(point, mode)) is not None]
+    unit, scale = units.time_unit(max(case.median(TOTAL) or 1 for _, _, case in shown))
+    best, slo = result.best and result.best["modes"].get(mode), slo_of(result.sweep)
+    rows = tuple(
+        _row(alone(result, point), point, case, _mark(number, best), slo, scale) for number, point, case in shown
+    )
+    return filled(Table(_COLUMNS, rows, unit, title=mode))
+
+
+def _case(point: Point, mode: str) -> Case | None:
+    """The case of a mode that has been measured; one that failed keeps what was."""
+    return next((case for case in point.cases if case.mode == mode and _is_measured(case)), None)
+
+
+def _mark(number: int, best: BestPoint | None) -> str:
+    if best is None:
+        return NOTHING
+    return BEST if number == best["point"] else TIE if number in best["ties"] else NOTHING
+
+
+def _row(result: Result, point: Point, case: Case, best: str, slo: Slo | None, scale: float) -> tuple[str, ...]:
+    total = case.phases[TOTAL]
+    assert total is not None
+    tails = not is_rate(case.mode, TOTAL)
+    by_item = case.throughput
+    return (
+        point.name if case.status != FAILED else f"{point.name} (failed)",
+        units.time(total.median_ns, scale),
+        NOTHING if by_item is None else units.duration(by_item["item_ns"]),
+        NOTHING if by_item is None else units.rate(by_item["items_per_s"]),
+        best,
+        *ratio_cells(case),
+        _copies(result, case),
+        *(
+            _tail(name, limit, total.n, getattr(total, f"{name}_ns"), tails)
+            for name, limit in (("p95", 20), ("p99", 100))
+        ),
+        NOTHING if slo is None or not tails else _KEPT[keeps(case, slo)],
+        str(total.n * case.inferences(TOTAL)),
+    )
+
+
+def _tail(name: str, needed: int, n: int, ns: int, there: bool) -> str:
+    return units.duration(ns) if there and n >= needed else NOTHING
+
+
+def _copies(result: Result, case: Case) -> str:
+    """The share of copies: with CPU tensors what the difference says, else the sum of the copies that were timed apart."""
+    if case.mode == CPU:
+        share = copy_share(result)
+        return NOTHING if share is None else f"{DERIVED}{units.share(share)}"
+    copies, total = case.copy_ns(), case.median(TOTAL)
+    if copies is None or not total or is_rate(case.mode, TOTAL):
+        return NOTHING
+    return f"{DERIVED}{units.share(min(copies / total, 1.0))}"
+
+
+def shape_table(result: Result) -> Table:
+    """The shapes: their items and bytes, and what the first run of each took."""
+    rows = tuple(_shape_row(point) for point in result.points or [] if point.inputs)
+    return filled(Table(_SHAPES, rows, title="Shapes"))
+
+
+def _shape_row(point: Point) -> tuple[str, ...]:
+    cpu = point.case(CPU)
+    later = None if cpu is None else cpu.median(TOTAL)
+    first = point.first_run_ns
+    return (
+        point.name,
+        NOTHING if point.items is None else str(point.items["count"]),
+        *(units.size(sum(it["bytes"] or 0 for it in tensors)) for tensors in (point.inputs, point.outputs)),
+        NOTHING if not first else units.duration(first),
+        NOTHING if not first or not later else f"{units.ratio(first / later, 1)}×",
+    )
+
+
+def switching_table(result: Result) -> Table:
+    """What it costs that each call has another shape, by mode."""
+    points = result.points or []
+    return filled(
+        Table(_SWITCHING, tuple(_switched(it, points) for it in result.switching or []), title="Switching shapes")
+    )
+
+
+def _switched(found: Switching, points: Sequence[Point]) -> tuple[str, ...]:
+    worst = max(found["points"], key=lambda it: it["ratio"])
+    most = f"{points[worst['point']].name} ({units.ratio(worst['ratio'])}×)" if has_a_cost(found) else NOTHING
+    sign = "+" if found["cost_ns"] >= 0 else "−"
+    return (
+        found["mode"],
+        f"{units.ratio(found['ratio'])}×",
+        NOTHING if found["ci95"] is None else "–".join(map(units.ratio, found["ci95"])),
+        f"{sign}{units.duration(abs(found['cost_ns']))}",
+        most,
+    )
+
+
+def tables(result: Result) -> list[Table]:
+    """All tables of a sweep that have rows; none of what is none."""
+    if result.points is None:
+        return []
+    return [it for it in (*mode_tables(result), shape_table(result), switching_table(result)) if it.rows]
+
+
+def not_measured(result: Result, name: str = "") -> list[Note]:
+    """Which modes of which shapes have no figures, or none that count, and why; after the result's name, where there is one."""
+    points, before = result.points or [], f"{name}: " if name else ""
     return [
-        f"copies of {_span([point.bytes for point in sweep.points])} between host and device",
-        ep_line(sweep),
-        f"{ends}memory: {memory_name(target['memory'])}{end}",
+        *(Note(f"{before}{text}", "✗", BAD) for text in failures(points)),
+        *(Note(f"{before}{text}", "✗", UNCLEAR) for text in failures(points, UNSUPPORTED)),
     ]
 
 
-def _fence(sweep: Sweep, kind: str) -> str:
-    upload = sweep.target["fence"][kind]["upload"]
-    if upload["kind"] == "run":
-        return "the copy itself waits"
-    return f"reading a value back, {units.duration(upload['cost_ns'])} of every upload"
+def build(result: Result, folder: str | None = None) -> Report:
+    """The report of a sweep.
+
+    Args:
+        result: of it.
+        folder: where it was saved, which is said in a terminal.
+    """
+    tables = mode_tables(result)
+    parts: list[Sequence[Block]] = [[Heading(heading(result))]]
+    parts += [[Paragraph(f"{table.title}:"), table] for table in tables]
+    if tables:
+        said = f"Times are medians; {DERIVED} derived, not measured."
+        parts.append([Paragraph(said, media=TERMINAL), hint("per item", "best", "× later")])
+    if (shapes := shape_table(result)).rows:
+        parts.append([Paragraph("shapes:"), shapes])
+    if (switching := switching_table(result)).rows:
+        parts.append([switching, Paragraph(WHAT_SWITCHING_IS)])
+    notes = [*not_measured(result), *map(Note, sentences(result)), *warnings(result)]
+    legend = Paragraph(f"Times are medians. {DERIVED} marks what was derived, not measured.", media=MARKDOWN)
+    parts.append([Notes(notes), legend, Command(result.command), SavedIn(folder)])
+    return Report(f"ortbench: {result_name(result) or result.model['path']}", parts)
 
 
-def _grouped(said: dict[str, str]) -> str:
-    """What is said of several things; once where it is the same for all."""
-    values = list(said.values())
-    if len(set(values)) <= 1:
-        return "".join(values[:1])
-    return "; ".join(f"{name}: {value}" for name, value in said.items())
+# For other programs
 
 
-def tables(sweep: Sweep) -> list[Table]:
-    """A table for each kind of host memory: a row a size, medians, rates and their bars."""
-    most = max((point.gbps for point in sweep.measured()), default=0.0)
-    found = []
-    for kind in MEMORIES:
-        points = {(point.bytes, point.direction): point for point in sweep.points if point.memory == kind}
-        sizes = sorted({size for size, _ in points})
-        rows = tuple(
-            (units.size(size), *(cell for way in DIRECTIONS for cell in _cells(points.get((size, way)), most)))
-            for size in sizes
-        )
-        if rows:
-            found.append(Table(_COLUMNS, rows, title=TITLES[kind]))
-    return found
+def point_record(result: Result, number: int) -> dict[str, Any]:
+    """What the records of a shape begin with: its name, the sizes of the dimensions that differ, its set of real inputs, and
+    its first run in ns."""
+    point = (result.points or [])[number]
+    dims = [] if result.sweep is None else result.sweep["dims"]
+    return {
+        "shape": point.name,
+        **{f"dim_{name}": point.shape.get(name) for name in dims},
+        "data": point.data,
+        "first_run_ns": point.first_run_ns,
+    }
 
 
-def _cells(point: Point | None, most: float) -> tuple[str, str, str]:
-    if point is None or point.stats is None:
-        return ("failed" if point else NOTHING), NOTHING, ""
-    time = units.duration(point.stats.median_ns)
-    if point.status != OK:
-        return f"{time} (failed)", units.digits(point.gbps), ""
-    return time, units.digits(point.gbps), bar([(_FILL, point.gbps)], most, _CELLS)
-
-
-def failures(sweep: Sweep) -> list[str]:
-    """Why points failed: one note for all of one reason."""
-    found: dict[str, dict[tuple[str, str], list[int]]] = {}
-    for point in sweep.points:
-        if point.status != OK:
-            groups = found.setdefault(str(point.reason), {})
-            groups.setdefault((point.direction, point.memory), []).append(point.bytes)
-    return [
-        f"{', '.join(_many(*key, sizes) for key, sizes in groups.items())} failed: {reason}"
-        for reason, groups in found.items()
-    ]
-
-
-def _many(way: str, memory: str, sizes: list[int]) -> str:
-    number = way if len(sizes) == 1 else f"{len(sizes)} {way}s"
-    return f"{number} of {_span(sizes)} ({TITLES[memory]})"
-
-
-def _span(sizes: list[int]) -> str:
-    least, most = units.size(min(sizes)), units.size(max(sizes))
-    return least if least == most else f"{least} to {most}"
-
-
-def conclusions(sweep: Sweep) -> list[str]:
-    """What the figures mean: latency, the limit, where half of it is reached, and what HOST_ACCESSIBLE memory is worth."""
-    if not sweep.measured():
-        return []
-    return [*_latency(sweep), _limit(sweep), *_fall(sweep), *_half(sweep), *_accessible(sweep)]
-
-
-def _latency(sweep: Sweep) -> list[str]:
-    least = [point for way in DIRECTIONS for point in sweep.measured(way, ORDINARY)[:1]]
-    if len({point.bytes for point in least}) != 1:
-        return []
-    times = [f"{units.duration(point.stats.median_ns)} {_WAYS[point.direction]}" for point in least if point.stats]
-    return [f"The smallest copy, {units.size(least[0].bytes)}, takes {' and '.join(times)}."]
-
-
-def _limit(sweep: Sweep) -> str:
-    peaks = [peak for way in DIRECTIONS if (peak := sweep.peak(way)) is not None]
-    rates = [f"{units.digits(peak.gbps)} GB/s {_WAYS[peak.direction]}" for peak in peaks]
-    several = len({point.memory for point in sweep.points}) > 1
-    places = [units.size(peak.bytes) + (f" from {TITLES[peak.memory]}" if several else "") for peak in peaks]
-    if len(set(places)) == 1:
-        return f"The link's peak is {' and '.join(rates)}, with {places[0]}."
-    parts = [f"{rate}, with {place}" for rate, place in zip(rates, places, strict=True)]
-    return f"The link's peak is {'; '.join(parts)}."
-
-
-def _fall(sweep: Sweep) -> list[str]:
-    """That large copies stay below the peak, where it is so: smaller ones may find their data in the host's caches."""
-    said = []
-    for way in DIRECTIONS:
-        points = sweep.measured(way, ORDINARY)
-        if points and points[-1].gbps < _FALLEN * max(point.gbps for point in points):
-            said.append(f"{units.digits(points[-1].gbps)} GB/s {_WAYS[way]}, with {units.size(points[-1].bytes)}")
-    return [f"The largest copies of ordinary memory are slower: {'; '.join(said)}."] if said else []
-
-
-def _half(sweep: Sweep) -> list[str]:
-    curves = {way: sweep.curve(way, ORDINARY) for way in DIRECTIONS}
-    sizes = {_WAYS[way]: units.size(half_rate_bytes(curve)) for way, curve in curves.items() if len(curve) > 1}
-    if not sizes:
-        return []
-    reached = " and ".join(f"{size} {way}" for way, size in sizes.items())
-    return [f"Ordinary memory reaches half of its peak rate at {reached}; smaller copies are mostly latency."]
-
-
-def _accessible(sweep: Sweep) -> list[str]:
-    said: dict[str, list[str]] = {}
-    for way in DIRECTIONS:
-        found = advantage(sweep, way)
-        if found is not None:
-            said.setdefault(f"{_times(found[1])}, with {units.size(found[0])}", []).append(_WAYS[way])
-    if not said:
-        return []
-    parts = [f"{' and '.join(ways)} {text}" for text, ways in said.items()]
-    return [f"HOST_ACCESSIBLE memory against ordinary memory: {'; '.join(parts)}."]
-
-
-def _times(ratio: Ratio) -> str:
-    """How many times as fast, as far as that is known."""
-    if ratio.ci95 is None:
-        return f"{ratio.ratio:.2f} times as fast (too few blocks for an interval)"
-    low, high = ratio.ci95
-    if low <= 1 <= high:
-        return "not measurably faster"
-    return f"{ratio.ratio:.2f} times as fast (95 %: {low:.2f} to {high:.2f})"
-
-
-_LEGEND = "Medians of single copies, each ended by its fence; GB/s of 1e9 bytes."
-
-
-def build(sweep: Sweep, folder: str | None = None) -> Report:
-    """The report of a bandwidth sweep; `folder` is where it was saved, which is said in a terminal."""
-    notes = [*(Note(text, "✗", BAD) for text in failures(sweep)), *map(Note, conclusions(sweep)), *warnings(sweep)]
-    last: list[Block] = [Notes(notes), Paragraph(_LEGEND), Command(sweep.command), SavedIn(folder)]
-    found = ([Title(table.title), table] for table in tables(sweep))
-    return Report(f"ortbench bandwidth: {sweep.target['ep']}", ([Heading(heading(sweep))], *found, last))
-
-
-def csv(sweep: Sweep) -> str:
-    """Every point as a line of CSV: its statistics in ns, None left empty, and its rate in GB/s."""
-    statistics = [item.name for item in fields(Stats) if item.name != "ci95_ns"]
-    names = ["direction", "memory", "bytes", "status", "reason"]
-    rows = []
-    for point in sweep.points:
-        row: dict[str, Any] = {name: getattr(point, name) for name in names}
-        if point.stats is not None:
-            low, high = point.stats.ci95_ns
-            row |= {name: getattr(point.stats, name) for name in statistics}
-            row |= {"ci95_low_ns": low, "ci95_high_ns": high, "gbps": round(point.gbps, 6)}
-        rows.append(row)
-    return csv_text([*names, *statistics, "ci95_low_ns", "ci95_high_ns", "gbps"], rows)
+def best_record(result: Result, number: int, mode: str) -> dict[str, Any]:
+    """Whether a shape is the best of a mode (``best``, ``as good``), and what switching makes of it in that mode."""
+    best = result.best and result.best["modes"].get(mode)
+    mark = _mark(number, best)
+    switched = next(
+        (
+            it
+            for found in result.switching or []
+            if found["mode"] == mode
+            for it in found["points"]
+            if it["point"] == number
+        ),
+        None,
+    )
+    return {
+        "best": None if mark == NOTHING else mark,
+        "alone_ns": switched and switched["alone_ns"],
+        "in_turns_ns": switched and switched["turns_ns"],
+    }

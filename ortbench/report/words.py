@@ -18,7 +18,7 @@ from ortbench.result import FAILED, OK, Case, Result
 from ortbench.schema import Chain, ChainStage, Device, EpOfSession, LoadSetup, Loop, Memory, Provider, Target, Tensor
 
 if TYPE_CHECKING:
-    from ortbench.analysis.sweep import Sweep
+    from ortbench.analysis.bandwidth import CopySweep
 
 
 _PAIRS = 3  # that a heading names
@@ -28,7 +28,9 @@ _RATES = 6  # that it names one by one
 def heading(result: Result) -> list[str]:
     """The lines above the table: model and note, EP, device, versions, fence, environment variables."""
     target = result.target
-    shapes = ", ".join(f"{shortened(tensor['name'])} {_shape(tensor)}" for tensor in result.model["inputs"])
+    shapes = ", ".join(
+        f"{shortened(tensor['name'])} {_shape(tensor, result.points is not None)}" for tensor in result.model["inputs"]
+    )
     note = " ".join(str(result.note or "").split())
     lines = [f"{result.model['path']} ({shapes}){f': {note}' if note else ''}", ep_line(result)]
     if result.loop is not None:
@@ -37,6 +39,8 @@ def heading(result: Result) -> list[str]:
         lines.insert(1, chain_line(result.chain))
     if result.load is not None:
         lines.insert(1, load_line(result, result.load))
+    if result.points is not None:
+        lines.insert(1, sweep_line(result))
     if target["fence"] is not None:
         cost = f", {units.duration(target['fence']['cost_ns'])} of every run" if target["fence"]["cost_ns"] else ""
         lines.append(f"fence: {_FENCES.get(target['fence']['kind'], target['fence']['kind'])}{cost}")
@@ -94,6 +98,14 @@ def load_line(result: Result, setup: LoadSetup) -> str:
     return f"load {where}: {' and '.join(said) or 'no level'}; {setup['duration_s']:g} s a level{slo}"
 
 
+def sweep_line(result: Result) -> str:
+    """A sweep: how many shapes, and which."""
+    points = result.points or []
+    names = [point.name for point in points]
+    shown = names if len(names) <= 2 * _PAIRS else [*names[:_PAIRS], "…", names[-1]]
+    return f"sweep of {len(points)} shape{'' if len(points) == 1 else 's'} in one session: {', '.join(shown)}"
+
+
 def stage_place(stage: ChainStage, result: Result) -> str:
     """The EP and the device of a stage, in a few words."""
     return _on(stage, hardware_name(stage["device"], result)).replace("ExecutionProvider", "")
@@ -144,11 +156,13 @@ def _memories(target: Target) -> str:
     return ", ".join(f"{memory_name(it['memory'])} of {it['ep']}" for it in target["eps"])
 
 
-def _shape(tensor: Tensor) -> str:
+def _shape(tensor: Tensor, of_sweep: bool = False) -> str:
+    """The shape of a tensor; of a sweep as the model has it, where it is not the same in all its shapes."""
     if "tensors" in tensor:
         return sequence(tensor["tensors"])
     if tensor["shape"] is None:
-        return str(tensor["type"])
+        sizes = tensor.get("model_shape") or () if of_sweep else ()
+        return "x".join("?" if size is None else shortened(str(size)) for size in sizes) or str(tensor["type"])
     return "x".join(map(str, tensor["shape"])) or "scalar"
 
 
@@ -162,7 +176,7 @@ def sequence(shapes: Sequence[Sequence[int]], times: str = "x") -> str:
 _FENCES = {"run": "the run itself waits", "readback": "reading a value back"}
 
 
-def ep_line(result: Result | Sweep) -> str:
+def ep_line(result: Result | CopySweep) -> str:
     """EP, its library, device and versions."""
     ep = " and ".join(eps(result)) or _on(result.target, device_name(result))
     chosen = f" (chosen by {policy})" if (policy := result.target.get("policy")) else ""
@@ -171,7 +185,7 @@ def ep_line(result: Result | Sweep) -> str:
     return f"{ep}{chosen}, ONNX Runtime {result.environment['onnxruntime']}{where}"
 
 
-def eps(result: Result | Sweep) -> list[str]:
+def eps(result: Result | CopySweep) -> list[str]:
     """Each EP that has nodes, on which device and with what share of them, where several have; else none."""
     found = cast(Sequence[EpOfSession], result.target.get("eps", ()))  # a sweep's target has none
     return [f"{_on(it, hardware_name(it['device'], result))} ({units.share(it['share'])} of nodes)" for it in found]
@@ -196,12 +210,12 @@ def memory_name(memory: Memory) -> str:
     return kinds.get(memory["kind"], "") + " and ".join(filter(None, (default, memory["host_accessible"])))
 
 
-def device_name(result: Result | Sweep) -> str:
+def device_name(result: Result | CopySweep) -> str:
     """The device in a few words."""
     return hardware_name(result.target["device"], result)
 
 
-def hardware_name(device: Device, result: Result | Sweep) -> str:
+def hardware_name(device: Device, result: Result | CopySweep) -> str:
     """A device of the machine that a result is from, in a few words."""
     if device["type"] == "CPU":
         return str(result.environment["cpu"]["model"])
@@ -224,7 +238,7 @@ def not_measured(result: Result, name: str = "") -> list[Note]:
     ]
 
 
-def warnings(measured: Result | Sweep, said: Collection[str] = ()) -> list[Note]:
+def warnings(measured: Result | CopySweep, said: Collection[str] = ()) -> list[Note]:
     """What to bear in mind, without warnings of codes that are `said` otherwise."""
     shown = [warning["message"] for warning in measured.warnings if warning["code"] not in said]
     return [Note(f"warning: {message}", "!", UNCLEAR) for message in shown]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ortbench import units
-from ortbench.analysis.sweep import DOWNLOAD, HOST_ACCESSIBLE, ORDINARY, UPLOAD
+from ortbench.analysis.bandwidth import DOWNLOAD, HOST_ACCESSIBLE, ORDINARY, UPLOAD
 from ortbench.errors import BenchmarkFailed, Unsupported
 from ortbench.modes import TOTAL
 from ortbench.plan import Target

@@ -61,21 +61,37 @@ def open(
         stages.done("counting Memcpy nodes in a profiled session")
     described = described_ep(wanted, provider, stages)
     loop = {} if opened.loop is None or opened.steps is None else {"loop": _loop(opened, opened.loop, opened.steps)}
+    answer = answered(opened, described, counted, unsupported, stages)
+    return {**loop, **answer, "engine_cache": kept}  # type: ignore[typeddict-item]
+
+
+def answered(
+    opened: Opened, described: answers.LoadedEp, counted: schema.Placement, unsupported: str | None, stages: Stages
+) -> answers.Opened:
+    """What a worker says of a model that is open.
+
+    Args:
+        opened: with its data.
+        described: its EP.
+        counted: where nodes are.
+        unsupported: why no mode can be measured.
+        stages: of opening it.
+    """
+    data, model = opened.data, opened.model
     return {
-        **loop,  # type: ignore[typeddict-item]
-        **described,
-        "ep_options": wanted.options,
-        "device": hardware.describe_device(opened.model),
-        "memory": memory.describe(provider),
-        "eps": hardware.eps_of_session(opened.model, counted["nodes"] or {}),
+        **described,  # type: ignore[typeddict-item]
+        "ep_options": opened.target.options,
+        "device": hardware.describe_device(model),
+        "memory": memory.describe(model.provider),
+        "eps": hardware.eps_of_session(model, counted["nodes"] or {}),
         "placement": counted,
         "unsupported": unsupported,
-        "inputs": [tensor(spec, data.arrays.get(spec.name), data) for spec in opened.model.inputs],
-        "outputs": [tensor(spec, array, data) for spec, array in zip_longest(opened.model.outputs, data.reference)],
+        "inputs": [tensor(spec, data.arrays.get(spec.name), data) for spec in model.inputs],
+        "outputs": [tensor(spec, array, data) for spec, array in zip_longest(model.outputs, data.reference)],
         "guessed_dims": data.guessed_dims,
         "expected": data.expected,
-        "session_ns": opened.model.session_ns,
-        "engine_cache": kept,
+        "session_ns": model.session_ns,
+        "engine_cache": None,
         "first_run_ns": data.first_run_ns,
         "stages": stages.spans,
         "runtime": versions(),

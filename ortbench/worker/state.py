@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ortbench.worker.modes.base import Mode
     from ortbench.worker.session.first_run import Data
     from ortbench.worker.session.session import Model
+    from ortbench.worker.sweeping import Shared
     from ortbench.worker.timing import Capture, Ranges
 
 Answer = dict[str, Any]
@@ -69,6 +70,8 @@ class State:
         capture: the range that tells a profiler what to record; None until it is asked for.
         copies: of a bandwidth sweep; there once it is open.
         callers: of a load; None until they are asked for.
+        shared: of a sweep of shapes, what all of them have in common; there once it is open.
+        points: of such a sweep, the states of its shapes, by their numbers; each has a model, modes and ranges of its own.
     """
 
     opened: Opened = field(init=False)
@@ -77,13 +80,19 @@ class State:
     capture: Capture | None = None
     copies: Copies = field(init=False)
     callers: Callers | None = None
+    shared: Shared = field(init=False)
+    points: dict[int, State] = field(default_factory=dict)
 
     def release(self) -> None:
         """Let the model and its modes go."""
         self.callers = None
         self.modes.clear()
         self.ranges.clear()
-        del self.opened
+        if self.points:
+            self.points.clear()
+            del self.shared
+        else:
+            del self.opened
 
 
 class Stages:

@@ -24,7 +24,8 @@ _REQUESTS = {
     "diagnosing": ("packages", "examine"),
     "looking": ("nodes", "forms", "memory", "arenas", "measure_copies", "close_up", "profile", "devices", "inspect"),
     "load.requests": ("load_callers", "load_closed", "load_open", "load_end"),
-    "sweep": ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish"),
+    "sweeping": ("open_sweep", "open_point", "switching"),
+    "bandwidth": ("bandwidth_open", "bandwidth_add", "bandwidth_prove", "bandwidth_block", "bandwidth_finish"),
 }
 _NEEDED = ("onnxruntime", "numpy")  # all that an environment must have
 _HOME = {request: module for module, requests in _REQUESTS.items() for request in requests}
@@ -40,17 +41,18 @@ class Worker:
         """Carry one request out; every error becomes an answer.
 
         Args:
-            request: ``do``, which is one of the functions, and its arguments.
+            request: ``do``, which is one of the functions, and its arguments; with ``of_point`` it is about a shape of a sweep.
 
         Returns:
             ``{"ok": …}``, or what `ortbench.errors.to_data` makes of an error.
         """
         arguments = dict(request)
-        name = arguments.pop("do")
+        name, point = arguments.pop("do"), arguments.pop("of_point", None)
         try:
             # Loaded when it is asked for: that onnxruntime does not load is an answer too.
             module = import_module(f"ortbench.worker.{_HOME[name]}")
-            return {"ok": getattr(module, name)(self.state, **arguments)}
+            state = self.state if point is None else self.state.points[point]
+            return {"ok": getattr(module, name)(state, **arguments)}
         except ModuleNotFoundError as error:
             if error.name not in _NEEDED:
                 return errors.to_data(error)

@@ -20,6 +20,7 @@ from ortbench.jobs import gate as gate_job
 from ortbench.jobs import load as load_job
 from ortbench.jobs import profile as profile_job
 from ortbench.jobs import run as run_job
+from ortbench.jobs import sweep as sweep_job
 from ortbench.kinds import (
     CLOCK,
     DIMS,
@@ -47,10 +48,12 @@ from ortbench.lists import REPEATED
 from ortbench.load_plan import LoadPlan
 from ortbench.options import LOOP, PANELS, SESSIONS, Option, check_values, declared, make, options_of, settings, twin
 from ortbench.plan import PLAN, WHICH_MODES, Inputs, Loop, Plan, Target
+from ortbench.slo import Slo
 from ortbench.steps import Steps
 from ortbench.suite.cases import read
 from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.layers import LOADS, OPTIONS
+from ortbench.sweep_plan import Shape
 from ortbench.wanted import Wanted
 from tests.conftest import MODELS, ROOT, ortbench_here
 from tests.reference import document
@@ -138,6 +141,10 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
         found.append((plans, limits, wanted))
         return 0
 
+    def sweep(shapes: list[Shape], slo: Slo | None, wanted: Wanted) -> int:
+        found.append(([shapes[0].plan], Limits(), wanted))
+        return 0
+
     def profile(plan: Plan, attach_only: bool, wanted: Wanted) -> int:
         found.append(([plan], Limits(), wanted))
         return 0
@@ -145,7 +152,10 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
     monkeypatch.setattr(run_job, "run", run)
     monkeypatch.setattr(gate_job, "measure_until_decided", gate)
     monkeypatch.setattr(profile_job, "profile", profile)
+    monkeypatch.setattr(sweep_job, "sweep", sweep)
     own = ["--model", "m.onnx"] if command == "gate" else ["m.onnx"]
+    if command == "sweep":
+        own += ["--shape", "swept:1x1,1x2"] if "--dim" in typed else ["--dim", "swept=1,2"]
     if command == "gate" and "--max-cpu-nodes" not in typed:
         own += ["--max-cpu-nodes", "0"]
     ran = ortbench_here(command, *own, *typed, cwd=folder)
@@ -407,7 +417,7 @@ def test_a_suite_can_give_the_baseline_the_default_again(folder: Path) -> None:
 # Help and documentation
 
 
-@pytest.mark.parametrize("command", ["run", "loop", "gate", "profile", "bandwidth", "inspect"])
+@pytest.mark.parametrize("command", ["run", "loop", "sweep", "gate", "profile", "bandwidth", "inspect"])
 def test_help_shows_every_option_in_its_panel(command: str) -> None:
     text = ortbench_here(command, "--help", COLUMNS="100").out
     panels = [line[:-1] for line in text.splitlines() if re.fullmatch(r"\w.*:", line)]

@@ -59,6 +59,9 @@ def checkout(tmp_path: Path) -> Path:
         shutil.copyfile(file, tmp_path / "models" / file.name.replace("tiny", "copy_bound"))
     shutil.copytree(ROOT / "reports", tmp_path / "reports")
     shutil.copytree(tmp_path / "models", tmp_path / "base" / "models")
+    (tmp_path / "recorded").mkdir()
+    for day in ("monday", "tuesday"):
+        shutil.copy(tmp_path / "models" / "transformer_ids.inputs.npz", tmp_path / "recorded" / f"{day}.npz")
     for environment in ("other", "base/env"):
         python = tmp_path / environment / "bin" / "python"
         python.parent.mkdir(parents=True)
@@ -78,7 +81,7 @@ def quick(arguments: list[str]) -> list[str]:
         return [*arguments[:at], "--duration", "0.3", *arguments[at + 2 :], "--warmup", "1"]
     if arguments[0] == "load":
         return [*arguments, "--duration", "0.2", "--warmup", "1"]
-    if arguments[0] in ("run", "loop"):
+    if arguments[0] in ("run", "loop", "sweep"):
         return [*arguments, *(() if "--iterations" in arguments else ("--iterations", "1")), "--warmup", "1"]
     if arguments[0] == "profile":
         return [*arguments, "--iterations", "3", "--warmup", "1"]

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ortbench.analysis.bandwidth import HOST_ACCESSIBLE, ORDINARY, UPLOAD, CopySweep, Point, load
 from ortbench.analysis.curve import expected_ns
-from ortbench.analysis.sweep import HOST_ACCESSIBLE, ORDINARY, UPLOAD, Point, Sweep, load
 from ortbench.measure.schedule import dropped
 from tests import bare
 from tests.conftest import MODELS, ROOT, Ran, ortbench, ortbench_here
@@ -33,7 +33,7 @@ def with_knobs(config: Config) -> list[str]:
     return ["env", *(f"{name}={value}" for name, value in config.environ().items())]
 
 
-def sweep(library: Path, out: Path, *arguments: object, config: Config = Config()) -> tuple[Ran, Sweep | None]:  # noqa: B008 - it is frozen
+def sweep(library: Path, out: Path, *arguments: object, config: Config = Config()) -> tuple[Ran, CopySweep | None]:  # noqa: B008 - it is frozen
     """A sweep on the reference device, and what it saved."""
     line = ("bandwidth", "--ep-library", library, "--out", out, *arguments)
     ran = ortbench(*line, prefix=with_knobs(config))
@@ -41,7 +41,7 @@ def sweep(library: Path, out: Path, *arguments: object, config: Config = Config(
     return ran, load(found[0]) if found else None
 
 
-def measured_sweep(library: Path, out: Path, *arguments: object, config: Config = Config()) -> Sweep:  # noqa: B008
+def measured_sweep(library: Path, out: Path, *arguments: object, config: Config = Config()) -> CopySweep:  # noqa: B008
     ran, found = sweep(library, out, "--quiet", "--json", out / "copy.json", *arguments, config=config)
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     assert found is not None
@@ -49,14 +49,14 @@ def measured_sweep(library: Path, out: Path, *arguments: object, config: Config 
     return found
 
 
-def failures(found: Sweep) -> dict[tuple[str, str, int], str | None]:
+def failures(found: CopySweep) -> dict[tuple[str, str, int], str | None]:
     return {(it.direction, it.memory, it.bytes): it.reason for it in found.points if it.status != "ok"}
 
 
 # The figures
 
 
-def recorded(point: Point, found: Sweep, trace: Trace) -> Events:
+def recorded(point: Point, found: CopySweep, trace: Trace) -> Events:
     """The copies of the recorded samples of a point, as the device saw them."""
     starts = sorted(start for it in found.points for _, _, start, _ in it.blocks)
     host = MEMORIES.index("host" if point.memory == ORDINARY else "host_accessible")

@@ -57,7 +57,7 @@ def headings(*words: str) -> list[str]:
         (["derived", "≈"], ["≈"]),
         (["x", "cpu"], ["× cpu, a column of a suite"]),
         (["dims-set-to-1"], ["dims-set-to-1, a warning"]),
-        (["cannot", "tell", "p95"], ["cannot tell, a verdict", "p95, a column of a run"]),
+        (["cannot", "tell", "p95"], ["cannot tell, a verdict", "p95, a column of a run", "p95, a column of a load"]),
     ],
 )
 def test_spellings(typed: list[str], found: list[str]) -> None:

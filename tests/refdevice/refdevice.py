@@ -76,7 +76,11 @@ class Config:
     """
 
     compute_us: float = 2000.0
-    """How long one inference lasts, in microseconds."""
+    """How long one inference lasts, in microseconds ..."""
+    item_us: float = 0.0
+    """... and as many more for each item of its batch, which is the first dimension of its first input ..."""
+    switch_us: float = 0.0
+    """... and as many more where its inputs have other shapes than those of the inference before it."""
     upload_latency_us: float = 10.0
     """An upload (to DEFAULT memory) lasts this many microseconds ..."""
     upload_gbps: float = 4.0

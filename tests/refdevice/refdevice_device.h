@@ -72,7 +72,7 @@ typedef struct {
 
 typedef struct {
   Link upload, download, device_copy;
-  double compute_ns, ha_copies, spin_ns, engines, servers, crowd, submit_ns, busy_ns;
+  double compute_ns, item_ns, switch_ns, ha_copies, spin_ns, engines, servers, crowd, submit_ns, busy_ns;
   double alignment, cpu, default_memory;
   double later_runs; /* 0: never */
   Honesty honesty, later_honesty;
@@ -87,6 +87,8 @@ static const struct {
   size_t offset;
 } knobs[] = {
     {"compute_us", KNOB_US, offsetof(Config, compute_ns)},
+    {"item_us", KNOB_US, offsetof(Config, item_ns)},
+    {"switch_us", KNOB_US, offsetof(Config, switch_ns)},
     {"upload_latency_us", KNOB_US, offsetof(Config, upload.latency_ns)},
     {"upload_gbps", KNOB_NUMBER, offsetof(Config, upload.bytes_per_ns)},
     {"download_latency_us", KNOB_US, offsetof(Config, download.latency_ns)},

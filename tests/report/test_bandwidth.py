@@ -14,34 +14,34 @@ from xml.etree import ElementTree
 import pytest
 
 from ortbench.analysis.advice import sentences
-from ortbench.analysis.curve import expected_ns, half_rate_bytes
-from ortbench.analysis.link import add_shares, attach, misfits
-from ortbench.analysis.sweep import (
+from ortbench.analysis.bandwidth import (
     DIRECTIONS,
     DOWNLOAD,
     HOST_ACCESSIBLE,
     KEPT_SAMPLES,
     ORDINARY,
     UPLOAD,
+    CopySweep,
     Point,
-    Sweep,
     advantage,
+    bandwidth_json,
     load,
     save,
-    sweep_json,
 )
+from ortbench.analysis.curve import expected_ns, half_rate_bytes
+from ortbench.analysis.link import add_shares, attach, misfits
 from ortbench.answers import CopyEp
+from ortbench.bandwidth_plan import CopyPlan, check, parse_size, sizes
 from ortbench.errors import BadInput, BenchmarkFailed
+from ortbench.measure.bandwidth import CopyBench
 from ortbench.measure.process import Client, WorkerLost
-from ortbench.measure.sweep import SweepBench
 from ortbench.plan import Target
-from ortbench.report import sweep as report_sweep
+from ortbench.report import bandwidth as report_bandwidth
 from ortbench.report.markdown import markdown
+from ortbench.report.page.charts import copy_rates as charts_rates
 from ortbench.report.page.charts import sheet
-from ortbench.report.page.charts import sweep as charts_sweep
 from ortbench.result import FAILED, Result
 from ortbench.schema import Direction, Link
-from ortbench.sweep_plan import CopyPlan, check, parse_size, sizes
 from tests.results import measured, point, result_of, steady, sweep_of, tensor
 
 kB, MB = 1_000, 1_000_000
@@ -55,7 +55,7 @@ def line(direction: Direction, memory: str, latency: int, gbps: float, *of: int)
 USUAL = (4 * kB, 64 * kB, MB, 16 * MB)
 
 
-def usual() -> Sweep:
+def usual() -> CopySweep:
     """Ordinary memory at 10 µs + 4 GB/s up and 20 µs + 2 GB/s down; HOST_ACCESSIBLE memory twice as fast up."""
     return sweep_of(
         *line(UPLOAD, ORDINARY, 10_000, 4, *USUAL),
@@ -208,7 +208,7 @@ def test_a_sweep_survives_the_way_to_disk_and_back(tmp_path: Path) -> None:
 
 
 def test_the_keys_of_the_file(tmp_path: Path) -> None:
-    data = json.loads(sweep_json(usual()))
+    data = json.loads(bandwidth_json(usual()))
     assert data.keys() == {
         "schema_version", "tool", "created", "command", "environment", "target", "setup", "stopped", "took_ns", "warnings",
         "points", "peak",
@@ -222,7 +222,7 @@ def test_the_keys_of_the_file(tmp_path: Path) -> None:
     }  # fmt: skip
     assert (first["direction"], first["memory"], first["bytes"]) == ("upload", "ordinary", 4000)
     assert (first["n"], first["median_ns"], first["ci95_ns"]) == (18, 11_000, [11_000, 11_000])
-    unmeasured = json.loads(sweep_json(sweep_of(Point(UPLOAD, ORDINARY, 1, FAILED, "it broke"))))
+    unmeasured = json.loads(bandwidth_json(sweep_of(Point(UPLOAD, ORDINARY, 1, FAILED, "it broke"))))
     assert unmeasured["peak"] == {"upload": None, "download": None}
     assert unmeasured["points"][0]["median_ns"] is None
 
@@ -250,7 +250,7 @@ def test_files_that_are_no_sweep(words: str, text: str, tmp_path: Path) -> None:
      ("environment", "gpus", None), ("environment", "onnxruntime", ...)],
 )  # fmt: skip
 def test_a_sweep_without_what_readers_rely_on(part: str, key: str, value: Any, tmp_path: Path) -> None:
-    data = json.loads(sweep_json(usual()))
+    data = json.loads(bandwidth_json(usual()))
     data[part][key] = value
     if value is ...:
         del data[part][key]
@@ -262,7 +262,7 @@ def test_a_sweep_without_what_readers_rely_on(part: str, key: str, value: Any, t
 def test_a_file_that_is_not_there_or_cut_short(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot read"):
         load(tmp_path / "nowhere")
-    data = json.loads(sweep_json(usual()))
+    data = json.loads(bandwidth_json(usual()))
     del data["points"][0]["median_ns"]
     (tmp_path / "x").write_text(json.dumps(data))
     with pytest.raises(BadInput, match="is not a whole bandwidth sweep"):
@@ -273,7 +273,7 @@ def test_a_file_that_is_not_there_or_cut_short(tmp_path: Path) -> None:
 
 
 def test_the_tables_have_a_row_a_size_for_each_memory() -> None:
-    found = {table.title: table for table in report_sweep.tables(usual())}
+    found = {table.title: table for table in report_bandwidth.tables(usual())}
     assert list(found) == ["ordinary memory", "HOST_ACCESSIBLE memory"]
     assert [row[0] for row in found["ordinary memory"].rows] == ["4.00 kB", "64.0 kB", "1.00 MB", "16.0 MB"]
     assert found["ordinary memory"].rows[1] == (
@@ -285,18 +285,18 @@ def test_the_tables_have_a_row_a_size_for_each_memory() -> None:
 def test_points_that_failed_or_are_missing_show() -> None:
     sweep = sweep_of(*line(UPLOAD, ORDINARY, 10, 1, kB, 4 * kB), Point(DOWNLOAD, ORDINARY, kB, FAILED, "it broke"))
     sweep.points[0].status, sweep.points[0].reason = FAILED, "it broke later"
-    (table,) = report_sweep.tables(sweep)
+    (table,) = report_bandwidth.tables(sweep)
     assert [row[1] for row in table.rows] == ["1.01 µs (failed)", "4.01 µs"]
     assert [row[4] for row in table.rows] == ["failed", "–"]
     sweep.points += [Point(UPLOAD, HOST_ACCESSIBLE, size, FAILED, "it broke") for size in (kB, 16 * kB)]
-    assert report_sweep.failures(sweep) == [
+    assert report_bandwidth.failures(sweep) == [
         "upload of 1.00 kB (ordinary memory) failed: it broke later",
         "download of 1.00 kB (ordinary memory), 2 uploads of 1.00 kB to 16.0 kB (HOST_ACCESSIBLE memory) failed: it broke",
     ]
 
 
 def test_the_sentences() -> None:
-    assert report_sweep.conclusions(usual()) == [
+    assert report_bandwidth.conclusions(usual()) == [
         "The smallest copy, 4.00 kB, takes 11.0 µs up and 22.0 µs down.",
         "The link's peak is 7.98 GB/s up, with 16.0 MB from HOST_ACCESSIBLE memory; "
         "2.00 GB/s down, with 16.0 MB from ordinary memory.",
@@ -308,24 +308,24 @@ def test_the_sentences() -> None:
 
 def test_the_sentences_of_one_memory_one_size_and_nothing() -> None:
     one = sweep_of(*line(UPLOAD, ORDINARY, 0, 1, MB), *line(DOWNLOAD, ORDINARY, 0, 2, MB))
-    assert report_sweep.conclusions(one) == [
+    assert report_bandwidth.conclusions(one) == [
         "The smallest copy, 1.00 MB, takes 1.00 ms up and 500 µs down.",
         "The link's peak is 1.00 GB/s up and 2.00 GB/s down, with 1.00 MB.",
     ]
-    assert report_sweep.conclusions(sweep_of(Point(UPLOAD, ORDINARY, 1, FAILED, "it broke"))) == []
+    assert report_bandwidth.conclusions(sweep_of(Point(UPLOAD, ORDINARY, 1, FAILED, "it broke"))) == []
 
 
 def test_large_copies_that_are_slower_are_said_to_be() -> None:
     up = [point(UPLOAD, ORDINARY, size, ns) for size, ns in ((kB, 1000), (MB, 100_000), (16 * MB, 16 * MB))]
     down = line(DOWNLOAD, ORDINARY, 0, 2, kB, MB, 16 * MB)
-    assert report_sweep.conclusions(sweep_of(*up, *down))[2] == (
+    assert report_bandwidth.conclusions(sweep_of(*up, *down))[2] == (
         "The largest copies of ordinary memory are slower: 1.00 GB/s up, with 16.0 MB."
     )
 
 
 def test_few_blocks_give_no_interval() -> None:
     points = [point(UPLOAD, memory, MB, ns, rounds=2) for memory, ns in ((ORDINARY, 300), (HOST_ACCESSIBLE, 200))]
-    assert report_sweep.conclusions(sweep_of(*points))[-1] == (
+    assert report_bandwidth.conclusions(sweep_of(*points))[-1] == (
         "HOST_ACCESSIBLE memory against ordinary memory: up 1.50 times as fast (too few blocks for an interval), "
         "with 1.00 MB."
     )
@@ -333,13 +333,13 @@ def test_few_blocks_give_no_interval() -> None:
 
 def test_the_heading_names_fences_once_where_they_are_the_same() -> None:
     sweep = usual()
-    assert report_sweep.heading(sweep) == [
+    assert report_bandwidth.heading(sweep) == [
         "copies of 4.00 kB to 16.0 MB between host and device",
         "SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0",
         "fence: the copy itself waits; memory: EP device Mem (DEFAULT); done: time is up (20 s)",
     ]
     sweep.target["fence"][HOST_ACCESSIBLE] = {"upload": {"kind": "readback", "cost_ns": 12_300, "how": ""}}
-    assert report_sweep.heading(sweep)[2].startswith(
+    assert report_bandwidth.heading(sweep)[2].startswith(
         "fence: ordinary memory: the copy itself waits; "
         "HOST_ACCESSIBLE memory: reading a value back, 12.3 µs of every upload; memory:"
     )
@@ -349,19 +349,19 @@ def test_markdown_and_csv_hold_every_point() -> None:
     sweep = usual()
     sweep.points.append(Point(UPLOAD, ORDINARY, 64 * MB, FAILED, "it broke"))
     sweep.warn("sizes-left-out", "no more memory")
-    text = markdown(report_sweep.build(sweep))
+    text = markdown(report_bandwidth.build(sweep))
     assert text.count("\n| ") == 2 * 2 + 5 + 4
     assert "- upload of 64.0 MB (ordinary memory) failed: it broke\n" in text
     assert "- warning: no more memory\n" in text
     assert text.endswith("`ortbench bandwidth`\n")
-    lines = list(csv.DictReader(report_sweep.csv(sweep).splitlines()))
+    lines = list(csv.DictReader(report_bandwidth.csv(sweep).splitlines()))
     assert len(lines) == 17
     assert (lines[0]["median_ns"], lines[0]["ci95_low_ns"], lines[0]["gbps"]) == ("11000", "11000", "0.363636")
     assert (lines[-1]["status"], lines[-1]["reason"], lines[-1]["median_ns"]) == ("failed", "it broke", "")
 
 
 def test_the_plot_is_an_svg_with_text_a_line_for_each_memory_and_direction_and_colours_for_both_modes() -> None:
-    text = charts_sweep.sweep_svg(usual())
+    text = charts_rates.bandwidth_svg(usual())
     root = ElementTree.fromstring(text)
     words = {"".join(it.itertext()).strip() for it in root.iter("{http://www.w3.org/2000/svg}text")}
     assert "Copies of SomeExecutionProvider 1.0 on GPU Some 0001:0002, ONNX Runtime 1.28.0" in words
@@ -371,7 +371,7 @@ def test_the_plot_is_an_svg_with_text_a_line_for_each_memory_and_direction_and_c
     for light, dark in sheet.PALETTE.values():
         assert f'[style*="fill: {light}"]{{fill:{dark}!important}}' in text
     assert "prefers-color-scheme: dark" in text
-    assert charts_sweep.sweep_svg(usual()) == text  # nothing of the time or of chance in it
+    assert charts_rates.bandwidth_svg(usual()) == text  # nothing of the time or of chance in it
 
 
 # What a run makes of it
@@ -390,13 +390,13 @@ def run_of(*, tensors: tuple[int, ...] = (8 * MB,), upload: int = 2_500_000, dow
     return result
 
 
-def put(folder: Path, sweep: Sweep) -> Path:
+def put(folder: Path, sweep: CopySweep) -> Path:
     folder.mkdir(parents=True)
     save(sweep, folder)
     return folder
 
 
-def linked(result: Result, sweep: Sweep, tmp_path: Path) -> Link:
+def linked(result: Result, sweep: CopySweep, tmp_path: Path) -> Link:
     put(tmp_path / "sweep", sweep)
     attach([result], tmp_path, None)
     add_shares(result)
@@ -485,12 +485,12 @@ def test_the_newest_sweep_that_fits_is_taken(tmp_path: Path) -> None:
     assert fresh.link is None
 
 
-def change(where: str, key: str, value: Any) -> Callable[[Sweep], None]:
+def change(where: str, key: str, value: Any) -> Callable[[CopySweep], None]:
     return lambda sweep: getattr(sweep, where).update({key: value})
 
 
-def only(keep: Callable[[Point], bool]) -> Callable[[Sweep], None]:
-    def drop(sweep: Sweep) -> None:
+def only(keep: Callable[[Point], bool]) -> Callable[[CopySweep], None]:
+    def drop(sweep: CopySweep) -> None:
         sweep.points = [it for it in sweep.points if keep(it)]
 
     return drop
@@ -508,7 +508,7 @@ def only(keep: Callable[[Point], bool]) -> Callable[[Sweep], None]:
         ("its uploads are of 4.00 kB to 64.0 kB, the largest here is of 8.00 MB", only(lambda it: it.bytes < MB)),
     ],
 )  # fmt: skip
-def test_a_sweep_of_something_else_does_not_fit(words: str, alter: Callable[[Sweep], None], tmp_path: Path) -> None:
+def test_a_sweep_of_something_else_does_not_fit(words: str, alter: Callable[[CopySweep], None], tmp_path: Path) -> None:
     sweep, result = usual(), run_of()
     assert misfits(sweep, result) == []
     alter(sweep)
@@ -613,12 +613,12 @@ class ScriptedWorker(Client):
         self.closed = True
 
 
-def bench(worker: ScriptedWorker, kept: list[str] | None = None, **changed: Any) -> SweepBench:
+def bench(worker: ScriptedWorker, kept: list[str] | None = None, **changed: Any) -> CopyBench:
     plan = CopyPlan(**{"max_bytes": 256 * kB, "iterations": 30, **changed})
-    return SweepBench(plan, worker, lambda sweep: (kept if kept is not None else []).append(sweep_json(sweep)))
+    return CopyBench(plan, worker, lambda sweep: (kept if kept is not None else []).append(bandwidth_json(sweep)))
 
 
-def statuses(sweep: Sweep) -> dict[tuple[str, str, int], str | None]:
+def statuses(sweep: CopySweep) -> dict[tuple[str, str, int], str | None]:
     return {(it.direction, it.memory, it.bytes): it.reason for it in sweep.points if it.status != "ok"}
 
 
@@ -648,7 +648,7 @@ def test_a_sweep_keeps_what_failed_apart_and_leaves_out_what_has_no_memory() -> 
     assert sweep.took_ns > 0
     assert sweep.target["fence"][ORDINARY]["upload"]["kind"] == "run"
     assert worker.closed
-    assert kept[-1] == sweep_json(sweep)
+    assert kept[-1] == bandwidth_json(sweep)
 
 
 @pytest.mark.process
@@ -708,7 +708,7 @@ def test_a_sweep_that_ends_before_the_first_block_is_none(error: BaseException |
 @pytest.mark.process
 def test_a_size_that_kills_the_worker_is_left_out_and_a_fresh_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = ScriptedWorker(loses=256 * kB), ScriptedWorker(loses=256 * kB)
-    monkeypatch.setattr("ortbench.measure.sweep.open_copies", lambda plan: second)
+    monkeypatch.setattr("ortbench.measure.bandwidth.open_copies", lambda plan: second)
     sweep = bench(first).run()
     assert first.closed
     assert sweep.warnings[0]["message"] == (

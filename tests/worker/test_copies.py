@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ortbench.analysis.sweep import DOWNLOAD, ORDINARY, UPLOAD
+from ortbench.analysis.bandwidth import DOWNLOAD, ORDINARY, UPLOAD
 from ortbench.errors import Unsupported
 from ortbench.plan import Target
 from ortbench.worker import copies

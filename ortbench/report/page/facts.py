@@ -24,9 +24,10 @@ from ortbench.analysis.load_advice import slo_text
 from ortbench.analysis.loop_advice import state_bytes
 from ortbench.analysis.loops import steps_per_s
 from ortbench.analysis.placed import bytes_inside, copies_inside
+from ortbench.analysis.sweep import failures, has_a_cost
 from ortbench.modes import CPU, STEP, TOTAL, is_rate
 from ortbench.report.model import DERIVED
-from ortbench.result import FAILED, OK, Case, Result
+from ortbench.result import FAILED, OK, UNSUPPORTED, Case, Result
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,9 @@ def facts(result: Result) -> Iterator[Fact]:
     """The figures to see first: copies, the fastest mode, one inference (or step and loop) with it, bytes."""
     if result.load is not None:
         yield from _of_load(result)
+        return
+    if result.points is not None:
+        yield from _of_sweep(result)
         return
     timed = [case for case in result.cases if case.status == OK and case.median(TOTAL)]
     if not timed:
@@ -138,6 +142,22 @@ def _of_load(result: Result) -> Iterator[Fact]:
         yield Fact("p99 of latency", units.duration(latency["p99"]), note)
 
 
+def _of_sweep(result: Result) -> Iterator[Fact]:
+    """The figures of a sweep: its best shape, and the most that switching shapes costs for certain."""
+    points, best = result.points or [], result.best
+    if best is not None and best["mode"] is not None and (found := best["modes"][best["mode"]]) is not None:
+        name = points[found["point"]].name
+        per_s = units.rate(found["items_per_s"] or 0.0)
+        sure = "" if found["ci95"] is None else f" (95 %: {' to '.join(map(units.rate, found['ci95']))})"
+        yield Fact("Best shape", name, f"{best['mode']}, {per_s} items a second{sure}")
+    costly = [it for it in result.switching or [] if has_a_cost(it)]
+    if costly:
+        most = max(costly, key=lambda it: it["ratio"])
+        note = f"{most['mode']}: a call takes {units.duration(most['cost_ns'])} longer where each has another shape"
+        yield Fact("Switching shapes", f"{units.ratio(most['ratio'])}×", note)
+    yield Fact("Shapes", str(len(points)), "in one session, in turns")
+
+
 def remarks(result: Result) -> Iterator[Remark]:
     """What went wrong, what the figures mean, what to bear in mind."""
     if result.stopped == "interrupted":
@@ -149,6 +169,8 @@ def remarks(result: Result) -> Iterator[Remark]:
     for level in failed(result):
         if level["mode"] not in broken:
             yield Remark(f"{level['mode']} {at(level).phrase}: {level['reason']}", "bad", f"{level['status']}:")
+    for status, kind in ((FAILED, "bad"), (UNSUPPORTED, "warn")):
+        yield from (Remark(text, kind) for text in failures(result.points or [], status))
     yield from map(Remark, sentences(result))
     for warning in result.warnings:
         if warning["code"] not in superseded(result):

@@ -15,8 +15,10 @@ from markupsafe import Markup
 
 from ortbench import __version__
 from ortbench.analysis.advice import headline, headline_of_many
+from ortbench.analysis.points import several
 from ortbench.characters import visible_lines
 from ortbench.glossary import Group, entries
+from ortbench.report import sweep
 from ortbench.report.costs.section import cost_tables
 from ortbench.report.load import load_tables
 from ortbench.report.model import DERIVED, Column, Kind, Table
@@ -88,21 +90,24 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
 
 
 _ALWAYS = {"fence", "95 %"}  # words that stand outside of tables too
-_GROUPS = (Group.MODES, Group.RUN, Group.LOOP, Group.LOAD, Group.COSTS, Group.WORDS)
+_GROUPS = (Group.MODES, Group.SWEEP, Group.RUN, Group.LOOP, Group.LOAD, Group.COSTS, Group.WORDS)
 
 
 def _glossary(results: Sequence[Result]) -> Table:
     """What the words mean that the page has: the modes that were asked for, the columns that there are."""
     tables = [table for result in results for table in (*_main_tables(result), *cost_tables(result))]
-    there = _ALWAYS | {case.mode for result in results for case in result.cases}
+    tables += [table for result in results for table in sweep.tables(result)]
+    shown = [it for result in results for it in several(result)]
+    there = _ALWAYS | {case.mode for result in shown for case in result.cases}
     there |= {column.name for table in tables for column in table.columns}
-    absent = set() if any(result.loop for result in results) else {Group.LOOP}
-    absent |= set() if any(result.load for result in results) else {Group.LOAD}
-    absent |= (
-        set() if any(result.load is None for result in results) else {Group.RUN}
-    )  # of which levels have other words
     there |= {DERIVED} if any(map(derived_mark, tables)) else set()
-    groups = [group for group in _GROUPS if group not in absent]
+    kinds = {
+        Group.LOOP: any(result.loop for result in results),
+        Group.LOAD: any(result.load for result in results),
+        Group.SWEEP: any(result.points for result in results),
+        Group.RUN: any(result.load is None for result in results),  # levels of a load have other words
+    }
+    groups = [group for group in _GROUPS if kinds.get(group, True)]
     there |= {"state", "feedback"} if Group.LOOP in groups else set()
     found = [entry for group in groups for entry in entries() if entry.group is group and entry.word in there]
     return Table((), tuple((entry.word, entry.sentence) for entry in found))

@@ -8,11 +8,11 @@ from typing import Any
 
 from ortbench import units
 from ortbench.analysis.placed import moved_inside
-from ortbench.report import nodes
+from ortbench.report import nodes, sweep
 from ortbench.report.costs.section import cost_parts
 from ortbench.report.load import WHAT_A_LEVEL_IS, load_tables
 from ortbench.report.loops import WHAT_A_LOOP_IS
-from ortbench.report.model import EVERYWHERE, Column, Kind, Medium, Notes, Paragraph, Table, Title
+from ortbench.report.model import DERIVED, EVERYWHERE, Column, Kind, Medium, Notes, Paragraph, Table, Title
 from ortbench.report.places import places_table
 from ortbench.report.run import chain_tables, derived_mark, mode_table
 from ortbench.report.words import device_name, eps, sequence
@@ -38,6 +38,7 @@ class Section:
 
 def sections(result: Result) -> Iterator[Section]:
     """The tables of a result, in their order; what another module has to say about a result is one more line here."""
+    yield from _shapes(result)
     yield from _modes(result)
     yield from _chain(result)
     yield from _costs(result)
@@ -45,6 +46,19 @@ def sections(result: Result) -> Iterator[Section]:
     yield from _places(result)
     yield from _nodes(result)
     yield _environment(result)
+
+
+def _shapes(result: Result) -> Iterator[Section]:
+    """Of a sweep, its shapes mode by mode, and what switching between them costs."""
+    if result.points is None:
+        return
+    for table in sweep.mode_tables(result):
+        yield Section(table.title, table, (f"Times are medians; {DERIVED} derived, not measured.",))
+    if (shapes := sweep.shape_table(result)).rows:
+        yield Section(shapes.title, shapes)
+    if (switching := sweep.switching_table(result)).rows:
+        said = sweep.WHAT_SWITCHING_IS
+        yield Section(switching.title, switching, (f"{said[0].upper()}{said[1:]}",))
 
 
 def _modes(result: Result) -> Iterator[Section]:

@@ -9,12 +9,13 @@ import warnings
 
 import matplotlib as mpl
 
-from ortbench.report.page.charts import bandwidth, load, samples, split, stages, steps, totals
+from ortbench.report.page.charts import bandwidth, load, samples, sizes, split, stages, steps, totals
 from ortbench.report.page.charts.sheet import STYLE
 from ortbench.report.page.pictures.bandwidth import Bandwidth
 from ortbench.report.page.pictures.gallery import Picture
 from ortbench.report.page.pictures.load import ByCallers, ByRate
 from ortbench.report.page.pictures.samples import Drift, Spread
+from ortbench.report.page.pictures.sizes import Sizes
 from ortbench.report.page.pictures.split import Split
 from ortbench.report.page.pictures.stages import LinkCosts, StageTimes
 from ortbench.report.page.pictures.steps import StepTimes
@@ -38,6 +39,8 @@ def draw(picture: Picture, width: int, salt: str) -> str:
                 sheet = split.split(picture, width)
             case StepTimes():
                 sheet = steps.step_times(picture, width)
+            case Sizes():
+                sheet = sizes.sizes(picture, width)
             case StageTimes():
                 sheet = stages.stage_times(picture, width)
             case LinkCosts():

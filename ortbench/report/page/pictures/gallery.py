@@ -7,19 +7,22 @@ from collections.abc import Sequence
 from ortbench.report.page.pictures.bandwidth import Bandwidth, bandwidth
 from ortbench.report.page.pictures.load import ByCallers, ByRate, by_callers, by_rate
 from ortbench.report.page.pictures.samples import Drift, Spread, drift, spread
+from ortbench.report.page.pictures.sizes import Sizes, rates_by_size, times_by_size
 from ortbench.report.page.pictures.split import Split, split
 from ortbench.report.page.pictures.stages import LinkCosts, StageTimes, link_costs, stage_times
 from ortbench.report.page.pictures.steps import StepTimes, step_times
 from ortbench.report.page.pictures.totals import Totals, totals
 from ortbench.result import Result
 
-Picture = Split | StepTimes | StageTimes | LinkCosts | ByCallers | ByRate | Spread | Drift | Bandwidth | Totals
+Picture = Split | Sizes | StepTimes | StageTimes | LinkCosts | ByCallers | ByRate | Spread | Drift | Bandwidth | Totals
 
 
 def of_one(result: Result) -> list[Picture]:
     """The pictures of one result, as many as it has samples for."""
     if result.load is not None:  # its cases are of one caller alone
         return _loads([result], [""])
+    if result.points is not None:
+        return [picture for picture in (rates_by_size(result), times_by_size(result)) if picture is not None]
     found: list[Picture | None] = [
         _parts(result),
         link_costs(result),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.sweep import DIRECTIONS
+from ortbench.analysis.bandwidth import DIRECTIONS
 from ortbench.plan import target_from
 from ortbench.worker.copies import Copies
 from ortbench.worker.session import hardware, providers

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from ortbench import units
-from ortbench.analysis.sweep import DIRECTIONS, DOWNLOAD, MEMORIES, ORDINARY, TITLES, UPLOAD, Sweep
+from ortbench.analysis.bandwidth import DIRECTIONS, DOWNLOAD, MEMORIES, ORDINARY, TITLES, UPLOAD, CopySweep
 from ortbench.report.page.charts.sheet import INK, MUTED, PALETTE, PAPER, RULE, plain
 from ortbench.report.words import ep_line
 
@@ -45,7 +45,7 @@ _SWEEP_STYLE: dict[Any, Any] = {
 }
 
 
-def sweep_svg(sweep: Sweep) -> str:
+def bandwidth_svg(sweep: CopySweep) -> str:
     """A sweep as an SVG file: rate against size on logarithmic scales, a line a direction and kind of host memory.
 
     Args:
@@ -67,7 +67,7 @@ def sweep_svg(sweep: Sweep) -> str:
         return _themed(written.getvalue())
 
 
-def _rates(axes: Axes, sweep: Sweep) -> None:
+def _rates(axes: Axes, sweep: CopySweep) -> None:
     for memory in MEMORIES:
         for direction in DIRECTIONS:
             points = sweep.measured(direction, memory)

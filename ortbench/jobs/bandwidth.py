@@ -1,0 +1,100 @@
+"""From a sweep's plan to its saved figures: folder, worker, progress. What `ortbench bandwidth` goes through."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ortbench import files, stopping
+from ortbench.characters import complain
+from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
+from ortbench.jobs.writing import summarise_job, write
+from ortbench.measure.process import open_copies
+
+if TYPE_CHECKING:
+    from ortbench.analysis.bandwidth import CopySweep
+    from ortbench.bandwidth_plan import CopyPlan
+    from ortbench.wanted import Wanted
+
+
+def bandwidth(plan: CopyPlan, wanted: Wanted) -> int:
+    """Measure a sweep of copies, save and show it; the exit code.
+
+    Raises:
+        BadInput, BenchmarkFailed, Unsupported: before anything could be measured.
+    """
+    measured, folder, interrupted = _measure(plan, wanted.out, wanted.quiet)
+    _show(measured, str(folder), wanted.json, wanted.quiet)
+    return INTERRUPTED if interrupted else _exit_code(measured)
+
+
+def _measure(plan: CopyPlan, out: Path, quiet: bool) -> tuple[CopySweep, Path, bool]:
+    """Measure a bandwidth sweep and save it in a folder of its own, also after Ctrl-C.
+
+    Args:
+        plan: checked.
+        out: where the folder is made.
+        quiet: show no progress.
+
+    Returns:
+        The sweep, its folder, and whether it was interrupted by Ctrl-C.
+
+    Raises:
+        BadInput, BenchmarkFailed, Unsupported: before anything could be measured.
+    """
+    with ExitStack() as stack:
+        client = stack.enter_context(open_copies(plan))
+
+        from ortbench.analysis.bandwidth import FILE_NAME, save
+        from ortbench.measure.bandwidth import CopyBench
+        from ortbench.measure.folder import bandwidth_name, discard_if_empty, new_folder
+        from ortbench.report.folder import write_bandwidth
+
+        stopping.hold()  # from here on there is a folder, and soon something in it
+        folder = new_folder(out, bandwidth_name(plan))
+        try:
+            progress = None
+            if not quiet and sys.stderr.isatty():
+                from ortbench.report.terminal.progress import LiveProgress
+
+                progress = stack.enter_context(LiveProgress())
+
+            def keep(sweep: CopySweep) -> None:
+                with files.noting(folder / FILE_NAME):
+                    save(sweep, folder)
+
+            bench = CopyBench(plan, client, keep, progress)
+            bench.run()
+        except BaseException:
+            discard_if_empty(folder)
+            raise
+    write_bandwidth(bench.sweep, folder)
+    return bench.sweep, folder, bench.interrupted
+
+
+def _show(sweep: CopySweep, folder: str, json_out: str | None, quiet: bool) -> None:
+    from ortbench.analysis.bandwidth import bandwidth_json
+    from ortbench.report.bandwidth import build
+    from ortbench.report.markdown import markdown
+
+    report = build(sweep, folder)
+    summarise_job(markdown(report))
+    if json_out is not None:
+        write(json_out, bandwidth_json(sweep), "--json")
+    if json_out == "-" or quiet:
+        return
+    from ortbench.report.terminal.print import print_report
+
+    print_report(report)
+
+
+def _exit_code(sweep: CopySweep) -> int:
+    """1 as soon as a copy failed; each reason once on standard error."""
+    from ortbench.report.bandwidth import failures
+
+    found = failures(sweep)
+    for failure in found:
+        complain(str(failure))
+    return BENCHMARK_FAILED if found else DONE

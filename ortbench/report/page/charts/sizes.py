@@ -1,0 +1,113 @@
+"""The pictures of a sweep: a curve for each mode over the shapes, the best shape of each marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import nan
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from ortbench import units
+from ortbench.report.page.charts.sheet import (
+    FAR,
+    INK,
+    MUTED,
+    SMALL,
+    Legend,
+    Sheet,
+    is_narrow,
+    level_mark,
+    mode_shape,
+    plain,
+    point_mark,
+    text_width,
+    times_to,
+)
+from ortbench.report.page.pictures.sizes import Curve, Sizes
+
+_HEIGHT, _BELOW = {True: 220, False: 260}, 46  # px
+_RING: dict[str, Any] = {"marker": "o", "markersize": 17, "markerfacecolor": "none", "markeredgecolor": INK, "linestyle": "none", "markeredgewidth": 1.4, "clip_on": False}  # fmt: skip
+_LIMIT: dict[str, Any] = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1.2}
+
+
+def sizes(picture: Sizes, width: int) -> Sheet:
+    """A line for each mode; an interval is an upright bar, the best shape has a ring, the limit of an SLO is a broken line."""
+    narrow = is_narrow(width)
+    entries = [(it.mode, point_mark(**mode_shape(it.mode))) for it in picture.curves]
+    if any(it.best is not None for it in picture.curves):
+        entries.append(("best", point_mark(**{**_RING, "markersize": 12})))
+    if picture.slo is not None:
+        entries.append((f"limit ({picture.slo})", level_mark(**_LIMIT)))
+    legend = Legend(entries, width)
+    left, right, height = 66, 22 if narrow else 16, _HEIGHT[narrow]
+    sheet = Sheet(width, legend.height + height + _BELOW)
+    legend.draw(sheet)
+    axes = sheet.axes(left, legend.height, width - left - right, height)
+    places = list(range(len(picture.shapes))) if picture.sizes is None else list(picture.sizes)
+    _size_axis(axes, places, picture, width - left - right)
+    _value_axis(axes, picture)
+    for curve in picture.curves:
+        _line(sheet, axes, picture, curve, places)
+    if picture.slo is not None:
+        axes.axhline(picture.slo.limit_ns, **_LIMIT)
+    sheet.text(
+        left + (width - left - right) / 2,
+        legend.height + height + 36,
+        picture.axis,
+        ha="center",
+        fontsize=SMALL,
+        color=MUTED,
+    )
+    return sheet
+
+
+def _line(sheet: Sheet, axes: Axes, picture: Sizes, curve: Curve, places: Sequence[int]) -> None:
+    style: dict[str, Any] = {**mode_shape(curve.mode), "markersize": 8}
+    # Sets of inputs stand side by side: nothing lies between them that a line could be of, nor where a shape has failed.
+    line = {"linewidth": 1.6} if picture.sizes is not None else {"linestyle": "none"}
+    values = [nan if it is None else it[0] for it in curve.values]
+    there = [(place, it) for place, it in zip(places, curve.values, strict=True) if it is not None]
+    at, low, high = [place for place, _ in there], [it[1] for _, it in there], [it[2] for _, it in there]
+    axes.vlines(at, low, high, color=style["color"], linewidth=1.4)
+    (drawn,) = axes.plot(list(places), values, **style, **line)
+    sheet.tip(drawn, f"{curve.mode}: {picture.shown(there[0][1][0])} to {picture.shown(there[-1][1][0])}")
+    if curve.best is not None and (best := curve.values[curve.best]) is not None:
+        (ring,) = axes.plot([places[curve.best]], [best[0]], **_RING)
+        sheet.tip(ring, f"{curve.mode}, best: {picture.shapes[curve.best]}, {picture.shown(best[0])}")
+
+
+def _size_axis(axes: Axes, places: Sequence[int], picture: Sizes, room: float) -> None:
+    """Sizes as far apart as their ratios say; shapes that have no one size at equal distances."""
+    if picture.sizes is not None and min(places) < max(places):
+        axes.set_xscale("log", base=2)
+        margin = (max(places) / min(places)) ** 0.03
+        axes.set_xlim(min(places) / margin, max(places) * margin)
+    else:
+        axes.set_xlim(min(places) - 0.5, max(places) + 0.5)
+    widest = max(text_width(name, SMALL) for name in picture.shapes) + 12
+    every = -(-len(places) // max(1, int(room // widest)))  # as many names as there is room for
+    axes.xaxis.set_major_locator(FixedLocator(list(places)[::every]))
+    axes.xaxis.set_major_formatter(FixedFormatter(list(picture.shapes)[::every]))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _value_axis(axes: Axes, picture: Sizes) -> None:
+    """From nothing to the most; logarithmic where the least would lie on the floor."""
+    values = [it for curve in picture.curves for it in curve.values if it is not None]
+    low, high = min(it[1] for it in values), max(it[2] for it in values)
+    if picture.slo is not None:
+        low, high = min(low, picture.slo.limit_ns), max(high, picture.slo.limit_ns)
+    shown = FuncFormatter(lambda value, _: units.rate(value)) if picture.rates else None
+    if high > FAR * low > 0:
+        axes.set_yscale("log")
+        axes.set_ylim(low / 1.3, high * 1.3)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 500 * low else (1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(shown or FuncFormatter(lambda ns, _: plain(units.duration(ns))))
+    else:
+        axes.set_ylim(0, high * 1.1)
+        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+        axes.yaxis.set_major_formatter(shown or times_to(high))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.grid(True)

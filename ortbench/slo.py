@@ -1,0 +1,84 @@
+"""A service level objective: the most that a statistic of a run's time may be, as ``p99=20ms``. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ortbench.errors import BadInput
+from ortbench.kinds import Kind, text_of
+from ortbench.stats import Stats
+from ortbench.units import duration
+
+if TYPE_CHECKING:
+    from ortbench.schema import Sweep
+
+TOTAL = "total"  # the median of it
+_FIELDS = {TOTAL: "median_ns", "mean": "mean_ns", "p90": "p90_ns", "p95": "p95_ns", "p99": "p99_ns", "max": "max_ns"}
+_NEEDED = {"p90": 10, "p95": 20, "p99": 100}  # a percentile needs a sample beyond it
+_UNITS = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+
+
+class Slo(NamedTuple):
+    """The most that a statistic may be.
+
+    Attributes:
+        statistic: ``total`` (the median), ``mean``, ``p90``, ``p95``, ``p99`` or ``max``.
+        limit_ns: in ns.
+    """
+
+    statistic: str
+    limit_ns: int
+
+    def value_ns(self, stats: Stats) -> int | None:
+        """The statistic, ns; None where there are too few samples for it."""
+        if stats.n < _NEEDED.get(self.statistic, 1):
+            return None
+        value: int = getattr(stats, _FIELDS[self.statistic])
+        return value
+
+    def keeps(self, stats: Stats) -> bool | None:
+        """Whether it is kept; None where that cannot be told."""
+        value = self.value_ns(stats)
+        return None if value is None else value <= self.limit_ns
+
+    @property
+    def needed(self) -> int:
+        """How many samples it takes to tell."""
+        return _NEEDED.get(self.statistic, 1)
+
+    def __str__(self) -> str:
+        return f"{self.statistic} ≤ {duration(self.limit_ns)}"
+
+
+def parse_slo(text: str, option: str) -> Slo:
+    """``p99=20ms`` or ``total=1.5s``.
+
+    Raises:
+        BadInput: not of that form.
+    """
+    name, _, limit = text.partition("=")
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)", limit.strip(), re.ASCII)
+    if name.strip() not in _FIELDS or found is None:
+        reason = f"write a statistic ({', '.join(_FIELDS)}) and a time, such as p99=20ms"
+        raise BadInput(f"{option} {text!r}: {reason}", option)
+    limit_ns = round(float(found[1]) * _UNITS[found[2]])
+    if limit_ns < 1:
+        raise BadInput(f"{option} {text!r}: the time must be above zero", option)
+    return Slo(name.strip(), limit_ns)
+
+
+def _toml(value: Any, option: str) -> str:
+    text = text_of(value)
+    parse_slo(text, option)
+    return text
+
+
+SLO = Kind('"p99=20ms"', _toml, parse_slo)
+
+
+def slo_of(sweep: Sweep | None) -> Slo | None:
+    """That of a sweep's result, if it has one."""
+    if sweep is None or not sweep["slo"]:
+        return None
+    return Slo(*next(iter(sweep["slo"].items())))

@@ -1,0 +1,199 @@
+"""`ortbench sweep`: what it prints and saves, shapes that fail, real inputs, and what ends it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from ortbench.result import Result, load
+from tests.conftest import MODELS, ONCE, Ran, command, ortbench, ortbench_here
+from tests.jobs.test_bandwidth_command import with_knobs
+from tests.refdevice import Config
+from tests.traceformat import load as load_trace
+
+pytestmark = pytest.mark.process
+
+IDS = MODELS / "transformer_ids.onnx"
+WIDTH = 1000  # floats of an item
+
+
+def batched(path: Path) -> Path:
+    """A Relu over a batch of items."""
+    text = f'<ir_version: 8, opset_import: ["" : 17]> g (float[batch,{WIDTH}] x) => (float[batch,{WIDTH}] y) {{ y = Relu(x) }}'
+    onnx.save(onnx.parser.parse_model(text), path)
+    return path
+
+
+def on_device(library: Path, tmp_path: Path, config: Config, *arguments: object) -> tuple[Ran, Result]:
+    """A sweep on the reference device, each shape and mode once."""
+    model, out = batched(tmp_path / "m.onnx"), tmp_path / "out"
+    line = ("sweep", model, "--ep-library", library, "--out", out, *arguments, *ONCE)
+    ran = ortbench(*line, prefix=with_knobs(config))
+    (file,) = out.glob("*/result.json")
+    return ran, load(file)
+
+
+def statuses(result: Result) -> dict[str, dict[str, str]]:
+    return {point.name: {case.mode: case.status for case in point.cases} for point in result.points or []}
+
+
+def test_what_a_sweep_prints_and_saves(tmp_path: Path) -> None:
+    files = {name: tmp_path / f"a.{name}" for name in ("json", "html", "trace")}
+    line = (
+        "sweep",
+        IDS,
+        "--ep",
+        "cpu",
+        "--dim",
+        "batch=1,2..4",
+        "--dim",
+        "sequence=16",
+        "--mode",
+        "cpu",
+        "--mode",
+        "device",
+    )
+    more = [word for name, file in files.items() for word in (f"--{name}", file)]
+    ran = ortbench(*line, "--slo", "total=10s", "--iterations", 3, "--warmup", 1, "--out", tmp_path, *more)
+    assert (ran.code, ran.err) == (0, "")
+    assert "\nsweep of 3 shapes in one session: batch=1, batch=2, batch=4\n" in ran.out
+    assert "\ncpu:\nshape" in ran.out
+    assert "\nmode    switching" in ran.out
+    (folder,) = tmp_path.glob("sweep-transformer_ids-cpu-*")
+    result = load(folder / "result.json")
+    data = json.loads((folder / "result.json").read_text())
+    assert load(files["json"]) == result
+    assert (data["kind"], data["schema_version"], data["cases"]) == ("sweep", 1, [])
+    assert data["sweep"] == {"dims": ["batch"], "data": False, "slo": {"total": 10_000_000_000}}
+    assert [point["shape"] for point in data["points"]] == [{"batch": n, "sequence": 16} for n in (1, 2, 4)]
+    for point, size in zip(data["points"], (1, 2, 4), strict=True):
+        assert point["first_run_ns"] > 0
+        assert point["items"] == {"count": size, "dim": "batch"}
+        assert point["inputs"][0]["shape"] == [size, 16]
+        for case in point["cases"]:
+            assert (case["status"], case["outputs_match"], len(case["samples_ns"]["total"])) == ("ok", True, 3)
+            assert case["throughput"]["items_per_s"] > 0
+    assert [(it["mode"], it["rounds"] * it["calls"] >= 3, len(it["points"])) for it in data["switching"]] == [
+        ("cpu", True, 3), ("device", True, 3),
+    ]  # fmt: skip
+    for found in data["switching"]:
+        for point in found["points"]:
+            assert {len(samples) for samples in point["samples_ns"].values()} == {found["rounds"] * found["calls"]}
+    assert set(data["best"]["modes"]) == {"cpu", "device"}
+    rows = list(csv.DictReader((folder / "table.csv").read_text().splitlines()))
+    assert [(row["shape"], row["dim_batch"], row["mode"]) for row in rows] == [
+        (f"batch={n}", str(n), mode) for n in (1, 2, 4) for mode in ("cpu", "device")
+    ]
+    assert (folder / "table.md").read_text().startswith(f"# ortbench: {IDS}")
+    assert "Items a second by shape" in files["html"].read_text()
+    assert load_trace(files["trace"])
+    _later(folder, tmp_path)
+
+
+def _later(folder: Path, tmp_path: Path) -> None:
+    """What other commands make of it."""
+    ran = ortbench_here("report", folder, "--html", tmp_path / "page.html")
+    assert (ran.code, ran.err) == (0, "")
+    ran = ortbench_here("compare", folder, folder / "result.json", "--json", "-")
+    assert {(row["shape"], row["mode"]) for row in json.loads(ran.out)} == {
+        (f"batch={n}", mode) for n in (1, 2, 4) for mode in ("cpu", "device")
+    }
+    ran = ortbench_here("gate", folder, "--max-cpu-nodes", 0)
+    reason = "is a sweep, which no gate has limits for: gate a run of one of its shapes"
+    assert (ran.code, ran.error_line) == (2, f"{folder} {reason}")
+
+
+def test_a_shape_that_runs_out_of_memory_is_said_and_the_others_go_on(library: Path, tmp_path: Path) -> None:
+    config = Config(fail_alloc_bytes=f"{WIDTH * 4 * 64}:default", compute_us=100)
+    ran, result = on_device(library, tmp_path, config, "--dim", "batch=1,64,2", "--mode", "cpu", "--mode", "device")
+    assert ran.code == 1
+    assert ran.error_line.startswith("batch=64: failed: the first run failed with made-up inputs (")
+    ok, failed = dict.fromkeys(("cpu", "device"), "ok"), dict.fromkeys(("cpu", "device"), "failed")
+    assert statuses(result) == {"batch=1": ok, "batch=64": failed, "batch=2": ok}
+    assert [it["point"] for it in (result.switching or [])[0]["points"]] == [0, 2]
+    assert f"✗ {ran.error_line}" in ran.out.replace("\n  ", " ")
+
+
+def test_a_mode_of_a_shape_that_runs_out_of_memory_leaves_the_others(library: Path, tmp_path: Path) -> None:
+    config = Config(fail_alloc_bytes=f"{WIDTH * 4 * 64}:host_accessible", compute_us=100)
+    modes = ("cpu", "host-accessible")
+    ran, result = on_device(library, tmp_path, config, "--dim", "batch=1,64", "--mode", modes[0], "--mode", modes[1])
+    assert ran.code == 1
+    assert ran.error_line.startswith("batch=64: host-accessible failed: ")
+    assert statuses(result) == {
+        "batch=1": {"cpu": "ok", "host-accessible": "ok"},
+        "batch=64": {"cpu": "ok", "host-accessible": "failed"},
+    }
+    assert [it["mode"] for it in result.switching or []] == ["cpu"]
+
+
+def test_a_lost_worker_costs_the_mode_that_lost_it(library: Path, tmp_path: Path) -> None:
+    config = Config(abort_run="3:host_accessible", compute_us=100)
+    modes = ("cpu", "host-accessible")
+    ran, result = on_device(library, tmp_path, config, "--dim", "batch=1,2", "--mode", modes[0], "--mode", modes[1])
+    assert ran.code == 1
+    assert ran.error_line.startswith("batch=1, batch=2: host-accessible failed: the worker was ended by SIGABRT")
+    lost = {"cpu": "ok", "host-accessible": "failed"}
+    assert statuses(result) == {"batch=1": lost, "batch=2": lost}
+    assert all(point.case("cpu").samples_ns["total"] for point in result.points or [])  # type: ignore[union-attr]
+
+
+def test_real_inputs_take_turns_and_their_outputs_are_checked(tmp_path: Path) -> None:
+    model, data = batched(tmp_path / "m.onnx"), tmp_path / "data"
+    data.mkdir()
+    for name, batch in (("a", 1), ("b", 3), ("wrong", 2)):
+        inputs = np.random.default_rng(batch).standard_normal((batch, WIDTH), np.float32)
+        np.savez(data / f"{name}.npz", x=inputs)
+        np.savez(data / f"{name}.expected.npz", y=np.maximum(inputs, 0) + (name == "wrong"))
+    ran = ortbench("sweep", model, "--ep", "cpu", "--data", data, "--mode", "cpu", *ONCE, "--out", tmp_path / "out")
+    assert ran.code == 1
+    assert ran.error_line.startswith("wrong: failed: the outputs are not the expected ones: ")
+    (file,) = (tmp_path / "out").glob("*/result.json")
+    result = load(file)
+    assert statuses(result) == {"a": {"cpu": "ok"}, "b": {"cpu": "ok"}, "wrong": {"cpu": "failed"}}
+    assert [(it.data, it.shape) for it in result.points or []] == [
+        ("a", {"batch": 1}),
+        ("b", {"batch": 3}),
+        ("wrong", {}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        ("a sweep needs several shapes", ["--dim", "batch=1"]),
+        ("--dim nothing: the model has no such symbolic dimension; it has batch, sequence", ["--dim", "nothing=1,2"]),
+        ("--slo 'p98=1ms': write a statistic", ["--dim", "batch=1,2", "--slo", "p98=1ms"]),
+        ("No such option", ["--dim", "batch=1,2", "--nodes"]),
+    ],
+)
+def test_what_is_no_sweep_is_one_line(words: str, arguments: list[str], tmp_path: Path) -> None:
+    ran = ortbench("sweep", IDS, "--ep", "cpu", *arguments, "--out", tmp_path / "out")
+    assert ran.code == 2
+    assert words in ran.error_line
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
+    line = command("sweep", IDS, "--ep", "cpu", "--dim", "batch=1,2", "--mode", "cpu", "--precision", 0, "--duration", 1000,
+                   "--warmup", 1, "--out", tmp_path)  # fmt: skip
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + 120
+        while not (files := list(tmp_path.glob("*/result.json"))) and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=120)
+    assert (process.returncode, errors) == (130, "")
+    result = load(files[0])
+    assert result.stopped == "interrupted"
+    assert [point.name for point in result.points or []] == ["batch=1", "batch=2"]
+    assert "interrupted after" in out

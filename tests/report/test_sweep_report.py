@@ -1,0 +1,186 @@
+"""How a sweep is shown: in a terminal, as Markdown, on a page, and to other programs."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from ortbench.report import comparison
+from ortbench.report.exports.github import action_json
+from ortbench.report.markdown import markdown
+from ortbench.report.page.page import build_page
+from ortbench.report.page.pictures.sizes import rates_by_size, times_by_size
+from ortbench.report.run import build, frame
+from ortbench.report.run import csv as csv_of
+from ortbench.report.terminal.print import print_report
+from ortbench.result import load, result_json, save
+from ortbench.slo import Slo
+from tests.made_sweeps import USUAL, sweep_result, without
+from tests.report.test_page import Page
+from tests.results import US, published
+
+TERMINAL = """\
+m.onnx (x batchx1000)
+sweep of 3 shapes in one session: batch=1, batch=2, batch=4
+SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0
+fence: synchronize_outputs, 2.30 µs of every run; memory: EP device Some and SomeShared; done: every median known to
+±1 %
+
+cpu:
+shape    total  per item  items/s  best  vs cpu  copies      p95      p99  SLO     runs
+            ms
+batch=1   1.00   1.00 ms     1000  best   1.00×    ≈50%  1.00 ms  1.00 ms  kept     120
+batch=4   1.60    400 µs     2500  –      1.00×  ≈6.25%  1.60 ms  1.60 ms  broken   120
+
+device-resident:
+shape    total  per item  items/s  best  vs cpu       95 %      p95      p99  SLO     runs
+            ms
+batch=1  0.500    500 µs     2000  best   2.00×  2.00–2.00   500 µs   500 µs  kept     120
+batch=4   1.50    375 µs     2667  –      1.07×  1.07–1.07  1.50 ms  1.50 ms  broken   120
+
+Times are medians; ≈ derived, not measured.
+ortbench explain per item, best, × later … says what the words mean.
+
+shapes:
+shape    items   inputs  outputs  first run  × later
+batch=1      1  4.00 kB     40 B    5.00 ms     5.0×
+batch=4      4  16.0 kB    160 B    20.0 ms    12.5×
+
+mode             switching       95 %  adds/call  most with
+cpu                  2.00×  2.00–2.00   +1.30 ms  batch=1 (2.00×)
+device-resident      1.00×  1.00–1.00      +0 ns  –
+switching: calls that each have another shape, against one shape at a time.
+
+✗ batch=2: failed: the first run failed: out of memory
+• best of those with p99 ≤ 1.30 ms: batch=1, 2000 items/s with device-resident (95 %: 2000 to 2000)
+"""
+LIMIT = Slo("p99", 1_300 * US)
+
+
+def test_a_terminal_shows_the_whole_of_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    print_report(build(sweep_result(slo=LIMIT, failed={2: "the first run failed: out of memory"})))
+    out = capsys.readouterr().out
+    assert out[: len(TERMINAL)] == TERMINAL
+
+
+def test_a_narrow_terminal_has_each_table_in_parts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    print_report(build(sweep_result(slo=LIMIT)))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.startswith("shape ") for line in lines) == 5
+
+
+def test_markdown_says_which_mode_a_table_is_of() -> None:
+    text = markdown(build(sweep_result()))
+    assert "\ncpu:\n\n| shape | total (ms) | per item | items/s | best | vs cpu |" in text
+    assert "\n| batch=4 | 1.60 | 400 µs | 2500 | best | 1.00× |" in text
+    assert "\nshapes:\n\n| shape | items | inputs | outputs | first run | × later |" in text
+    assert "\n`ortbench sweep m.onnx --dim batch=1,2,4`\n" in text
+
+
+def test_csv_has_a_row_for_each_shape_and_mode() -> None:
+    rows = list(csv.DictReader(csv_of(sweep_result(failed={2: "no"})).splitlines()))
+    told = [(it["shape"], it["dim_batch"], it["mode"], it["status"], it["total_median_ns"], it["best"]) for it in rows]
+    assert told == [
+        ("batch=1", "1", "cpu", "ok", "1000000", ""),
+        ("batch=1", "1", "device-resident", "ok", "500000", ""),
+        ("batch=2", "2", "cpu", "failed", "", ""),
+        ("batch=2", "2", "device-resident", "failed", "", ""),
+        ("batch=4", "4", "cpu", "ok", "1600000", "best"),
+        ("batch=4", "4", "device-resident", "ok", "1500000", "best"),
+    ]
+    assert [(it["alone_ns"], it["in_turns_ns"], it["first_run_ns"]) for it in rows[:2]] == [
+        ("1000000", "2000000", "5000000"),
+        ("1000000", "1000000", "5000000"),
+    ]
+    assert len(frame([sweep_result(), published()])) == 6 + 4
+
+
+def test_the_file_has_all_of_it_and_is_read_again(tmp_path: Path) -> None:
+    made = sweep_result(slo=LIMIT, failed={2: "no"})
+    save(made, tmp_path / "result.json")
+    assert load(tmp_path / "result.json") == made
+    data = json.loads(result_json(made))
+    assert (data["kind"], data["cases"], data["sweep"]["slo"]) == ("sweep", [], {"p99": 1_300_000})
+    assert list(data["points"][0]) == ["name", "shape", "data", "inputs", "outputs", "items", "first_run_ns", "cases"]
+    assert "steps_ns" not in data["points"][0]["cases"][0]
+    assert {"sweep", "points", "switching", "best"}.isdisjoint(json.loads(result_json(published())))
+    assert action_json([made]) == "[]\n" or json.loads(action_json([made])) == []
+
+
+# Pictures and pages
+
+
+def test_curves_are_by_mode_over_the_sizes_with_the_best_marked() -> None:
+    picture = rates_by_size(sweep_result(failed={2: "no"}))
+    assert picture is not None
+    assert (picture.shapes, picture.sizes, picture.axis) == (("1", "2", "4"), (1, 2, 4), "batch")
+    assert [(it.mode, [value and value[0] for value in it.values], it.best) for it in picture.curves] == [
+        ("cpu", [1000.0, None, 2500.0], 2),
+        ("device-resident", [2000.0, None, 2666.667], 2),
+    ]
+    assert picture.caption == (
+        "cpu: 1000/s with 1, 2500/s with 4; best 2500/s with 4; "
+        "device-resident: 2000/s with 1, 2667/s with 4; best 2667/s with 4."
+    )
+    times = times_by_size(sweep_result(slo=LIMIT))
+    assert times is not None
+    assert times.slo == LIMIT
+    assert times.curves[0].values[1] == (1_200_000.0, 1_200_000.0, 1_200_000.0)
+    assert rates_by_size(published()) is times_by_size(published()) is None
+
+
+def test_a_page_has_the_curves_the_tables_and_the_words() -> None:
+    text = build_page([sweep_result(slo=LIMIT, failed={2: "out of memory"})], ["m"])
+    page = Page(text)
+    assert page.text("h1") == ["batch=1 gets most done with p99 ≤ 1.30 ms: 2000 items a second with device-resident"]
+    titles = page.text("h2")
+    assert [it for it in titles if it not in ("Placement", "Environment", "Words", "Reproduce it")] == [
+        "Items a second by shape",
+        "Time of a call by shape",
+        "cpu",
+        "device-resident",
+        "Shapes",
+        "Switching shapes",
+    ]
+    assert "batch=2: failed: out of memory" in text
+    words = text.partition("<h2>Words</h2>")[2]
+    assert "× later" in words
+    assert "adds/call" in words
+    assert build_page([sweep_result()], ["m"]) == build_page([sweep_result()], ["m"])
+    assert "by shape" not in build_page([published()], ["m"])
+
+
+def test_two_sweeps_are_shown_side_by_side_shape_by_shape(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    other = without(sweep_result({**USUAL, "cpu": {1: 1000, 2: 1800, 4: 1600}}), 4)
+    other.setup = {**other.setup, "run_id": "1" * 32}
+    print_report(comparison.build([sweep_result(), other], ["a", "b"], 0.02, in_order=True))
+    out = capsys.readouterr().out
+    assert (
+        """
+mode             shape        a      b   ratio         95 %  verdict
+                             ms     ms
+cpu              batch=1   1.00   1.00  ×1.000  0.980–1.020  same
+cpu              batch=2   1.20   1.80  ×1.500  1.471–1.530  slower
+device-resident  batch=1  0.500  0.500  ×1.000  0.980–1.020  same
+device-resident  batch=2  0.600  0.600  ×1.000  0.980–1.020  same
+"""
+        in out
+    )
+    assert "! only in a: batch=4\n" in out
+    records = comparison.records([sweep_result(), other], ["a", "b"], 0.02)
+    assert {(it["shape"], it["mode"]) for it in records if it["phase"] == "total"} == {
+        (shape, mode) for shape in ("batch=1", "batch=2") for mode in ("cpu", "device-resident")
+    }
+    text = build_page([sweep_result(), other], ["a", "b"])
+    assert [it for it in Page(text).text("h2") if "Side" in it or "side" in it]
