@@ -28,7 +28,7 @@ pytestmark = pytest.mark.process
 TINY = MODELS / "tiny.onnx"
 CLOSED = {
     "mode", "sessions", "concurrency", "status", "reason", "runs_per_s", "ci95", "latency_ns", "n", "outputs_match", "cpu_cores",
-    "lock_wait", "fairness", "clock_mhz",
+    "lock_wait", "fairness", "clock_mhz", "blocks",
 }  # fmt: skip
 OPEN = (CLOSED - {"concurrency", "fairness"}) | {
     "rate", "wait_ns", "late", "late_ns", "utilisation", "service_ns", "slo_held",
