@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from statistics import stdev
 from typing import Literal, NamedTuple
 
+from ortbench import units
 from ortbench.result import OK, Result
 from ortbench.schema import Latency, Level
 from ortbench.stats import Ratio, t_quantile
@@ -31,13 +32,19 @@ class At(NamedTuple):
     def text(self) -> str:
         """In words: ``4 callers``, ``30 a second``."""
         if self.kind == RATE:
-            return f"{self.value:g} a second"
+            return f"{rate_text(self.value)} a second"
         return "1 caller" if self.value == 1 else f"{self.value:g} callers"
 
     @property
     def phrase(self) -> str:
         """After what happens there: ``with 4 callers``, ``at 30 a second``."""
         return f"{'at' if self.kind == RATE else 'with'} {self.text}"
+
+
+def rate_text(rate: float) -> str:
+    """A rate as it was asked for; one that a search came upon with three digits."""
+    text = f"{rate:g}"
+    return text if len(text.partition(".")[2]) <= 2 else units.digits(rate)
 
 
 def at(level: Level) -> At:

@@ -17,6 +17,7 @@ from ortbench.analysis.levels import (
     modes_of,
     quotient,
     rate_of,
+    rate_text,
 )
 from ortbench.analysis.load import asked_of, best_level, has_rates, holds, kept, knee_of, most
 from ortbench.analysis.load_levels import LOCK_MATTERS
@@ -256,5 +257,5 @@ def _late(result: Result) -> list[str]:
 
 def _rates(levels: Sequence[Level]) -> str:
     """Rates in words: ``10, 20 and 30``."""
-    words = [f"{level['rate']:g}" for level in levels]
+    words = [rate_text(level["rate"]) for level in levels]
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))

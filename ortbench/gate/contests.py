@@ -88,7 +88,9 @@ def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFER
         if metric.phase == MEMORY:  # one number a side, which is checked when all is measured
             continue
         if metric.phase == LOAD:
-            raise BadInput(f"--metric {metric.text}: is of loads; say that both sides are one with --load", "--metric")
+            raise BadInput(
+                f"--metric {metric.text}: is of loads: hold results of 'ortbench load' against each other", "--metric"
+            )
         _check_statistic(metric, work.steps)
         compared = [mode for mode in modes if metric.mode == mode or (metric.mode is None and limits.held(mode))]
         chosen = [mode for mode in compared if metric.phase in work.phases(mode)]

@@ -68,7 +68,10 @@ class Verdict:
         found = overall(self.checks)
         # What has no interval is not noisy: its check says what it lacks.
         lacking = found == UNCLEAR and all(check.low is None for check in self.checks if check.verdict == UNCLEAR)
-        return "cannot tell: too little is known, and the checks say what is lacking" if lacking else _SAID[found]
+        if lacking:
+            return "cannot tell: too little is known, and the checks say what is lacking"
+        # Loads are held against stored results alone.
+        return _SAID[found].replace("a live gate, ", "") if self.results[0].load is not None else _SAID[found]
 
     @property
     def code(self) -> int:

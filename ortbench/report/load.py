@@ -19,6 +19,7 @@ from ortbench.analysis.levels import (
     measured,
     modes_of,
     rate_of,
+    rate_text,
     speed_up,
     spread_of,
 )
@@ -166,7 +167,7 @@ def _open_row(level: Level, scale: float) -> tuple[str, ...]:
     waited = NOTHING if wait is None else GROWS if is_full(level) else units.time(wait["mean"], scale)
     return (
         _name(level),
-        f"{level['rate']:g}/s",
+        f"{rate_text(level['rate'])}/s",
         *_latency_cells(level, scale),
         NOTHING if held is None else "kept" if held else "broken",
         waited,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from ortbench import units
 from ortbench.analysis import variables
-from ortbench.analysis.levels import CONCURRENCY, RATE, at
+from ortbench.analysis.levels import CONCURRENCY, RATE, at, rate_text
 from ortbench.analysis.load import asked_of
 from ortbench.analysis.load_advice import slo_text
 from ortbench.characters import shortened
@@ -88,7 +88,11 @@ def load_line(result: Result, setup: LoadSetup) -> str:
     if callers:
         said.append(f"{', '.join(map(str, callers))} caller{'' if callers == [1] else 's'}")
     if rates:
-        some = [f"{rate:g}" for rate in rates] if len(rates) <= _RATES else [f"{rates[0]:g} to {rates[-1]:g}"]
+        some = (
+            [rate_text(rate) for rate in rates]
+            if len(rates) <= _RATES
+            else [f"{rate_text(rates[0])} to {rate_text(rates[-1])}"]
+        )
         arrivals = f"arrivals of {setup['file']}" if setup["file"] else _ARRIVALS.get(str(setup["arrivals"]), "")
         by = f"served by {setup['callers']} caller{'' if setup['callers'] == 1 else 's'}"
         said.append(", ".join(filter(None, (f"{', '.join(some)} a second", arrivals, by))))

@@ -64,10 +64,12 @@ def test_levels_are_ordered_and_told_apart() -> None:
         ("device", At(CONCURRENCY, 2)), ("device", At(CONCURRENCY, 8)), ("cpu", At(CONCURRENCY, 4))
     ]  # fmt: skip
     assert [at(it).text for it in measured(result, RATE)] == ["30 a second"]
+    assert At(RATE, 83.981).text == "84.0 a second"  # which a search came upon
     assert [At(CONCURRENCY, 1).text, At(CONCURRENCY, 4).phrase, At(RATE, 0.5).phrase] == [
         "1 caller",
         "with 4 callers",
         "at 0.5 a second",
+        "84.0 a second",
     ]
 
 

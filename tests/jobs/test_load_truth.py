@@ -39,7 +39,7 @@ def put(
     line = ("--mode", mode, *arguments)
     code, result, _, errors = run_on_device(library, model, config, folder, *line, command="load")
     assert (code, errors) == (0, "")
-    (path,) = (folder / "out").glob("*")
+    (path,) = (it.parent for it in (folder / "out").glob("*/result.json"))
     return Put(result, path, Trace.read(folder / "trace"))
 
 

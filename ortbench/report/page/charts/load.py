@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from ortbench import units
+from ortbench.analysis.levels import rate_text
 from ortbench.report.page.charts.sheet import (
     FAR,
     INK,
@@ -163,7 +164,7 @@ def _tails(sheet: Sheet, axes: Axes, line: Line, stat: str) -> None:
 
 
 def _at(point: Point) -> str:
-    return f"{units.duration(point.tail)} at {point.x:g}"
+    return f"{units.duration(point.tail)} at {rate_text(point.x)}"
 
 
 def _ring(sheet: Sheet, axes: Axes, line: Line, places: Sequence[tuple[float, float]]) -> None:

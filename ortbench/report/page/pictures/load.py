@@ -19,6 +19,7 @@ from ortbench.analysis.levels import (
     measured,
     modes_of,
     rate_of,
+    rate_text,
 )
 from ortbench.analysis.load import asked_of, kept, knee_of
 from ortbench.analysis.load_advice import slo_text
@@ -79,7 +80,7 @@ class Loads:
         rows = tuple(
             (
                 line.name,
-                f"{point.x:g}{'/s' if of_rate else ''}",
+                f"{rate_text(point.x)}/s" if of_rate else f"{point.x:g}",
                 units.rate(point.runs_per_s),
                 NOTHING if point.inside is None else "–".join(map(units.rate, point.inside)),
                 units.time(point.p50, scale),
@@ -146,9 +147,9 @@ def _by_callers(line: Line) -> str:
 
 def _by_rate(line: Line, stat: str, slo: str) -> str:
     first, *_, last = (*line.points, line.points[-1])
-    ends = f"{stat} {units.duration(first.tail)} at {first.x:g} a second"
+    ends = f"{stat} {units.duration(first.tail)} at {rate_text(first.x)} a second"
     if last is not first:
-        ends += f", {units.duration(last.tail)} at {last.x:g}"
+        ends += f", {units.duration(last.tail)} at {rate_text(last.x)}"
     limit = "" if line.kept is None else f"; {slo} up to {units.rate(line.kept['rate'])} a second"
     return f"{line.name}: {ends}{limit}"
 
