@@ -11,20 +11,20 @@ from tests.jobs.test_sweep_command import batched
 from tests.refdevice import Config
 from tests.truth import run_on_device
 
-A_US, B_US, SWITCH_US = 5_000, 1_000, 4_000
+A_US, B_US, SWITCH_US = 8_000, 1_000, 5_000
 ATTEMPTS = 4  # a busy machine adds to times and takes from none
 MODES = ("device-resident", "host-accessible")
 
 
 @pytest.mark.timing
 def test_the_law_of_sizes_and_the_price_of_switching_come_back(library: Path, tmp_path: Path) -> None:
-    config = Config(compute_us=A_US, item_us=B_US, switch_us=SWITCH_US, spin_us=1e6)
+    config = Config(compute_us=A_US, item_us=B_US, switch_us=SWITCH_US)
     wrong: dict[str, float] = {}
     for attempt in range(ATTEMPTS):
         place = tmp_path / str(attempt)
         place.mkdir()
         modes = [word for mode in MODES for word in ("--mode", mode)]
-        line = ("--dim", "batch=1..8", *modes, "--iterations", 20, "--warmup", 2)
+        line = ("--dim", "batch=1,4,8", *modes, "--iterations", 15, "--warmup", 2)
         code, result, _, errors = run_on_device(
             library, batched(place / "m.onnx"), config, place, *line, command="sweep"
         )
