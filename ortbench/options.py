@@ -26,6 +26,7 @@ RUNS, MODE, LOOP, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
     "Baseline",
     "What is written",
 )
+OTHERS = "Options"  # the panel of those of one command
 PANELS = (RUNS, MODE, LOOP, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
 SINGLE = ("run", "gate", "profile")  # the commands that measure single inferences
 SESSIONS = (*SINGLE, "loop")  # those that measure a model

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ortbench.analysis.comparable import comparability, mismatches
 from ortbench.analysis.compare import Selection
@@ -14,6 +15,7 @@ from ortbench.errors import BadInput
 from ortbench.jobs.writing import check_place, summarise_job, write, write_json, write_page
 from ortbench.report import comparison
 from ortbench.report.markdown import markdown as as_markdown
+from ortbench.report.model import Report
 from ortbench.result import Result, load
 
 
@@ -57,12 +59,11 @@ def compare(
     for what, group in zip(about, groups, strict=True):
         results = [loaded[number] for number in group]
         names = called(results, [paths[number] for number in group])
-        remarks = comparability(results, names, force)
-        found = comparison.build(results, names, same, in_order=True, only=only, remarks=remarks)
+        found, lines = held(results, names, same, only, force)
         several = len(groups) > 1
         reports.append(replace(found, title=comparison.title(names, what)) if several else found)
         more = {"group": what} if several else {}
-        records += [more | record for record in comparison.records(results, names, same, only)]
+        records += [more | line for line in lines]
     alone = [number for number in range(len(paths)) if not any(number in group for group in groups)]
     if alone:
         names = called(loaded, paths)
@@ -80,6 +81,19 @@ def compare(
             if number:
                 print()
             print_report(found)
+
+
+def held(
+    results: Sequence[Result], names: Sequence[str], same: float, only: Selection, force: bool
+) -> tuple[Report, list[dict[str, Any]]]:
+    """The report and the flat records of results that were measured on the same thing.
+
+    Raises:
+        NotComparable: they were not, and it was not forced.
+    """
+    remarks = comparability(results, names, force)
+    report = comparison.build(results, names, same, in_order=True, only=only, remarks=remarks)
+    return report, comparison.records(results, names, same, only)
 
 
 def _groups(results: Sequence[Result]) -> list[list[int]]:
