@@ -193,7 +193,9 @@ def compare(results: Sequence[Any], values: Mapping[str, Any]) -> Comparison:
         raise BadInput(f"compare needs at least two results, and {len(loaded)} was given")
     with _reading("compare", values) as call:
         modes, phases, same = compared_of(call.given)
-        names = called(loaded, [it.folder or Path() for it in loaded])
+        # What lies nowhere goes by its number where nothing else tells it apart.
+        places = [it.folder / "result.json" if it.folder else Path(f"#{at}") for at, it in enumerate(loaded, 1)]
+        names = called(loaded, places)
         report, records = held(loaded, names, same, Selection(modes, phases), "force" in call.given)
         return Comparison(loaded, names, records, report)
 

@@ -32,11 +32,16 @@ def test_the_page_is_what_the_docstrings_say() -> None:
 def test_a_function_has_the_options_of_its_command(name: str) -> None:
     typed = getattr(import_module(cli.COMMANDS[name]), name).options
     mine = options_for(name)
-    assert list(mine) == [parameter(it) for it in typed.values() if it.parameter not in NOT_FOR_PYTHON]
+    assert {*mine} == {parameter(it) for it in typed.values() if it.parameter not in NOT_FOR_PYTHON}
     for it in typed.values():
         if it.parameter not in NOT_FOR_PYTHON:
             one = mine[parameter(it)]
-            assert (one.flag, one.default, one.default_text, one.check) == (it.flag, it.default, it.default_text, it.check)
+            assert (one.flag, one.default, one.default_text, one.check) == (
+                it.flag,
+                it.default,
+                it.default_text,
+                it.check,
+            )
     taken = inspect.signature(getattr(ortbench, name)).parameters
     assert {it for it in taken if it in mine} == {*mine}
     assert all(taken[it].default in (None, False) for it in mine)

@@ -35,7 +35,12 @@ def test_values_become_what_is_typed(values: dict[str, Any], given: dict[str, An
 
 
 def test_a_baseline_takes_options_back() -> None:
-    values = {"baseline_threads": "", "baseline_ep_option": {}, "baseline_dynamic_outputs": False, "baseline_cuda_graph": True}
+    values = {
+        "baseline_threads": "",
+        "baseline_ep_option": {},
+        "baseline_dynamic_outputs": False,
+        "baseline_cuda_graph": True,
+    }
     assert given_of(options_for("gate"), values) == {
         "baseline-threads": "",
         "baseline-ep-option": [""],

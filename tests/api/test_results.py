@@ -23,9 +23,7 @@ NO_VALUES = dict.fromkeys(("baseline", "progress"))
 
 def two() -> list[Result]:
     """Two results of one mode, of which the second takes twice as long."""
-    return [
-        Result.of(result_of(measured("cpu", total=steady([scale * MS] * 12)), run_id="one")) for scale in (1, 2)
-    ]
+    return [Result.of(result_of(measured("cpu", total=steady([scale * MS] * 12)), run_id="one")) for scale in (1, 2)]
 
 
 def test_a_result_is_the_stored_one() -> None:
@@ -41,7 +39,7 @@ def test_a_result_is_the_stored_one() -> None:
 
 
 def test_a_result_in_a_line() -> None:
-    assert repr(two()[1]) == "<ortbench.Result model.onnx on SomeExecutionProvider: cpu 2.00 ms>"
+    assert repr(two()[1]) == "<ortbench.Result m.onnx on SomeExecutionProvider: cpu 2.00 ms>"
     assert "failed" in repr(Result.of(with_failures()))
     assert len(repr(Result.of(published()))) < 300
 
@@ -121,7 +119,7 @@ def test_a_comparison() -> None:
     assert list(frame["vs_first_verdict"].dropna()) == ["slower"]
     assert frame.attrs["units"]["median_ns"] == "ns"
     assert "| cpu | total | 1.00 | 2.00 | ×2.000 | 2.000–2.000 | slower |" in found.markdown()
-    assert "<td class=\"left\">slower</td>" in found._repr_html_()
+    assert '<td class="left">slower</td>' in found._repr_html_()
     assert found.plot().get_axes()
     assert repr(found) == "<ortbench.Comparison #1, #2>"
     with pytest.raises(ortbench.BadInput, match="compare needs at least two results, and 1 was given"):
