@@ -109,7 +109,9 @@ def _said(name: str, option: Option, options: Mapping[str, Option]) -> str:
     text = _OUT if name == "out" else option.help + _OR.get(_TYPES.get(name, ""), "")
     if option.kind.entry is not None or option.kind in _WORTH_AN_EXAMPLE:
         example = re.sub(r"(\w+) = ", r'"\1": ', option.kind.example)
-        text += f" Such as {example}."
+        text += f" As {example}."
+    if option.kind.entry is not None:
+        text = text.replace("''", "{}")  # what leaves a baseline none
     shown = option.default_text if name != "bandwidth" else "the newest in --out that fits; none without --out"
     default = f" Default: {shown}." if shown is not None and name != "out" else ""
     return _in_python(text + default, options)

@@ -21,7 +21,8 @@ HEAD = """\
 import numpy as np
 import ortbench
 
-result = ortbench.run("models/tiny.onnx", ep="cpu", modes=["cpu", "device"], input={"x": np.ones(16, np.float32)}, iterations=20)
+ones = {"x": np.ones(16, np.float32)}
+result = ortbench.run("models/tiny.onnx", ep="cpu", modes=["cpu", "device"], input=ones, iterations=20)
 print(result.case("cpu").median("total"), "ns")
 print(result.frame()[["mode", "total_median_ns", "vs_cpu"]])
 
@@ -126,7 +127,8 @@ def _class(name: str) -> Iterator[str]:
     yield f"### `{name}`"
     yield ""
     yield from _paragraphs(sections[""])
-    listed = [f"- `{it}`: {_shown(said)}" for it, said in _entries(sections.get("Attributes", []))]
+    said_of = sections.get("Attributes") or sections.get("Args", [])  # an error keeps what it is made with
+    listed = [f"- `{it}`: {_shown(said)}" for it, said in _entries(said_of) if it != "message"]
     for it, member in vars(found).items():
         if it.startswith("_") or it == "of" or not inspect.getdoc(member) or it in getattr(found, "_fields", ()):
             continue

@@ -77,8 +77,8 @@ def run(
             max-efficiency, min-overall-power. Default: auto.
         ep_library: A plugin EP's library, where it is no package.
         device: Which of the EP's devices ('ortbench devices' lists them). Default: its first GPU or NPU.
-        ep_option: An option of the EP. Such as {"key": "value"}.
-        session_config: An entry of the session's configuration. Such as {"key": "value"}.
+        ep_option: An option of the EP. As {"key": "value"}.
+        session_config: An entry of the session's configuration. As {"key": "value"}.
         threads: Threads within an operator. Default: ONNX Runtime's.
         opt_level: Graph optimisation: disable, basic, extended, layout, all. Default: all.
         require_placement: Fail if nodes stay on the CPU.
@@ -87,7 +87,7 @@ def run(
         cuda_graph: Capture runs as a graph and replay it (CUDA, TensorRT, WebGPU).
         stream: Run kernels on a stream made by ort or cuda-python (CUDA, TensorRT).
         engine_cache: Where TensorRT EPs keep their engines between sessions.
-        run_config: An entry of ONNX Runtime's run options, in every run. Such as {"key": "value"}.
+        run_config: An entry of ONNX Runtime's run options, in every run. As {"key": "value"}.
         python: The interpreter (or its environment's folder) whose ONNX Runtime is measured. Default: ortbench's
             own.
         modes: cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned, pipelined,
@@ -97,29 +97,29 @@ def run(
         async_runs: Adds device-resident-async: many runs and one wait, for throughput.
         input: Inputs: an .npz (keys are names) or a folder of input_0.pb, ... Or arrays by name.
         expect: Expected outputs: an .npz or a folder of output_0.pb, ... Or arrays by name.
-        shape: An input's shape. Such as {"name": "1x3"} or {"name": [1, 3]}.
-        dim: A symbolic dimension's size, else 1. Such as {"name": 8} or {"name": "other+1"}.
-        length: Tensors in an input that is a sequence. Such as {"name": 8}.
-        range: Range of a random input. Such as {"name": [0, 1]}.
+        shape: An input's shape. As {"name": "1x3"} or {"name": [1, 3]}.
+        dim: A symbolic dimension's size, else 1. As {"name": 8} or {"name": "other+1"}.
+        length: Tensors in an input that is a sequence. As {"name": 8}.
+        range: Range of a random input. As {"name": [0, 1]}.
         seed: Seed of random inputs and of the order of blocks. Default: 0.
         rtol: Relative tolerance when outputs are compared. Default: by dtype.
         atol: Absolute tolerance when outputs are compared. Default: by dtype.
         warmup: Runs of each mode before measuring. Default: 0.5 s.
         duration: Longest measurement, per mode. Default: 5.
         iterations: Measure exactly N runs of each mode.
-        precision: Stop when each median is known this well (95 %); 0 never does. Such as "1%" or 0.01. Default: 1%.
+        precision: Stop when each median is known this well (95 %); 0 never does. As "1%" or 0.01. Default: 1%.
         timeout: Longest wait for one answer of the worker. Default: 600.
         nodes: Then profile some runs: time by operator and EP, copies inside the graph.
         measure_copies: Then have NVIDIA's CUPTI measure the copies inside some runs.
         spin: Then measure once more with threads that do not spin: what that takes of the CPU.
         memory: Then measure what each mode takes of the device's and of the host's memory.
         energy: Then run each mode for some seconds beside the device's energy counter: joules a run.
-        lock_clocks: Lock the NVIDIA GPU's clocks meanwhile; it takes the right to. Such as "base" or 1200.
+        lock_clocks: Lock the NVIDIA GPU's clocks meanwhile; it takes the right to. As "base" or 1200.
         record_env: Record environment variables that an EP reads, such as 'SOMEEP_*'.
         name: What to call the run: its folder, and it in every report and comparison.
         note: Kept in the result, and shown in its heading.
-        items: Items of a run, for items/s: a number, or the dimension that has it. Such as 8 or "batch". Default:
-            the dimension batch, batch_size or N.
+        items: Items of a run, for items/s: a number, or the dimension that has it. As 8 or "batch". Default: the
+            dimension batch, batch_size or N.
         out: The folder in which a folder of its own is made for what is measured; by default nothing is written.
         bandwidth: A sweep of 'ortbench bandwidth' to hold the copies against. Default: the newest in `out` that
             fits; none without `out`.
@@ -194,42 +194,42 @@ def loop(
             max-efficiency, min-overall-power. Default: auto.
         ep_library: A plugin EP's library, where it is no package.
         device: Which of the EP's devices ('ortbench devices' lists them). Default: its first GPU or NPU.
-        ep_option: An option of the EP. Such as {"key": "value"}.
-        session_config: An entry of the session's configuration. Such as {"key": "value"}.
+        ep_option: An option of the EP. As {"key": "value"}.
+        session_config: An entry of the session's configuration. As {"key": "value"}.
         threads: Threads within an operator. Default: ONNX Runtime's.
         opt_level: Graph optimisation: disable, basic, extended, layout, all. Default: all.
         require_placement: Fail if nodes stay on the CPU.
         stream: Run kernels on a stream made by ort or cuda-python (CUDA, TensorRT).
         engine_cache: Where TensorRT EPs keep their engines between sessions.
-        run_config: An entry of ONNX Runtime's run options, in every run. Such as {"key": "value"}.
+        run_config: An entry of ONNX Runtime's run options, in every run. As {"key": "value"}.
         python: The interpreter (or its environment's folder) whose ONNX Runtime is measured. Default: ortbench's
             own.
         modes: cpu, device-resident, host-accessible, shared. Default: all but shared.
-        feedback: An output that is an input of the next step; * stands for the same text in both. Such as "out=in"
-            or a list.
+        feedback: An output that is an input of the next step; * stands for the same text in both. As "out=in" or a
+            list.
         steps: Steps of a loop. Default: 16.
-        first_dim: A dimension's size in the first step, as of a prompt. Such as {"name": 8} or {"name": "other+1"}.
-        fill: An input's values: a number, or a sum of dimensions, step and index. Such as {"key": "value"}.
+        first_dim: A dimension's size in the first step, as of a prompt. As {"name": 8} or {"name": "other+1"}.
+        fill: An input's values: a number, or a sum of dimensions, step and index. As {"key": "value"}.
         share_buffers: Adds mode shared: past and present state are one buffer.
         keep: An output that stays on the device, and is read after the last step only.
         resident: An input that is copied to the device once.
         input: Inputs: an .npz (keys are names) or a folder of input_0.pb, ... Or arrays by name.
         expect: Expected outputs: an .npz or a folder of output_0.pb, ... Or arrays by name.
-        shape: An input's shape. Such as {"name": "1x3"} or {"name": [1, 3]}.
-        dim: A symbolic dimension's size, else 1. Such as {"name": 8} or {"name": "other+1"}.
-        range: Range of a random input. Such as {"name": [0, 1]}.
+        shape: An input's shape. As {"name": "1x3"} or {"name": [1, 3]}.
+        dim: A symbolic dimension's size, else 1. As {"name": 8} or {"name": "other+1"}.
+        range: Range of a random input. As {"name": [0, 1]}.
         seed: Seed of random inputs and of the order of blocks. Default: 0.
         rtol: Relative tolerance when outputs are compared. Default: by dtype.
         atol: Absolute tolerance when outputs are compared. Default: by dtype.
         warmup: Runs of each mode before measuring. Default: 0.5 s.
         duration: Longest measurement, per mode. Default: 5.
         iterations: Measure exactly N loops of each mode.
-        precision: Stop when each median is known this well (95 %); 0 never does. Such as "1%" or 0.01. Default: 1%.
+        precision: Stop when each median is known this well (95 %); 0 never does. As "1%" or 0.01. Default: 1%.
         timeout: Longest wait for one answer of the worker. Default: 600.
         spin: Then measure once more with threads that do not spin: what that takes of the CPU.
         memory: Then measure what each mode takes of the device's and of the host's memory.
         energy: Then run each mode for some seconds beside the device's energy counter: joules a run.
-        lock_clocks: Lock the NVIDIA GPU's clocks meanwhile; it takes the right to. Such as "base" or 1200.
+        lock_clocks: Lock the NVIDIA GPU's clocks meanwhile; it takes the right to. As "base" or 1200.
         record_env: Record environment variables that an EP reads, such as 'SOMEEP_*'.
         name: What to call the run: its folder, and it in every report and comparison.
         note: Kept in the result, and shown in its heading.
@@ -288,11 +288,11 @@ def chain(
         warmup: Chains of each mode before measuring. Default: 0.5 s.
         duration: Longest measurement, per mode. Default: 5.
         iterations: Measure exactly N chains of each mode.
-        precision: Stop when each median is known this well (95 %); 0 never does. Such as "1%" or 0.01. Default: 1%.
+        precision: Stop when each median is known this well (95 %); 0 never does. As "1%" or 0.01. Default: 1%.
         timeout: Longest wait for one answer of the worker. Default: 600.
         memory: Then measure what each mode takes of the device's and of the host's memory.
         energy: Then run each mode for some seconds beside the device's energy counter: joules a run.
-        lock_clocks: Lock the NVIDIA GPU's clocks meanwhile; it takes the right to. Such as "base" or 1200.
+        lock_clocks: Lock the NVIDIA GPU's clocks meanwhile; it takes the right to. As "base" or 1200.
         record_env: Record environment variables that an EP reads, such as 'SOMEEP_*'.
         name: What to call the run: its folder, and it in every report and comparison.
         note: Kept in the result, and shown in its heading.
@@ -408,15 +408,13 @@ def gate(
         result: a result, or its file or folder; without it the gate is live.
         model: Live: the candidate's model. Or its bytes, or an `onnx.ModelProto`.
         chain: Live: the candidate's chain, in the place of `model`.
-        max_regression: How much slower it may be. Such as "1%" or 0.01. Default: with a baseline 5%.
+        max_regression: How much slower it may be. As "1%" or 0.01. Default: with a baseline 5%.
         metric: What must not be slower, such as device.total.median. Default: total.median.
-        min_speedup: A mode must be X times as fast as cpu. Such as {"mode": 1.5}.
-        max_copy_share: Share of a run with CPU tensors that is copies. Such as "1%" or 0.01.
+        min_speedup: A mode must be X times as fast as cpu. As {"mode": 1.5}.
+        max_copy_share: Share of a run with CPU tensors that is copies. As "1%" or 0.01.
         max_cpu_nodes: Nodes that may stay on the CPU.
-        max_device_memory: What a mode may take of the device's memory, such as 2GB. Such as "2GB" or a number of
-            bytes.
-        max_host_memory: What a mode may take of the host's memory, such as 512MiB. Such as "2GB" or a number of
-            bytes.
+        max_device_memory: What a mode may take of the device's memory, such as 2GB. As "2GB" or a number of bytes.
+        max_host_memory: What a mode may take of the host's memory, such as 512MiB. As "2GB" or a number of bytes.
         require_mode: A mode that must work.
         baseline: The stored result it is held against.
         force: Compare what is not comparable, and say what differs.
@@ -425,8 +423,8 @@ def gate(
         baseline_ep: Live: `ep` of the baseline, '' for auto.
         baseline_ep_library: Live: `ep_library` of the baseline, '' for none.
         baseline_device: Live: `device` of the baseline, '' for its first GPU or NPU.
-        baseline_ep_option: Live: `ep_option` of the baseline, '' for none. Such as {"key": "value"}.
-        baseline_session_config: Live: `session_config` of the baseline, '' for none. Such as {"key": "value"}.
+        baseline_ep_option: Live: `ep_option` of the baseline, {} for none. As {"key": "value"}.
+        baseline_session_config: Live: `session_config` of the baseline, {} for none. As {"key": "value"}.
         baseline_threads: Live: `threads` of the baseline, '' for ONNX Runtime's.
         baseline_opt_level: Live: `opt_level` of the baseline, '' for all.
         baseline_require_placement: Live: `require_placement` of the baseline.
@@ -435,16 +433,16 @@ def gate(
         baseline_cuda_graph: Live: `cuda_graph` of the baseline.
         baseline_stream: Live: `stream` of the baseline, '' for none.
         baseline_engine_cache: Live: `engine_cache` of the baseline, '' for none.
-        baseline_run_config: Live: `run_config` of the baseline, '' for none. Such as {"key": "value"}.
+        baseline_run_config: Live: `run_config` of the baseline, {} for none. As {"key": "value"}.
         baseline_python: Live: `python` of the baseline, '' for ortbench's own.
         baseline_keep: Live: `keep` of the baseline, '' for none.
         baseline_resident: Live: `resident` of the baseline, '' for none.
         baseline_input: Live: `input` of the baseline, '' for none. Or arrays by name.
         baseline_expect: Live: `expect` of the baseline, '' for none. Or arrays by name.
-        baseline_shape: Live: `shape` of the baseline, '' for none. Such as {"name": "1x3"} or {"name": [1, 3]}.
-        baseline_dim: Live: `dim` of the baseline, '' for none. Such as {"name": 8} or {"name": "other+1"}.
-        baseline_length: Live: `length` of the baseline, '' for none. Such as {"name": 8}.
-        baseline_range: Live: `range` of the baseline, '' for none. Such as {"name": [0, 1]}.
+        baseline_shape: Live: `shape` of the baseline, {} for none. As {"name": "1x3"} or {"name": [1, 3]}.
+        baseline_dim: Live: `dim` of the baseline, {} for none. As {"name": 8} or {"name": "other+1"}.
+        baseline_length: Live: `length` of the baseline, {} for none. As {"name": 8}.
+        baseline_range: Live: `range` of the baseline, {} for none. As {"name": [0, 1]}.
         baseline_depth: Live: `depth` of the baseline, '' for 3.
         baseline_items: Live: `items` of the baseline, '' for the dimension batch, batch_size or N.
         ep: Execution provider: auto (the first with a GPU or NPU, else cpu), cpu, cuda, tensorrt, nv-tensorrt-rtx,
@@ -453,8 +451,8 @@ def gate(
             max-efficiency, min-overall-power. Default: auto.
         ep_library: A plugin EP's library, where it is no package.
         device: Which of the EP's devices ('ortbench devices' lists them). Default: its first GPU or NPU.
-        ep_option: An option of the EP. Such as {"key": "value"}.
-        session_config: An entry of the session's configuration. Such as {"key": "value"}.
+        ep_option: An option of the EP. As {"key": "value"}.
+        session_config: An entry of the session's configuration. As {"key": "value"}.
         threads: Threads within an operator. Default: ONNX Runtime's.
         opt_level: Graph optimisation: disable, basic, extended, layout, all. Default: all.
         require_placement: Fail if nodes stay on the CPU.
@@ -463,7 +461,7 @@ def gate(
         cuda_graph: Capture runs as a graph and replay it (CUDA, TensorRT, WebGPU).
         stream: Run kernels on a stream made by ort or cuda-python (CUDA, TensorRT).
         engine_cache: Where TensorRT EPs keep their engines between sessions.
-        run_config: An entry of ONNX Runtime's run options, in every run. Such as {"key": "value"}.
+        run_config: An entry of ONNX Runtime's run options, in every run. As {"key": "value"}.
         python: The interpreter (or its environment's folder) whose ONNX Runtime is measured. Default: ortbench's
             own.
         modes: cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned, pipelined,
@@ -471,31 +469,31 @@ def gate(
         depth: Adds mode pipelined with N inferences in flight. Default: 3.
         pinned: Adds cpu-pinned and device-pinned: the host's side in the EP's pinned memory.
         async_runs: Adds device-resident-async: many runs and one wait, for throughput.
-        feedback: An output that is an input of the next step; * stands for the same text in both. Such as "out=in"
-            or a list.
+        feedback: An output that is an input of the next step; * stands for the same text in both. As "out=in" or a
+            list.
         steps: Steps of a loop. Default: 16.
-        first_dim: A dimension's size in the first step, as of a prompt. Such as {"name": 8} or {"name": "other+1"}.
-        fill: An input's values: a number, or a sum of dimensions, step and index. Such as {"key": "value"}.
+        first_dim: A dimension's size in the first step, as of a prompt. As {"name": 8} or {"name": "other+1"}.
+        fill: An input's values: a number, or a sum of dimensions, step and index. As {"key": "value"}.
         share_buffers: Adds mode shared: past and present state are one buffer.
         keep: An output that stays on the device, and is read after the last step only.
         resident: An input that is copied to the device once.
         input: Inputs: an .npz (keys are names) or a folder of input_0.pb, ... Or arrays by name.
         expect: Expected outputs: an .npz or a folder of output_0.pb, ... Or arrays by name.
-        shape: An input's shape. Such as {"name": "1x3"} or {"name": [1, 3]}.
-        dim: A symbolic dimension's size, else 1. Such as {"name": 8} or {"name": "other+1"}.
-        length: Tensors in an input that is a sequence. Such as {"name": 8}.
-        range: Range of a random input. Such as {"name": [0, 1]}.
+        shape: An input's shape. As {"name": "1x3"} or {"name": [1, 3]}.
+        dim: A symbolic dimension's size, else 1. As {"name": 8} or {"name": "other+1"}.
+        length: Tensors in an input that is a sequence. As {"name": 8}.
+        range: Range of a random input. As {"name": [0, 1]}.
         seed: Seed of random inputs and of the order of blocks. Default: 0.
         rtol: Relative tolerance when outputs are compared. Default: by dtype.
         atol: Absolute tolerance when outputs are compared. Default: by dtype.
         warmup: Runs of each mode before measuring. Default: 0.5 s.
         duration: Live: longest measurement of each mode, both sides. Default: 60.
         timeout: Longest wait for one answer of the worker. Default: 600.
-        lock_clocks: Lock the NVIDIA GPU's clocks meanwhile; it takes the right to. Such as "base" or 1200.
+        lock_clocks: Lock the NVIDIA GPU's clocks meanwhile; it takes the right to. As "base" or 1200.
         record_env: Record environment variables that an EP reads, such as 'SOMEEP_*'.
         note: Kept in the result, and shown in its heading.
-        items: Items of a run, for items/s: a number, or the dimension that has it. Such as 8 or "batch". Default:
-            the dimension batch, batch_size or N.
+        items: Items of a run, for items/s: a number, or the dimension that has it. As 8 or "batch". Default: the
+            dimension batch, batch_size or N.
         out: The folder in which a folder of its own is made for what is measured; by default nothing is written.
         progress: called with a `Progress` now and then, from this thread; what it raises ends the call.
 
@@ -527,7 +525,7 @@ def compare(
         results: two or more in all; a folder may hold several.
         phase: upload, inference, download, total; of loops step, loop; of chains stage.NAME, chain; submit,
             cpu_time. Default: all.
-        same: Up to which difference two are called the same. Such as "1%" or 0.01. Default: 2%.
+        same: Up to which difference two are called the same. As "1%" or 0.01. Default: 2%.
         force: Compare what is not comparable, and say what differs.
         modes: cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned, pipelined,
             device-resident-async. Default: all.
@@ -641,15 +639,15 @@ def inspect(
         ep: Also place the model on this EP.
         ep_library: A plugin EP's library, where it is no package.
         device: Which of the EP's devices ('ortbench devices' lists them). Default: its first GPU or NPU.
-        ep_option: An option of the EP. Such as {"key": "value"}.
-        session_config: An entry of the session's configuration. Such as {"key": "value"}.
+        ep_option: An option of the EP. As {"key": "value"}.
+        session_config: An entry of the session's configuration. As {"key": "value"}.
         opt_level: Graph optimisation: disable, basic, extended, layout, all. Default: all.
         engine_cache: Where TensorRT EPs keep their engines between sessions.
         python: The interpreter (or its environment's folder) whose ONNX Runtime is measured. Default: ortbench's
             own.
-        shape: An input's shape. Such as {"name": "1x3"} or {"name": [1, 3]}.
-        dim: A symbolic dimension's size, else 1. Such as {"name": 8} or {"name": "other+1"}.
-        length: Tensors in an input that is a sequence. Such as {"name": 8}.
+        shape: An input's shape. As {"name": "1x3"} or {"name": [1, 3]}.
+        dim: A symbolic dimension's size, else 1. As {"name": 8} or {"name": "other+1"}.
+        length: Tensors in an input that is a sequence. As {"name": 8}.
 
     Returns:
         what ``ortbench inspect --json`` writes; sizes are bytes.

@@ -129,7 +129,8 @@ def _lock(handle: int) -> None:
 
         while True:
             try:
-                return msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+                msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+                break
             except OSError:  # somebody else has it
                 time.sleep(0.1)
     else:

@@ -110,7 +110,7 @@ def test_bad_input_is_said_before_anything_starts(values: dict[str, Any], messag
     with pytest.raises(ortbench.BadInput) as raised:
         ortbench.run(TINY, **values)
     assert str(raised.value) == message
-    with pytest.raises(ortbench.BadInput, match="no such file: nowhere.onnx"):
+    with pytest.raises(ortbench.BadInput, match=r"no such file: nowhere.onnx"):
         ortbench.run("nowhere.onnx")
     with pytest.raises(ortbench.BadInput, match="feedback OUT=IN says which output"):
         ortbench.loop(TINY)
@@ -191,7 +191,7 @@ def test_what_only_looks() -> None:
     assert found["path"] == "model.onnx"
     assert found["inputs"][0]["shape"] == [16]
     assert found["ep"] == "CPUExecutionProvider"
-    with pytest.raises(ortbench.BadInput, match="model.onnx"):
+    with pytest.raises(ortbench.BadInput, match=r"model.onnx"):
         ortbench.inspect(b"no model")
     with pytest.raises(ortbench.BenchmarkFailed, match="computes in host memory, there is nothing to copy over"):
         ortbench.bandwidth(ep="cpu")

@@ -95,7 +95,7 @@ def test_what_is_in_memory_is_a_file_meanwhile() -> None:
             assert found["a/b"].tolist() == ["x", "yz"]
         assert lent.arrays("x.npz", "input") == "x.npz"
         assert lent.model(Path("m.onnx"), "model") == "m.onnx"
-        with pytest.raises(BadInput, match="model: must be a path, bytes or an onnx.ModelProto, not int"):
+        with pytest.raises(BadInput, match=r"model: must be a path, bytes or an onnx.ModelProto, not int"):
             lent.model(3, "model")
         with pytest.raises(BadInput, match=r"input\['x'\]: is no array: .*folder of input_0.pb"):
             lent.arrays({"x": [[1], [1, 2]]}, "input")

@@ -140,7 +140,7 @@ def test_stored_results_are_compared_and_gated_by_their_paths(tmp_path: Path) ->
     assert (verdict.word, verdict.code, verdict.passed) == ("failed", 3, False)
     same = gate(ortbench.read(tmp_path / "1"), {**NO_VALUES, "baseline": found.results[1]})
     assert same.checks[0].ratio == 1.0
-    with pytest.raises(ortbench.BadInput, match="a result file and a live gate .* exclude each other"):
+    with pytest.raises(ortbench.BadInput, match=r"a result file and a live gate .* exclude each other"):
         gate(tmp_path / "1", {**NO_VALUES, "model": "m.onnx", "max_cpu_nodes": 0})
     with pytest.raises(ortbench.BadInput, match="cannot read"):
         ortbench.read(tmp_path / "2")
