@@ -33,7 +33,11 @@ _RESULT = (
     "Result | StoredResult | Place | None = None",
     "a result, or its file or folder; without it the gate is live.",
 )
-_RESULTS = ("results", "Sequence[Result | StoredResult | Place]", "two or more in all; a folder may hold several.")
+_RESULTS = (
+    "results",
+    "Sequence[Result | StoredResult | Place] | Place",
+    "two or more in all; a folder may hold several.",
+)
 _MEASURED = (
     "what was measured, all modes with all samples; a mode that could not be measured says why, and raises nothing."
 )

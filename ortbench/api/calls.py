@@ -179,7 +179,7 @@ def _names(result: Any) -> list[str]:
     return [os.fspath(result)] if isinstance(result, (str, os.PathLike)) else ["RESULT.json"]
 
 
-def compare(results: Sequence[Any], values: Mapping[str, Any]) -> Comparison:
+def compare(results: Sequence[Any] | str | os.PathLike[str], values: Mapping[str, Any]) -> Comparison:
     """A comparison."""
     from ortbench.jobs.compare import held, results_at
 

@@ -512,7 +512,7 @@ def gate(
 
 
 def compare(
-    results: Sequence[Result | StoredResult | Place],
+    results: Sequence[Result | StoredResult | Place] | Place,
     *,
     phase: Texts | None = None,
     same: float | str | None = None,

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -23,6 +23,7 @@ NAME = "ortbench"  # of the mark, of the property of a test's report, of the sec
 FIXTURES = {"ortbench_gate", "ortbench_run"}
 _UNCLEAR = "ortbench_unclear"
 _WAYS = ("skip", "fail")
+Given = TypeVar("Given")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -96,7 +97,7 @@ def ortbench_run(request: pytest.FixtureRequest) -> Callable[..., Result]:
     return measure
 
 
-def _measured(call: Callable[[], Any]) -> Any:
+def _measured(call: Callable[[], Given]) -> Given:
     """What a call gives that measures, while no other test of this user does; its error is a line, not a traceback."""
     __tracebackhide__ = True
     from ortbench.errors import OrtbenchError

@@ -33,7 +33,8 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C ended a call; its workers have ended, and nothing of it runs any more.
 
     Attributes:
-        results: what was measured until then, as the call would have given it; empty where nothing was.
+        results: what was measured until then, as the call would have given it; empty where nothing was, and of a gate, of
+            which only the files in `out` are left.
     """
 
     def __init__(self, results: Sequence[Any] = ()) -> None:

@@ -83,12 +83,12 @@ def launch(
         parent = None if folder is None else folder()
         try:
             places = [] if parent is None else [parent] if len(plans) == 1 else _make_places(parent, names or ())
-            keeps = [partial(_keep, path=place / "result.json") for place in places] or [nowhere] * len(plans)
+            keeps: list[Callable[[Result], None]] = [partial(_keep, path=place / "result.json") for place in places]
             sides = [
                 Side(
                     plan,
                     client if number == 0 else None,
-                    keeps[number],
+                    keeps[number] if keeps else nowhere,
                     names[number] if names else None,
                     Timeline() if traced else None,
                 )

@@ -107,7 +107,13 @@ def _samples(result: Result, case: Case, phase: str) -> Iterator[pandas.DataFram
     samples, blocks = case.samples_ns[phase], case.blocks.get(phase, [])
     if not samples:
         return
-    found = {"mode": case.mode, "phase": phase, "round": None, "block_start_ns": None, "time_ns": samples}
+    found: dict[str, Any] = {
+        "mode": case.mode,
+        "phase": phase,
+        "round": None,
+        "block_start_ns": None,
+        "time_ns": samples,
+    }
     sizes = [size for _, size, _ in blocks]
     if sum(sizes) == len(samples):
         found["round"] = np.repeat([number for number, _, _ in blocks], sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -59,6 +60,20 @@ def test_a_plan_is_that_of_the_command(scripted: Scripted) -> None:
     assert (plan.target.ep, plan.modes, plan.loop.duration_s, plan.inputs.dims) == ("webgpu", ("cpu",), 2.0, {"n": 4})
     words = f"ortbench run {TINY} --ep webgpu --mode cpu --dim n=4 --duration 2 --note why"
     assert " ".join(plan.command) == words
+
+
+def test_loops_and_chains_are_those_of_their_commands(scripted: Scripted, tmp_path: Path) -> None:
+    plans = scripted()
+    ortbench.loop(MODELS / "recurrent_cell.onnx", feedback="hidden_out=hidden", steps=4)
+    shutil.copy(TINY, tmp_path)
+    (tmp_path / "chain.toml").write_text('[[stage]]\nname = "a"\nmodel = "tiny.onnx"\n')
+    ortbench.chain(tmp_path / "chain.toml", iterations=2)
+    loop, chain = plans
+    assert loop.steps is not None
+    assert (loop.steps.feedback, loop.steps.count) == ((("hidden_out", "hidden"),), 4)
+    assert chain.chain is not None
+    assert [stage.name for stage in chain.chain.stages] == ["a"]
+    assert (chain.loop.iterations, chain.command[:3]) == (2, ("ortbench", "chain", str(tmp_path / "chain.toml")))
 
 
 def test_progress_is_called_back(scripted: Scripted) -> None:
@@ -195,6 +210,17 @@ def test_what_only_looks() -> None:
         ortbench.inspect(b"no model")
     with pytest.raises(ortbench.BenchmarkFailed, match="computes in host memory, there is nothing to copy over"):
         ortbench.bandwidth(ep="cpu")
+
+
+@pytest.mark.process
+def test_a_sweep_of_copies(library: Path, tmp_path: Path) -> None:
+    told: list[ortbench.Progress] = []
+    found = ortbench.bandwidth(ep_library=library, max_size="16kB", iterations=1, progress=told.append, out=tmp_path)
+    assert set(found.frame()["bytes"]) == {4000, 16000}
+    assert found.peak("upload") is not None
+    assert found.folder is not None
+    assert (found.folder / "bandwidth.json").is_file()
+    assert told[-1].share == 1.0
 
 
 INTERRUPT = """

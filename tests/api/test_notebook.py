@@ -23,7 +23,9 @@ def test_the_notebook_of_the_pages_runs(tmp_path: Path, monkeypatch: pytest.Monk
         (tmp_path / name).mkdir()
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
-    book = nbformat.read(ROOT / "docs" / "example.ipynb", as_version=4)
+    book = nbformat.read(  # type: ignore[no-untyped-call]
+        ROOT / "docs" / "example.ipynb", as_version=4
+    )
     assert not any(cell.get("outputs") for cell in book.cells)  # a page's figures are of no machine
     NotebookClient(
         book, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path / "docs")}}

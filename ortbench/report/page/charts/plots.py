@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure as Canvas
@@ -58,7 +59,7 @@ def _widen(canvas: Canvas) -> None:
 
 
 @contextmanager
-def _styled(more: dict[str, str]) -> Iterator[None]:
+def _styled(more: dict[Any, str]) -> Iterator[None]:
     with warnings.catch_warnings(), mpl.rc_context():
         mpl.rcdefaults()  # a user's matplotlibrc is for the user's own figures
         mpl.rcParams.update({**STYLE, **more})
