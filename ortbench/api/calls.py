@@ -151,7 +151,7 @@ def gate(result: Any, values: Mapping[str, Any]) -> Verdict:
             held = baseline if is_there else None if asked.baseline is None else _result(asked.baseline)
             return Verdict.of(job.gate_stored(stored, held, asked.limits, asked.force))
         plans = [call.called(plan) for plan in asked.plans]
-        folder = None if call.out is None else partial(_gate_folder, call.out, plans[0])
+        folder = None if call.out is None else partial(job.new_gate_folder, call.out, plans[0])
         with measuring(values["progress"]) as observer, _ended():
             found = job.gate_live(plans, asked.limits, asked.force, folder, quiet=True, observer=observer)
             if found is None:
@@ -159,12 +159,6 @@ def gate(result: Any, values: Mapping[str, Any]) -> Verdict:
             verdict = Verdict.of(found)
             saved(verdict)
             return verdict
-
-
-def _gate_folder(out: Path, plan: Plan) -> Path:
-    from ortbench.measure.folder import gate_name, new_folder
-
-    return new_folder(out, gate_name(plan))
 
 
 def _result(given: Any) -> Stored | None:

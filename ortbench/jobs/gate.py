@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from ortbench.analysis import same_chain
@@ -154,17 +155,22 @@ def measure_until_decided(plans: Sequence[Plan], limits: Limits, force: bool, wa
     Raises:
         BadInput, BenchmarkFailed, NotComparable: see `gate_live`.
     """
-
-    def folder() -> Path:
-        from ortbench.measure.folder import gate_name, new_folder
-
-        return new_folder(wanted.out, gate_name(plans[0]))
-
-    verdict = gate_live(plans, limits, force, folder, wanted.quiet)
+    verdict = gate_live(plans, limits, force, partial(new_gate_folder, wanted.out, plans[0]), wanted.quiet)
     if verdict is None:
         print("ortbench: interrupted before the gate was decided", file=sys.stderr)
         return INTERRUPTED
     return _conclude(verdict, wanted)
+
+
+def new_gate_folder(out: Path, plan: Plan) -> Path:
+    """Make the folder of a live gate.
+
+    Raises:
+        BadInput: it cannot be written.
+    """
+    from ortbench.measure.folder import gate_name, new_folder
+
+    return new_folder(out, gate_name(plan))
 
 
 def _conclude(verdict: Verdict, wanted: Wanted) -> int:
