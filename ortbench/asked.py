@@ -9,7 +9,7 @@ from dataclasses import replace
 from ortbench.errors import BadInput
 from ortbench.modes import ALL_MODES, SHARED, USUAL_LOOP_MODES, USUAL_MODES, modes_that
 from ortbench.options import Given, declared, make
-from ortbench.plan import Inputs, Loop, Plan, Target
+from ortbench.plan import Inputs, Loop, Plan, Target, check
 from ortbench.steps import steps_of
 
 _LIBRARY_SUFFIXES = (".so", ".dll", ".dylib")
@@ -40,6 +40,24 @@ def plan_of(model: str, given: Given, command: tuple[str, ...] = (), needed: Col
         steps=steps,
         command=command,
     )
+
+
+_PLACING = ("ep-option", "session-config", "device", "engine-cache")  # what says nothing without an EP
+
+
+def inspection_of(model: str, given: Given) -> tuple[Plan, bool]:
+    """What of a model is to be looked at, and whether it is to be placed on an EP.
+
+    Raises:
+        BadInput: options that cannot be, or that say how to place a model that is not placed.
+    """
+    placed = "ep" in given or "ep-library" in given
+    if not placed and any(flag in given for flag in _PLACING):
+        options = "--ep-option, --session-config, --device and --engine-cache"
+        raise BadInput(f"{options} say how to place a model: give --ep too")
+    plan = plan_of(model, given)
+    check(plan)
+    return plan, placed
 
 
 def live(plan: Plan, given: Given, phases: Collection[str]) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,23 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 # What a command has measured must not be lost for a file that cannot be written: that is noted, the command goes on,
 # and says it at its end. By name of the file: why, and whether an earlier state of it is there.
-_lacking: dict[str, tuple[str, bool]] = {}
+_Notes = dict[str, tuple[str, bool]]
+_of_process: _Notes = {}
+_apart: ContextVar[_Notes] = ContextVar("notes")  # those of a call from Python, which are no other call's
+
+
+def _notes() -> _Notes:
+    return _apart.get(_of_process)
+
+
+@contextmanager
+def noting_apart() -> Iterator[None]:
+    """What is noted inside the block is of it alone; `not_written` gives it there."""
+    token = _apart.set({})
+    try:
+        yield
+    finally:
+        _apart.reset(token)
 
 
 def write_or_note(path: Path, content: str | bytes, name: str | None = None) -> bool:
@@ -61,7 +78,7 @@ def noting(path: Path, name: str | None = None) -> Iterator[None]:
     """Inside the block a file is written; if it cannot be, that is noted, see `write_or_note`."""
     try:
         yield
-        _lacking.pop(name or str(path), None)
+        _notes().pop(name or str(path), None)
     except OSError as error:
         note(name or str(path), error, is_there=path.exists())
 
@@ -74,26 +91,26 @@ def note(name: str, why: OSError | str, is_there: bool = False) -> None:
         why: the error, or a reason in words.
         is_there: whether there is an earlier state of it.
     """
-    _lacking[name] = why if isinstance(why, str) else one_line(why.strerror or why), is_there
+    _notes()[name] = why if isinstance(why, str) else one_line(why.strerror or why), is_there
 
 
 def forget(path: Path) -> None:
     """A file is not wanted any more: that it could not be written is nothing to tell."""
-    _lacking.pop(str(path), None)
+    _notes().pop(str(path), None)
 
 
 def why_lacking(folder: Path) -> str | None:
     """Why a folder, or a file in it, could not be written, if that was noted."""
-    reasons = [reason for name, (reason, _) in _lacking.items() if folder in ((path := Path(name)), *path.parents)]
+    reasons = [reason for name, (reason, _) in _notes().items() if folder in ((path := Path(name)), *path.parents)]
     return reasons[0] if reasons else None
 
 
 def not_written() -> list[str]:
     """What could not be written, in a line for each reason; nothing of it is noted any more."""
     names: dict[str, list[str]] = {}
-    for name, (reason, is_there) in _lacking.items():
+    for name, (reason, is_there) in _notes().items():
         names.setdefault(reason, []).append(f"{name} (an earlier state of it is there)" if is_there else name)
-    _lacking.clear()
+    _notes().clear()
     return [
         f"{', '.join(them)} {'were' if them[1:] else 'was'} not written: {reason}" for reason, them in names.items()
     ]

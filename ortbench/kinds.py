@@ -44,6 +44,7 @@ class Kind(NamedTuple):
         repeatable: may be given several times.
         entry: in place of `toml`, where TOML has a table: gives a word, from the key and the value of an entry.
         is_path: a suite writes it relative to its file.
+        python: the type of what a call from Python gives, see `ortbench.api.values`.
     """
 
     example: str
@@ -53,6 +54,7 @@ class Kind(NamedTuple):
     repeatable: bool = False
     entry: Callable[[str, Any, str], str] | None = None
     is_path: bool = False
+    python: str = "str"
 
 
 # Values of TOML
@@ -193,30 +195,30 @@ def _place(given: str, option: str) -> Path:
     return Path(given)
 
 
-def _table(parse: Callable[[Any, str], Any], entry: Callable[[str, Any, str], str], example: str) -> Kind:
-    return Kind(example, _no_table, parse, repeatable=True, entry=entry)
+def _table(parse: Callable[[Any, str], Any], entry: Callable[[str, Any, str], str], example: str, value: str) -> Kind:
+    return Kind(example, _no_table, parse, repeatable=True, entry=entry, python=f"Mapping[str, {value}]")
 
 
 TEXT = Kind("", text_of)
-TEXTS = Kind('"text" or a list', texts_of, _tuple, repeatable=True)
-PATH = Kind("", text_of, is_path=True)
-PLACE = Kind("", text_of, _place)  # where something is written or found that belongs to no suite
-WHOLE = Kind("1", _whole, word=int)
-NUMBER = Kind("0.5", _number, word=float)
-FLAG = Kind("true", _flag, word=bool)
-SHARE = Kind('"1%" or 0.01', _share_by(parse_share), parse_share)
-PRECISION = Kind('"1%" or 0.01', _share_by(parse_precision), parse_precision)
-SIZE = Kind('"2GB" or a number of bytes', _size, parse_size)
-CLOCK = Kind('"base" or 1200', _clock, parse_clock)
-ITEMS = Kind('8 or "batch"', _items, parse_items)
-MODE_NAMES = Kind('"cpu" or a list', _modes, _tuple, repeatable=True)
-PAIRINGS = Kind('"out=in" or a list', _pairings, parse_pairings, repeatable=True)
-PAIRS = _table(parse_pairs, _pair, '{key = "value"}')
-DIMS = _table(parse_dims, _dim, '{name = 8} or {name = "other+1"}')
-LENGTHS = _table(parse_lengths, _length, "{name = 8}")
-SHAPES = _table(parse_shapes, _shape, '{name = "1x3"} or {name = [1, 3]}')
-RANGES = _table(parse_ranges, _range, "{name = [0, 1]}")
-SPEEDUPS = _table(parse_speedups, _speedup, "{mode = 1.5}")
+TEXTS = Kind('"text" or a list', texts_of, _tuple, repeatable=True, python="Texts")
+PATH = Kind("", text_of, is_path=True, python="Place")
+PLACE = Kind("", text_of, _place, python="Place")  # where something is written or found that belongs to no suite
+WHOLE = Kind("1", _whole, word=int, python="int")
+NUMBER = Kind("0.5", _number, word=float, python="float")
+FLAG = Kind("true", _flag, word=bool, python="bool")
+SHARE = Kind('"1%" or 0.01', _share_by(parse_share), parse_share, python="float | str")
+PRECISION = Kind('"1%" or 0.01', _share_by(parse_precision), parse_precision, python="float | str")
+SIZE = Kind('"2GB" or a number of bytes', _size, parse_size, python="int | str")
+CLOCK = Kind('"base" or 1200', _clock, parse_clock, python="int | str")
+ITEMS = Kind('8 or "batch"', _items, parse_items, python="int | str")
+MODE_NAMES = Kind('"cpu" or a list', _modes, _tuple, repeatable=True, python="Texts")
+PAIRINGS = Kind('"out=in" or a list', _pairings, parse_pairings, repeatable=True, python="Texts")
+PAIRS = _table(parse_pairs, _pair, '{key = "value"}', "str | float")
+DIMS = _table(parse_dims, _dim, '{name = 8} or {name = "other+1"}', "int | str")
+LENGTHS = _table(parse_lengths, _length, "{name = 8}", "int")
+SHAPES = _table(parse_shapes, _shape, '{name = "1x3"} or {name = [1, 3]}', "str | Sequence[int]")
+RANGES = _table(parse_ranges, _range, "{name = [0, 1]}", "Sequence[float]")
+SPEEDUPS = _table(parse_speedups, _speedup, "{mode = 1.5}", "float")
 
 
 # Twins: the same option of another side, which can also take back what this side was given
@@ -226,7 +228,7 @@ SPEEDUPS = _table(parse_speedups, _speedup, "{mode = 1.5}")
 def or_nothing(kind: Kind) -> Kind:
     """The same, but an empty word means that nothing was given; in place of a flag it is on or off."""
     if kind is FLAG:
-        return Kind('"on" or "off"', _switch, _switched)
+        return Kind('"on" or "off"', _switch, _switched, python="bool")
     if kind.entry is not None:
         return kind  # an empty table is nothing already
     nothing: Any = [""] if kind.repeatable else ""
@@ -236,6 +238,7 @@ def or_nothing(kind: Kind) -> Kind:
 
     if kind.repeatable:
         return kind._replace(toml=toml)
+    python = kind.python if kind.word is str else f"{kind.python} | str"
 
     def parse(given: Any, option: str) -> Any:
         try:
@@ -244,7 +247,7 @@ def or_nothing(kind: Kind) -> Kind:
             what = "a whole number" if kind.word is int else "a number"
             raise BadInput(f"{option} {given!r}: is not {what}", option) from None
 
-    return kind._replace(toml=toml, parse=parse, word=str)
+    return kind._replace(toml=toml, parse=parse, word=str, python=python)
 
 
 _SWITCHED = {"on": True, "off": False}

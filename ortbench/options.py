@@ -27,6 +27,7 @@ RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
     "Baseline",
     "What is written",
 )
+OTHERS = "Options"  # the panel of those of one command
 PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
 SINGLE = ("run", "gate", "profile")  # the commands that measure single inferences
 SESSIONS = (*SINGLE, "loop", "sweep")  # those that measure a model

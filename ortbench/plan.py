@@ -344,7 +344,8 @@ class Loop:
 class Plan:
     """One run of one model on one EP, of single inferences or, with `steps`, of loops, or of the models of a `chain`, whose
     file is `model` then and whose first stage has the `target`; `name` and `note` are for readers. `items` is how many a run has, or the dimension
-    that says so; None looks for one that is called a batch.
+    that says so; None looks for one that is called a batch. `called` is what the result has in place of the model's path, where
+    that is a file that soon is gone.
 
     With `nodes`, some runs are profiled when the measurement is over; with `measure_copies`, CUPTI looks into some;
     with `spin` all is measured once more, shortly, without threads that spin; with `memory`, each mode is weighed in a worker
@@ -365,6 +366,7 @@ class Plan:
     command: tuple[str, ...] = ()
     steps: Steps | None = None
     chain: Chain | None = None
+    called: str | None = None
     nodes: bool = _measured(
         "nodes", "", "Then profile some runs: time by operator and EP, copies inside the graph.", kind=FLAG, default=False,
         commands=("run",), suite=False,

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import typer
 
 from ortbench.cli import COMMANDS
-from ortbench.cli.options import OTHERS
-from ortbench.options import PANELS, Option
+from ortbench.options import OTHERS, PANELS, Option
 from ortbench.suite.layers import GATE, OPTIONS
 
 HEAD = """\

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from ortbench.asked import plan_of, target_of
+from ortbench.asked import inspection_of, target_of
 from ortbench.cli.options import Model, takes
-from ortbench.errors import BadInput
 from ortbench.options import Given, check_values
-from ortbench.plan import Inputs, Target, check
+from ortbench.plan import Inputs, Target
 from ortbench.wanted import Wanted
-
-_PLACING = ("ep-option", "session-config", "device", "engine-cache")  # what says nothing without an EP
 
 
 @takes(Target, Wanted)
@@ -31,12 +28,7 @@ def inspect(given: Given, model: Model) -> None:
 
     With --ep also where its nodes would run.
     """
-    placed = "ep" in given or "ep-library" in given
-    if not placed and any(flag in given for flag in _PLACING):
-        options = "--ep-option, --session-config, --device and --engine-cache"
-        raise BadInput(f"{options} say how to place a model: give --ep too")
-    plan = plan_of(model, given)
-    check(plan)
+    plan, placed = inspection_of(model, given)
     from ortbench.jobs import look
 
     look.inspect(model, plan.target, placed, plan.inputs, given.get("json"))

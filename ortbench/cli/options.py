@@ -16,11 +16,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ortbench.errors import BadInput
-from ortbench.options import PANELS, Given, Option, Owner, options_of
+from ortbench.options import OTHERS, PANELS, Given, Option, Owner, options_of
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model, an .onnx or .ort file.")]
 GIVEN = "given"  # the parameter of a command that takes what was given
-OTHERS = "Options"  # the panel of those without one
 WIDEST = 130  # columns of help: a longer line is hard to read
 
 

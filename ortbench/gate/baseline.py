@@ -1,4 +1,4 @@
-"""What a candidate is held against: an earlier result, or what a live gate measures in turns with it."""
+"""What a gate holds, and what it is held against: an earlier result, or what a live gate measures in turns with it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from ortbench.asked import library_apart
 from ortbench.errors import BadInput
 from ortbench.kinds import FLAG, PATH
 from ortbench.modes import modes_by
-from ortbench.options import BASELINE, LIMIT, Given, Option, declared, options_of, twin
+from ortbench.options import BASELINE, LIMIT, RUNS, Given, Option, declared, options_of, twin
 from ortbench.plan import Inputs, Loop, Plan, Target, check_sizes
 from ortbench.steps import Steps
 
+CANDIDATE = (
+    Option("model", "MODEL", "Live: the candidate's model.", RUNS, PATH, commands=("gate",)),
+    Option("chain", "FILE", "Live: the candidate's chain, in the place of --model.", RUNS, PATH, commands=("gate",)),
+)
 _EARLIER = PATH._replace(example='"folder of an earlier suite"')
 _MODEL = Option("baseline-model", "MODEL", "Live: the model it is held against.", BASELINE, PATH, commands=("gate",))
 _TWINS = tuple(twin(it) for it in options_of(Target, Steps, Inputs, Loop, Plan) if it.twin)

@@ -16,6 +16,7 @@ from ortbench.measure.process import open_copies
 if TYPE_CHECKING:
     from ortbench.analysis.bandwidth import CopySweep
     from ortbench.bandwidth_plan import CopyPlan
+    from ortbench.plan import Observer
     from ortbench.wanted import Wanted
 
 
@@ -25,21 +26,24 @@ def bandwidth(plan: CopyPlan, wanted: Wanted) -> int:
     Raises:
         BadInput, BenchmarkFailed, Unsupported: before anything could be measured.
     """
-    measured, folder, interrupted = _measure(plan, wanted.out, wanted.quiet)
-    _show(measured, str(folder), wanted.json, wanted.quiet)
-    return INTERRUPTED if interrupted else _exit_code(measured)
+    found, folder, interrupted = measured(plan, wanted.out, wanted.quiet)
+    _show(found, str(folder), wanted.json, wanted.quiet)
+    return INTERRUPTED if interrupted else _exit_code(found)
 
 
-def _measure(plan: CopyPlan, out: Path, quiet: bool) -> tuple[CopySweep, Path, bool]:
+def measured(
+    plan: CopyPlan, out: Path | None, quiet: bool, observer: Observer | None = None
+) -> tuple[CopySweep, Path | None, bool]:
     """Measure a bandwidth sweep and save it in a folder of its own, also after Ctrl-C.
 
     Args:
         plan: checked.
-        out: where the folder is made.
+        out: where the folder is made; None where nothing is to be saved.
         quiet: show no progress.
+        observer: told what happens, in place of a progress on the terminal.
 
     Returns:
-        The sweep, its folder, and whether it was interrupted by Ctrl-C.
+        The sweep, its folder (None without one), and whether it was interrupted by Ctrl-C.
 
     Raises:
         BadInput, BenchmarkFailed, Unsupported: before anything could be measured.
@@ -53,24 +57,26 @@ def _measure(plan: CopyPlan, out: Path, quiet: bool) -> tuple[CopySweep, Path, b
         from ortbench.report.folder import write_bandwidth
 
         stopping.hold()  # from here on there is a folder, and soon something in it
-        folder = new_folder(out, bandwidth_name(plan))
+        folder = None if out is None else new_folder(out, bandwidth_name(plan))
         try:
-            progress = None
-            if not quiet and sys.stderr.isatty():
+            if observer is None and not quiet and sys.stderr.isatty():
                 from ortbench.report.terminal.progress import LiveProgress
 
-                progress = stack.enter_context(LiveProgress())
+                observer = stack.enter_context(LiveProgress())
 
             def keep(sweep: CopySweep) -> None:
-                with files.noting(folder / FILE_NAME):
-                    save(sweep, folder)
+                if folder is not None:
+                    with files.noting(folder / FILE_NAME):
+                        save(sweep, folder)
 
-            bench = CopyBench(plan, client, keep, progress)
+            bench = CopyBench(plan, client, keep, observer)
             bench.run()
         except BaseException:
-            discard_if_empty(folder)
+            if folder is not None:
+                discard_if_empty(folder)
             raise
-    write_bandwidth(bench.sweep, folder)
+    if folder is not None:
+        write_bandwidth(bench.sweep, folder)
     return bench.sweep, folder, bench.interrupted
 
 

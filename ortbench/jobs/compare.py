@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ortbench.analysis.comparable import comparability, mismatches
 from ortbench.analysis.compare import Selection
@@ -15,6 +16,7 @@ from ortbench.errors import BadInput, NotComparable
 from ortbench.jobs.writing import check_place, summarise_job, write, write_json, write_page
 from ortbench.report import comparison
 from ortbench.report.markdown import markdown as as_markdown
+from ortbench.report.model import Report
 from ortbench.result import Result, load
 
 
@@ -58,13 +60,11 @@ def compare(
     for what, group in zip(about, groups, strict=True):
         results = [loaded[number] for number in group]
         names = called(results, [paths[number] for number in group])
-        remarks = comparability(results, names, force)
-        check_shapes(results, names)
-        found = comparison.build(results, names, same, in_order=True, only=only, remarks=remarks)
+        found, lines = held(results, names, same, only, force)
         several = len(groups) > 1
         reports.append(replace(found, title=comparison.title(names, what)) if several else found)
         more = {"group": what} if several else {}
-        records += [more | record for record in comparison.records(results, names, same, only)]
+        records += [more | line for line in lines]
     alone = [number for number in range(len(paths)) if not any(number in group for group in groups)]
     if alone:
         names = called(loaded, paths)
@@ -92,6 +92,20 @@ def check_shapes(results: Sequence[Result], names: Sequence[str]) -> None:
     """
     if are_sweeps(results) and not common(results):
         raise NotComparable(f"{', '.join(names)} are sweeps that have no shape in common")
+
+
+def held(
+    results: Sequence[Result], names: Sequence[str], same: float, only: Selection, force: bool
+) -> tuple[Report, list[dict[str, Any]]]:
+    """The report and the flat records of results that were measured on the same thing.
+
+    Raises:
+        NotComparable: they were not, and it was not forced.
+    """
+    remarks = comparability(results, names, force)
+    check_shapes(results, names)
+    report = comparison.build(results, names, same, in_order=True, only=only, remarks=remarks)
+    return report, comparison.records(results, names, same, only)
 
 
 def _groups(results: Sequence[Result]) -> list[list[int]]:

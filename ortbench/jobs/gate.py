@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from ortbench.analysis import same_chain
@@ -21,7 +22,7 @@ from ortbench.jobs.junit import write_junit
 from ortbench.jobs.launch import Launched, launch
 from ortbench.jobs.writing import summarise_job, write
 from ortbench.options import declared
-from ortbench.plan import Inputs, Plan
+from ortbench.plan import Inputs, Observer, Plan
 from ortbench.report.gate import build
 from ortbench.report.markdown import markdown
 from ortbench.result import Result, load
@@ -42,7 +43,12 @@ def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: 
 
 
 def gate_live(
-    plans: Sequence[Plan], limits: Limits, force: bool, folder: Callable[[], Path], quiet: bool
+    plans: Sequence[Plan],
+    limits: Limits,
+    force: bool,
+    folder: Callable[[], Path] | None,
+    quiet: bool,
+    observer: Observer | None = None,
 ) -> Verdict | None:
     """Measure a candidate, in turns with its baseline where there are two plans, until the verdict is clear; a regression
     once more, with fresh workers.
@@ -51,8 +57,9 @@ def gate_live(
         plans: of the candidate and the baseline, checked.
         limits: what the candidate must keep to.
         force: go on if the two take other inputs.
-        folder: makes the folder that everything is saved in.
+        folder: makes the folder that everything is saved in; None where nothing is to be saved.
         quiet: show no progress.
+        observer: told what happens, in place of a progress on the terminal.
 
     Returns:
         None if it was interrupted.
@@ -60,30 +67,39 @@ def gate_live(
     Raises:
         BadInput, BenchmarkFailed, NotComparable: before anything could be measured, or nothing could be.
     """
-    held = _hold(plans, limits, force, folder, quiet)
+    held = _hold(plans, limits, force, folder, quiet, observer)
     if held is None:
         return None
     launched, checks, regressions = held
     results = launched.results
     remarks = _remarks(plans, results) if results[1:] else []
-    place = launched.folders[0].parent if results[1:] else launched.folders[0]
+    place = launched.folders[0] if launched.folders else None
+    if place is not None and results[1:]:
+        place = place.parent
     if regressions:
-        again = _hold_again(plans, limits, force, quiet, place)
+        again = _hold_again(plans, limits, force, quiet, place, observer)
         if again is None:
             return None
         checks = confirmed(checks, regressions, *again)
     verdict = Verdict(results, checks, remarks, place)
-    write_or_note(place / "gate.json", verdict_json(verdict))
-    write_or_note(place / "gate.md", markdown(build(verdict)))
+    if place is not None:
+        write_or_note(place / "gate.json", verdict_json(verdict))
+        write_or_note(place / "gate.md", markdown(build(verdict)))
     return verdict
 
 
 def _hold(
-    plans: Sequence[Plan], limits: Limits, force: bool, folder: Callable[[], Path], quiet: bool
+    plans: Sequence[Plan],
+    limits: Limits,
+    force: bool,
+    folder: Callable[[], Path] | None,
+    quiet: bool,
+    observer: Observer | None,
 ) -> tuple[Launched, list[Check], set[str]] | None:
     """What was measured, what it comes to, and which checks found a regression; None if it was interrupted. See `gate_live`."""
     live = LiveGate(limits, plans[0].modes, len(plans) > 1, plans[0].work.shared(plans[-1].work))
-    launched = launch(plans, folder, SIDES[: len(plans)], live, None if force else live.check_inputs, quiet)
+    checked = None if force else live.check_inputs
+    launched = launch(plans, folder, SIDES[: len(plans)], live, checked, quiet, observer=observer)
     if launched.interrupted:
         return None
     checks = live.checks(launched.results)
@@ -91,17 +107,18 @@ def _hold(
 
 
 def _hold_again(
-    plans: Sequence[Plan], limits: Limits, force: bool, quiet: bool, place: Path
+    plans: Sequence[Plan], limits: Limits, force: bool, quiet: bool, place: Path | None, observer: Observer | None
 ) -> tuple[list[Check], str | None] | None:
     """The checks of another time with fresh workers, which is kept beside the first, or why there are none; None if it was
     interrupted."""
 
     def folder() -> Path:
+        assert place is not None
         (place / AGAIN).mkdir(exist_ok=True)
         return place / AGAIN
 
     try:
-        held = _hold(plans, limits, force, folder, quiet)
+        held = _hold(plans, limits, force, None if place is None else folder, quiet, observer)
     except (OrtbenchError, OSError) as error:
         return [], f"it failed: {error}"
     return None if held is None else (held[1], None)
@@ -141,17 +158,22 @@ def measure_until_decided(plans: Sequence[Plan], limits: Limits, force: bool, wa
     Raises:
         BadInput, BenchmarkFailed, NotComparable: see `gate_live`.
     """
-
-    def folder() -> Path:
-        from ortbench.measure.folder import gate_name, new_folder
-
-        return new_folder(wanted.out, gate_name(plans[0]))
-
-    verdict = gate_live(plans, limits, force, folder, wanted.quiet)
+    verdict = gate_live(plans, limits, force, partial(new_gate_folder, wanted.out, plans[0]), wanted.quiet)
     if verdict is None:
         print("ortbench: interrupted before the gate was decided", file=sys.stderr)
         return INTERRUPTED
     return _conclude(verdict, wanted)
+
+
+def new_gate_folder(out: Path, plan: Plan) -> Path:
+    """Make the folder of a live gate.
+
+    Raises:
+        BadInput: it cannot be written.
+    """
+    from ortbench.measure.folder import gate_name, new_folder
+
+    return new_folder(out, gate_name(plan))
 
 
 def _conclude(verdict: Verdict, wanted: Wanted) -> int:

@@ -20,7 +20,7 @@ from ortbench.measure.process import open_worker
 
 if TYPE_CHECKING:
     from ortbench.measure.bench import Judge
-    from ortbench.plan import Plan
+    from ortbench.plan import Observer, Plan
     from ortbench.result import Result
     from ortbench.timeline import Timeline
 
@@ -32,7 +32,7 @@ class Launched:
     Attributes:
         results: of the sides that opened.
         names: of these sides; none for one that has no name of its own.
-        folders: where each was saved.
+        folders: where each was saved; none where nothing is to be saved.
         interrupted: by Ctrl-C or its like, see `ortbench.stopping`.
         not_opened: name and error of each side that did not open.
         timelines: of the results, where they were asked for.
@@ -48,22 +48,24 @@ class Launched:
 
 def launch(
     plans: Sequence[Plan],
-    folder: Callable[[], Path],
+    folder: Callable[[], Path] | None,
     names: Sequence[str] | None = None,
     judge: Judge | None = None,
     after_open: Callable[[Sequence[Result]], None] | None = None,
     quiet: bool = False,
     traced: bool = False,
+    observer: Observer | None = None,
 ) -> Launched:
     """Measure plans side by side and save what comes of them, also after Ctrl-C.
 
     Args:
         plans: checked, at least one; with several their blocks alternate.
-        folder: makes the run's folder; several sides have a folder each in it.
+        folder: makes the run's folder; several sides have a folder each in it. None where nothing is to be saved.
         names: of the sides, in messages and, made plain, as folders; needed for several.
         judge, after_open: see `ortbench.measure.bench.Bench`.
         quiet: show no progress.
         traced: keep a timeline of every side.
+        observer: told what happens, in place of a progress on the terminal.
 
     Raises:
         BadInput, BenchmarkFailed, NotComparable: before anything could be measured.
@@ -73,48 +75,49 @@ def launch(
 
         from ortbench.measure.bench import Bench
         from ortbench.measure.folder import discard_if_empty
-        from ortbench.measure.side import Side
+        from ortbench.measure.side import Side, nowhere
         from ortbench.report.folder import write_run
         from ortbench.timeline import Timeline
 
         stopping.hold()  # from here on there is a folder, and soon something in it
-        parent = folder()
+        parent = None if folder is None else folder()
         try:
-            places = [parent] if len(plans) == 1 else _make_places(parent, names or ())
+            places = [] if parent is None else [parent] if len(plans) == 1 else _make_places(parent, names or ())
+            keeps: list[Callable[[Result], None]] = [partial(keep, path=place / "result.json") for place in places]
             sides = [
                 Side(
                     plan,
                     client if number == 0 else None,
-                    partial(keep, path=places[number] / "result.json"),
+                    keeps[number] if keeps else nowhere,
                     names[number] if names else None,
                     Timeline() if traced else None,
                 )
                 for number, plan in enumerate(plans)
             ]
-            progress = None
-            if not quiet and sys.stderr.isatty():
+            if observer is None and not quiet and sys.stderr.isatty():
                 from ortbench.report.terminal.progress import LiveProgress
 
-                progress = stack.enter_context(LiveProgress())
-            bench = Bench(sides, progress, load_the_rest, judge, after_open)
+                observer = stack.enter_context(LiveProgress())
+            bench = Bench(sides, observer, load_the_rest, judge, after_open)
             bench.run()
         except BaseException:
-            discard_if_empty(parent)
+            if parent is not None:
+                discard_if_empty(parent)
             raise
     left_out = [side for side, _ in bench.not_opened]  # one can be open all the same, with nodes where none may be
-    kept = [(side, place) for side, place in zip(sides, places, strict=True) if side not in left_out]
-    for side, place in kept:
-        write_run(side.result, place)
-    for side, place in zip(sides, places, strict=True):
+    kept = [side for side in sides if side not in left_out]
+    for side, place in zip(sides, places, strict=False):  # of what is not to be saved there are no places
         if side in left_out:
             discard_if_empty(place)
+        else:
+            write_run(side.result, place)
     return Launched(
-        [side.result for side, _ in kept],
-        [side.name for side, _ in kept] if names else [],
-        [place for _, place in kept],
+        [side.result for side in kept],
+        [side.name for side in kept] if names else [],
+        [place for side, place in zip(sides, places, strict=False) if side in kept],
         bench.interrupted,
         [(side.name, error) for side, error in bench.not_opened],
-        [side.timeline for side, _ in kept if side.timeline is not None],
+        [side.timeline for side in kept if side.timeline is not None],
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ortbench.analysis.feedback_pairs import suggested
+from ortbench.answers import Inspected, Listed
 from ortbench.errors import BenchmarkFailed, Unsupported
 from ortbench.jobs.writing import write_json
 from ortbench.measure.process import Client
@@ -25,12 +26,18 @@ def devices(library: str | None, python: str | None, json_out: str | None) -> No
     Raises:
         BenchmarkFailed: ONNX Runtime does not load.
     """
-    found = _ask(_DEVICES_S, python, "devices", library=library)
+    found = listed(library, python)
     if write_json(found, json_out):
         return
     from ortbench.report.terminal.listing import print_devices
 
     print_devices(found)
+
+
+def listed(library: str | None, python: str | None) -> Listed:
+    """What `devices` shows; raises as it does."""
+    found: Listed = _ask(_DEVICES_S, python, "devices", library=library)
+    return found
 
 
 def inspect(model: str, target: Target, placed: bool, inputs: Inputs, json_out: str | None) -> None:
@@ -40,14 +47,20 @@ def inspect(model: str, target: Target, placed: bool, inputs: Inputs, json_out: 
     Raises:
         BadInput, BenchmarkFailed: it cannot be read, or opened on that EP.
     """
-    wanted = asdict(target) if placed else None
-    found = _ask(_MODEL_S, target.python, "inspect", model=model, target=wanted, inputs=asdict(inputs))
-    found["loop"] = suggested(model, found["inputs"], found["outputs"])
+    found = inspected(model, target, placed, inputs)
     if write_json(found, json_out):
         return
     from ortbench.report.terminal.listing import print_model
 
     print_model(found)
+
+
+def inspected(model: str, target: Target, placed: bool, inputs: Inputs) -> Inspected:
+    """What `inspect` shows; raises as it does."""
+    wanted = asdict(target) if placed else None
+    found: Inspected = _ask(_MODEL_S, target.python, "inspect", model=model, target=wanted, inputs=asdict(inputs))
+    found["loop"] = suggested(model, found["inputs"], found["outputs"])
+    return found
 
 
 def _ask(timeout_s: float, python: str | None, do: str, **arguments: Any) -> Any:

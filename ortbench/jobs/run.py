@@ -14,7 +14,7 @@ from ortbench.jobs.launch import Launched, launch
 from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_compressible, write_page
 from ortbench.modes import TOTAL
 from ortbench.parsing import parse_share
-from ortbench.plan import SAME, Plan
+from ortbench.plan import SAME, Observer, Plan
 from ortbench.sides import differ_by_ep, side_names
 from ortbench.wanted import Wanted
 
@@ -51,7 +51,7 @@ def run(plans: Sequence[Plan], wanted: Wanted) -> int:
     Raises:
         BadInput, BenchmarkFailed: before anything could be measured.
     """
-    launched = _measure(plans, wanted)
+    launched = measured(plans, wanted.out, wanted.bandwidth, traced=wanted.trace is not None, quiet=wanted.quiet)
     by_ep = differ_by_ep(plans)
     eps = {result.target["ep"] for result in launched.results}
     told_apart = by_ep and len(eps) == len(launched.results)
@@ -69,11 +69,32 @@ def run(plans: Sequence[Plan], wanted: Wanted) -> int:
     return _exit_code(launched)
 
 
-def _measure(plans: Sequence[Plan], wanted: Wanted) -> Launched:
+def measured(
+    plans: Sequence[Plan],
+    out: Path | None,
+    bandwidth: Path | None,
+    *,
+    traced: bool = False,
+    quiet: bool = False,
+    observer: Observer | None = None,
+) -> Launched:
+    """Measure plans side by side.
+
+    Args:
+        plans: checked, one a side.
+        out: where the run's folder is made; None where nothing is to be saved.
+        bandwidth: a sweep to hold the copies against; None for the newest in `out` that fits.
+        traced, quiet, observer: see `ortbench.jobs.launch.launch`.
+
+    Raises:
+        BadInput, BenchmarkFailed: before anything could be measured.
+    """
+
     def folder() -> Path:
         from ortbench.measure.folder import new_folder, run_name
 
-        return new_folder(wanted.out, run_name(plans))
+        assert out is not None
+        return new_folder(out, run_name(plans))
 
     def when_open(results: Sequence[Result]) -> None:
         from ortbench.analysis.link import attach
@@ -81,11 +102,12 @@ def _measure(plans: Sequence[Plan], wanted: Wanted) -> Launched:
         if len(results) == len(plans):  # else whose they are is not known
             options = dict.fromkeys(option for plan in plans for option in plan.target.options)
             refuse_unclaimed(options, [result.target["ep"] for result in results])
-        attach(results, wanted.out, wanted.bandwidth)
+        if out is not None or bandwidth is not None:
+            attach(results, out or Path(), bandwidth)
 
-    traced = wanted.trace is not None
     names = side_names(plans) if len(plans) > 1 else None
-    return launch(plans, folder, names, after_open=when_open, quiet=wanted.quiet, traced=traced)
+    place = None if out is None else folder
+    return launch(plans, place, names, after_open=when_open, quiet=quiet, traced=traced, observer=observer)
 
 
 def _show(launched: Launched, json_out: str | None, quiet: bool) -> None:

@@ -45,7 +45,7 @@ def describe(result: Result, plan: Plan, machine: Machine, sha256: str, run_id: 
         for remark in remarks:
             result.warn("record-env", remark)
     result.model = {
-        "path": str(Path(plan.model)),
+        "path": plan.called or str(Path(plan.model)),
         "sha256": sha256,
         "inputs": opened["inputs"],
         "outputs": opened["outputs"],

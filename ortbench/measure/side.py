@@ -29,7 +29,7 @@ from ortbench.timeline import Failure, Span, TimedBlock, Timeline
 _ENGINE_BYTES = 1 << 16  # the least room that an engine takes
 
 
-def _nowhere(_: Result) -> None:
+def nowhere(_: Result) -> None:
     """Nobody keeps it."""
 
 
@@ -52,7 +52,7 @@ class Side:
         self,
         plan: Plan,
         client: Client | None = None,
-        keep: Callable[[Result], None] = _nowhere,
+        keep: Callable[[Result], None] = nowhere,
         name: str | None = None,
         timeline: Timeline | None = None,
     ) -> None:

@@ -198,6 +198,28 @@ def test_every_command_is_in_the_readme() -> None:
 def test_the_python_of_the_pages_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = checkout(tmp_path)
     assert ortbench("run", "models/tiny.onnx", "--ep", "cpu", "--iterations", 1, "--warmup", 1, cwd=place).code == 0
-    (code,) = blocks("python", PAGES)
     monkeypatch.chdir(place)
-    exec(compile(code, "docs/result-file.md", "exec"), {})
+    examples = blocks("python", PAGES)
+    assert len(examples) >= 2
+    for code in examples:
+        exec(compile(code, "docs", "exec"), {})
+
+
+@pytest.mark.process
+def test_the_pytest_of_the_pages_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
+    (tests,), (configuration,) = blocks("py", page), blocks("ini", page)
+    for name in ("model.onnx", "base.onnx"):
+        shutil.copy(ROOT / "models" / "tiny.onnx", tmp_path / name)
+    # With times as short as on the other pages, and an EP that every machine has.
+    assert tests.count("duration=2") == 1
+    assert tests.count('ep="cuda"') == 1
+    tests = tests.replace("duration=2", "duration=0.2").replace('ep="cuda"', 'ep="cpu"').replace("3_000_000", "10**12")
+    (tmp_path / "test_page.py").write_text(tests.replace('"5%"', '"900%", duration=0.3, warmup=1'))
+    (tmp_path / "pytest.ini").write_text(configuration)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "ortbench"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"test_page.py::test_copies: model.onnx on CPUExecutionProvider: ", done.stdout)

@@ -229,9 +229,9 @@ def test_a_regression_that_fresh_workers_do_not_show_is_none(
     """Something makes the candidate slower for as long as its worker lives, and not the next one."""
     times = []
 
-    def launched(plans: list[Plan], *rest: Any) -> Any:
+    def launched(plans: list[Plan], *rest: Any, **named: Any) -> Any:
         times.append(len(plans))
-        return launch(plans if len(times) == 1 else [plans[1]] * 2, *rest)
+        return launch(plans if len(times) == 1 else [plans[1]] * 2, *rest, **named)
 
     monkeypatch.setattr("ortbench.jobs.gate.launch", launched)
     ran = ortbench_here("gate", "--model", relu, "--ep", library, "--ep-option", "compute_us=9000", "--mode", "cpu",

@@ -64,6 +64,22 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
     name = "" if many else result_name(results[0])
     names = [visible_lines(name) for name in names]
     parts = [_part(result, name, number) for number, (result, name) in enumerate(zip(results, names, strict=True), 1)]
+    return filled_in(
+        "page.html.j2",
+        version=__version__,
+        palette=sheet.PALETTE,
+        title=_title(results, names if many else [name] if name else []),
+        name=name,
+        headline=headline_of_many(results) if many else parts[0].headline,
+        errors=errors,
+        parts=parts,
+        overview=overview(results, names) if many else None,
+        words=_glossary(results),
+    )
+
+
+def filled_in(template: str, **values: object) -> str:
+    """A template of this folder with its values in it, every text of them escaped."""
     environment = Environment(
         loader=PackageLoader("ortbench.report.page", "."),
         autoescape=True,
@@ -75,17 +91,7 @@ def build_page(results: Sequence[Result], names: Sequence[str], errors: Sequence
     )
     environment.filters["tied"] = _tied
     environment.tests["flush_left"] = _is_flush_left
-    text: str = environment.get_template("page.html.j2").render(
-        version=__version__,
-        palette=sheet.PALETTE,
-        title=_title(results, names if many else [name] if name else []),
-        name=name,
-        headline=headline_of_many(results) if many else parts[0].headline,
-        errors=errors,
-        parts=parts,
-        overview=overview(results, names) if many else None,
-        words=_glossary(results),
-    )
+    text: str = environment.get_template(template).render(**values)
     return text
 
 

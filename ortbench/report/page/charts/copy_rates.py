@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import io
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import matplotlib as mpl
@@ -51,20 +53,37 @@ def bandwidth_svg(sweep: CopySweep) -> str:
     Args:
         sweep: with at least one measured point.
     """
-    with mpl.rc_context():
-        mpl.rcdefaults()  # a user's matplotlibrc is for the user's own figures
-        mpl.rcParams.update(_SWEEP_STYLE)
-        size = (_SWEEP_SIZE[0] / 72, _SWEEP_SIZE[1] / 72)
-        canvas = Canvas(figsize=size, dpi=72, facecolor=PAPER, layout="constrained")
-        axes = canvas.add_subplot()
-        axes.set_title(f"Copies of {ep_line(sweep)}", loc="left", fontsize=13)
-        axes.set(xscale="log", yscale="log", xlabel="bytes of one copy", ylabel="median rate")
-        _rates(axes, sweep)
-        axes.legend(frameon=False, loc="lower right")
+    with _styled():
+        canvas = _drawn(sweep)
         FigureCanvasSVG(canvas)
         written = io.StringIO()
         canvas.savefig(written, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
         return _themed(written.getvalue())
+
+
+def bandwidth_figure(sweep: CopySweep) -> Canvas:
+    """The same picture as a Matplotlib figure, which belongs to nobody's pyplot."""
+    with _styled():
+        return _drawn(sweep)
+
+
+@contextmanager
+def _styled() -> Iterator[None]:
+    with mpl.rc_context():
+        mpl.rcdefaults()  # a user's matplotlibrc is for the user's own figures
+        mpl.rcParams.update(_SWEEP_STYLE)
+        yield
+
+
+def _drawn(sweep: CopySweep) -> Canvas:
+    size = (_SWEEP_SIZE[0] / 72, _SWEEP_SIZE[1] / 72)
+    canvas = Canvas(figsize=size, dpi=72, facecolor=PAPER, layout="constrained")
+    axes = canvas.add_subplot()
+    axes.set_title(f"Copies of {ep_line(sweep)}", loc="left", fontsize=13)
+    axes.set(xscale="log", yscale="log", xlabel="bytes of one copy", ylabel="median rate")
+    _rates(axes, sweep)
+    axes.legend(frameon=False, loc="lower right")
+    return canvas
 
 
 def _rates(axes: Axes, sweep: CopySweep) -> None:

@@ -1,0 +1,1 @@
+"""What `import ortbench` offers: the commands as functions, and what they give back."""

@@ -1,0 +1,230 @@
+"""What the functions of `ortbench.api.commands` do: from the values of a call to plans, what comes of them, and its errors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ortbench.analysis.compare import Selection
+from ortbench.analysis.naming import called
+from ortbench.answers import Inspected, Listed
+from ortbench.api.given import command_line, given_of, in_python, options_for
+from ortbench.api.lent import Lent
+from ortbench.api.results import Bandwidth, Comparison, Result, Verdict, read
+from ortbench.api.running import Interrupted, Progress, measuring, saved
+from ortbench.asked import inspection_of, plan_of, target_of
+from ortbench.bandwidth_plan import CopyPlan
+from ortbench.bandwidth_plan import check as check_copies
+from ortbench.compared import compared_of
+from ortbench.errors import BadInput, BenchmarkFailed, Unsupported
+from ortbench.options import Given, check_values, make
+from ortbench.plan import Plan, check, check_amount
+from ortbench.result import Result as Stored
+from ortbench.steps import steps_of
+
+Tell = Callable[[Progress], object] | None
+_ARRAYS = ("input", "expect", "baseline_input", "baseline_expect")
+_MODELS = ("model", "baseline_model")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call, read.
+
+    Attributes:
+        given: options, as the command line gives them.
+        typed: the command that does the same, for results.
+        model: the path of the model, "" where there is none.
+        out: where what is measured is to be saved; None for nowhere.
+        lent: what was given in memory.
+    """
+
+    given: Given
+    typed: tuple[str, ...]
+    model: str
+    out: Path | None
+    lent: Lent
+
+    def called(self, plan: Plan) -> Plan:
+        """A plan whose results call a model from memory by a name, not by its file."""
+        return replace(plan, called=self.lent.called.get(plan.model))
+
+
+@contextmanager
+def _reading(command: str, values: Mapping[str, Any], *positional: str, model: Any = None) -> Iterator[Call]:
+    """A call's values as options; what is wrong inside the block is said in Python's names.
+
+    Args:
+        command: of the same name.
+        values: by the names of the parameters; those that are no options are left alone.
+        positional: what the command has besides options, in the words of a shell.
+        model: that the command has besides options.
+
+    Raises:
+        BadInput: a value that cannot be.
+    """
+    options = options_for(command)
+    with Lent() as lent:
+        try:
+            path = "" if model is None else lent.model(model, "model")
+            found = {name: values.get(name) for name in options}
+            found |= {name: lent.arrays(found[name], name) for name in _ARRAYS if name in found}
+            found |= {name: lent.model(found[name], name) for name in _MODELS if found.get(name) is not None}
+            given = given_of(options, found)
+            shown = {flag: lent.called.get(str(value), value) for flag, value in given.items()}
+            words = [*positional, *filter(None, [lent.called.get(path, path)])]
+            out = Path(given["out"]) if "out" in given else None
+            yield Call(given, command_line(command, words, shown), path, out, lent)
+        except BadInput as error:
+            raise in_python(error, options) from None
+        except Unsupported as error:
+            raise BenchmarkFailed(str(error)) from None
+
+
+def run(model: Any, values: Mapping[str, Any], command: str = "run") -> Result:
+    """A run, or a loop: see `ortbench.api.commands`."""
+    with _reading(command, values, model=model) as call:
+        check_amount(call.given)
+        if command == "loop":
+            steps_of(call.given, needed=True)
+        return _measured(plan_of(call.model, call.given, call.typed), call, values["progress"])
+
+
+def chain(file: str | os.PathLike[str], values: Mapping[str, Any]) -> Result:
+    """A chain."""
+    from ortbench.suite.chain_file import plan_of as plan_of_chain
+
+    with _reading("chain", values, os.fspath(file)) as call:
+        check_amount(call.given)
+        return _measured(plan_of_chain(Path(file), os.environ, call.given, call.typed), call, values["progress"])
+
+
+def _measured(plan: Plan, call: Call, tell: Tell) -> Result:
+    from ortbench.jobs.run import measured
+
+    check(plan)
+    bandwidth = Path(call.given["bandwidth"]) if "bandwidth" in call.given else None
+    if bandwidth is not None and not bandwidth.exists():
+        raise BadInput(f"--bandwidth: no such file or folder: {bandwidth}", "--bandwidth")
+    with measuring(tell) as observer, _ended():
+        launched = measured([call.called(plan)], call.out, bandwidth, observer=observer)
+        if launched.not_opened:
+            raise launched.not_opened[0][1]
+        result = Result.of(launched.results[0], launched.folders[0] if launched.folders else None)
+        if launched.interrupted:
+            raise Interrupted([result])
+        saved(result)
+        return result
+
+
+@contextmanager
+def _ended() -> Iterator[None]:
+    """Ctrl-C inside the block is told as what it is to the caller; by then the workers have ended.
+
+    Raises:
+        Interrupted: it came.
+    """
+    try:
+        yield
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted from None
+
+
+def gate(result: Any, values: Mapping[str, Any]) -> Verdict:
+    """A gate, of a result or live."""
+    from ortbench.jobs import gate as job
+    from ortbench.jobs.asked_gate import asked_gate
+
+    stored, baseline = _result(result), values["baseline"]
+    is_there = isinstance(baseline, Stored)
+    named = {**values, "baseline": "RESULT" if is_there else baseline}
+    with _reading("gate", named, *_names(result)) as call:
+        asked = asked_gate(call.given, stored is not None, call.typed)
+        if stored is not None:
+            held = baseline if is_there else None if asked.baseline is None else _result(asked.baseline)
+            return Verdict.of(job.gate_stored(stored, held, asked.limits, asked.force))
+        plans = [call.called(plan) for plan in asked.plans]
+        folder = None if call.out is None else partial(job.new_gate_folder, call.out, plans[0])
+        with measuring(values["progress"]) as observer, _ended():
+            found = job.gate_live(plans, asked.limits, asked.force, folder, quiet=True, observer=observer)
+            if found is None:
+                raise Interrupted
+            verdict = Verdict.of(found)
+            saved(verdict)
+            return verdict
+
+
+def _result(given: Any) -> Stored | None:
+    """A result, or that at a place; None for none."""
+    return given if given is None or isinstance(given, Stored) else read(given)
+
+
+def _names(result: Any) -> list[str]:
+    """What a command line would say of a result."""
+    if result is None:
+        return []
+    return [os.fspath(result)] if isinstance(result, (str, os.PathLike)) else ["RESULT.json"]
+
+
+def compare(results: Sequence[Any] | str | os.PathLike[str], values: Mapping[str, Any]) -> Comparison:
+    """A comparison."""
+    from ortbench.jobs.compare import held, results_at
+
+    if isinstance(results, (str, os.PathLike)):
+        results = [results]
+    loaded: list[Result] = []
+    for it in results:
+        found = [it] if isinstance(it, Stored) else map(read, results_at([Path(it)]))
+        loaded += [one if isinstance(one, Result) else Result.of(one) for one in found]
+    if len(loaded) < 2:
+        raise BadInput(f"compare needs at least two results, and {len(loaded)} was given")
+    with _reading("compare", values) as call:
+        modes, phases, same = compared_of(call.given)
+        # What lies nowhere goes by its number where nothing else tells it apart.
+        places = [it.folder / "result.json" if it.folder else Path(f"#{at}") for at, it in enumerate(loaded, 1)]
+        names = called(loaded, places)
+        report, records = held(loaded, names, same, Selection(modes, phases), "force" in call.given)
+        return Comparison(loaded, names, records, report)
+
+
+def bandwidth(values: Mapping[str, Any]) -> Bandwidth:
+    """A sweep of copies."""
+    from ortbench.jobs.bandwidth import measured
+
+    with _reading("bandwidth", values) as call:
+        plan = make(CopyPlan, call.given, target=target_of(call.given), command=call.typed)
+        check_copies(plan)
+        with measuring(values["progress"]) as observer, _ended():
+            sweep, folder, interrupted = measured(plan, call.out, quiet=True, observer=observer)
+            found = Bandwidth.of(sweep, folder)
+            if interrupted:
+                raise Interrupted([found])
+            saved(found)
+            return found
+
+
+def devices(values: Mapping[str, Any]) -> Listed:
+    """The installed EPs."""
+    from ortbench.jobs.look import listed
+
+    with _reading("devices", values) as call, _ended():
+        target = target_of(call.given)
+        check_values(target)
+        return listed(target.library, target.python)
+
+
+def inspect(model: Any, values: Mapping[str, Any]) -> Inspected:
+    """What a model is."""
+    from ortbench.jobs.look import inspected
+
+    with _reading("inspect", values, model=model) as call, _ended():
+        plan, placed = inspection_of(call.model, call.given)
+        found = inspected(call.model, plan.target, placed, plan.inputs)
+        return {**found, "path": call.lent.called.get(call.model, call.model)}

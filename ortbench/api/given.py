@@ -1,0 +1,117 @@
+"""From what a call in Python gives to the options of a command line, so that from there on there is one way for both. Pure."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+from ortbench.bandwidth_plan import CopyPlan
+from ortbench.compared import COMPARED
+from ortbench.errors import BadInput
+from ortbench.gate.baseline import CANDIDATE, LIVE_BASELINE, STORED_BASELINE
+from ortbench.gate.limits import SLO, Limits
+from ortbench.options import BASELINE, SIDE_BY_SIDE, Given, Option, Owner, options_of
+from ortbench.plan import PLAN
+from ortbench.wanted import Wanted
+
+# Whose options calls take; those of a command say that they are its.
+_OWNERS: tuple[Owner, ...] = (
+    CANDIDATE,
+    COMPARED,
+    Limits,
+    (SLO,),
+    STORED_BASELINE,
+    LIVE_BASELINE,
+    *PLAN,
+    CopyPlan,
+    Wanted,
+)
+# What a call gives back is written by whoever has it, and it prints nothing.
+_OF_THE_COMMAND = {"json", "junit", "action-json", "trace", "html", "markdown", "quiet"}
+_NAMES = {"mode": "modes"}  # always a list
+
+
+def parameter(option: Option) -> str:
+    """What Python calls an option."""
+    return _NAMES.get(option.flag, option.parameter)
+
+
+def options_for(command: str) -> dict[str, Option]:
+    """The options of a call, by their names in Python: those of the command, which take one value for one result."""
+    found = [it for owner in _OWNERS for it in options_of(owner) if command in it.commands]
+    return {parameter(it): _of_one(it, command) for it in found if it.flag not in _OF_THE_COMMAND}
+
+
+def _of_one(option: Option, command: str) -> Option:
+    """An option as a command has it, but where that measures a list side by side: a call gives one result."""
+    return option._replace(lists=None) if option.lists and command in SIDE_BY_SIDE else option.of(command)
+
+
+def given_of(options: Mapping[str, Option], values: Mapping[str, Any]) -> Given:
+    """What a command line would give.
+
+    Args:
+        options: of the call, by their names in Python.
+        values: by these names; None, and False of what is on or off, is what was not given.
+
+    Raises:
+        BadInput: a value of another kind than the option takes.
+    """
+    given: dict[str, Any] = {}
+    for name, it in options.items():
+        value = values.get(name)
+        if value is None or (value is False and it.panel != BASELINE):
+            continue
+        try:
+            given[it.flag] = _words(it, "off" if value is False else _plain(value))
+        except BadInput as error:
+            text = str(error) if error.option == it.name else f"{it.name}: {error}"
+            raise in_python(BadInput(text, it.name), options) from None
+    return given
+
+
+def _words(option: Option, value: Any) -> Any:
+    kind = option.kind
+    if kind.entry is None:
+        return kind.toml(value, option.name)
+    if not isinstance(value, Mapping):
+        raise BadInput(f"must be a mapping, such as {kind.example.replace(' = ', ': ')}")
+    # An empty one leaves a baseline none, as an empty option does on the command line.
+    return [kind.entry(key, item, option.name) for key, item in value.items()] or [""] * (option.panel == BASELINE)
+
+
+def _plain(value: Any) -> Any:
+    """A value as TOML would have it: paths as texts, tuples as lists, numbers of NumPy as Python's."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, Sequence) else value
+
+
+def in_python(error: BadInput, options: Mapping[str, Option]) -> BadInput:
+    """An error that begins with the name of an option, with what Python calls it."""
+    for name, it in options.items():
+        if it.name == error.option and str(error).startswith(it.name):
+            return BadInput(f"{name}{str(error).removeprefix(it.name)}", error.option)
+    return error
+
+
+def command_line(command: str, positional: Sequence[str], given: Given) -> tuple[str, ...]:
+    """The command that does the same, quoted for a shell: what a result says it was measured by."""
+    words = ["ortbench", command, *positional]
+    for flag, value in given.items():
+        for word in value if isinstance(value, (list, tuple)) else [value]:
+            words += (
+                [f"--{flag}"] if word is True else [f"--{flag}", f"{word:g}" if isinstance(word, float) else str(word)]
+            )
+    return tuple(map(shlex.quote, words))

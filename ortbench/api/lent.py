@@ -1,0 +1,98 @@
+"""What is in memory, as files that a worker can read: in a folder that is there for as long as a call lasts."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ortbench.characters import plain_name
+from ortbench.errors import BadInput, OrtbenchError, one_line
+
+
+class Lent:
+    """Files for models and arrays that a call was given as such; a context manager, at whose end they are gone.
+
+    Attributes:
+        called: by the path of a file what results, commands and messages call it.
+    """
+
+    def __init__(self) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self.called: dict[str, str] = {}
+
+    def __enter__(self) -> Lent:
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+        if self._folder is None:
+            return
+        if isinstance(error, OrtbenchError):  # where the files were is of no use to anybody
+            text = str(error)
+            for path, name in self.called.items():
+                text = text.replace(path, name)
+            error.args = (text, *error.args[1:])
+        self._folder.cleanup()
+
+    def _place(self, name: str) -> Path:
+        """A new file's path, in a folder of its own, so that two may have one name."""
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="ortbench-", ignore_cleanup_errors=True)
+        path = Path(tempfile.mkdtemp(dir=self._folder.name)) / name
+        self.called[str(path)] = name
+        return path
+
+    def model(self, model: Any, option: str) -> str:
+        """The path of a model's file.
+
+        Args:
+            model: its path, its bytes, or an `onnx.ModelProto`.
+            option: what messages call it.
+
+        Raises:
+            BadInput: it is none of these, or is too large for protobuf.
+        """
+        if isinstance(model, (str, os.PathLike)):
+            return os.fspath(model)
+        name, content = "model", model
+        if hasattr(model, "SerializeToString"):
+            name = plain_name(model.graph.name or name).lstrip(".") or name
+            try:
+                content = model.SerializeToString()
+            except Exception as error:  # protobuf's own, for more than 2 GB
+                reason = f"cannot be made a file: {one_line(error)}; save it with its data beside it, and give the path"
+                raise BadInput(f"{option}: {reason}") from None
+        if not isinstance(content, (bytes, bytearray, memoryview)):
+            raise BadInput(f"{option}: must be a path, bytes or an onnx.ModelProto, not {type(model).__name__}")
+        path = self._place(f"{name}.onnx")
+        path.write_bytes(content)
+        return str(path)
+
+    def arrays(self, value: Any, option: str) -> Any:
+        """The path of an .npz file with arrays by name; anything but a mapping is given back as it is.
+
+        Raises:
+            BadInput: a value that is no array.
+        """
+        if not isinstance(value, Mapping):
+            return value
+        import numpy as np
+
+        path = self._place(f"{option}.npz")
+        with zipfile.ZipFile(path, "w") as file:  # np.savez has names that it takes for its own parameters
+            for name, item in value.items():
+                try:
+                    array = np.asarray(item)
+                    array = array.astype(np.str_) if array.dtype == object else array
+                    with file.open(f"{name}.npy", "w", force_zip64=True) as member:
+                        np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+                except (TypeError, ValueError) as error:
+                    reason = (
+                        f"is no array: {one_line(error)}; an input that is a sequence takes a folder of input_0.pb …"
+                    )
+                    raise BadInput(f"{option}[{name!r}]: {reason}") from None
+        return str(path)

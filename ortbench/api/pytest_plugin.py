@@ -1,0 +1,161 @@
+"""The fixtures `ortbench_gate` and `ortbench_run` for projects that hold models to limits in their tests: see docs/pytest.md.
+
+pytest loads this module wherever ortbench is installed, so that it imports nothing that pytest has not: what measures is
+loaded by the first test that does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+if TYPE_CHECKING:
+    from ortbench.api.results import Result, Verdict
+
+NAME = "ortbench"  # of the mark, of the property of a test's report, of the section at the end
+FIXTURES = {"ortbench_gate", "ortbench_run"}
+_UNCLEAR = "ortbench_unclear"
+_WAYS = ("skip", "fail")
+Given = TypeVar("Given")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What a project can set in its configuration."""
+    parser.addini(_UNCLEAR, "what a test comes to whose gate cannot tell: skip or fail", default="fail")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the mark.
+
+    Raises:
+        pytest.UsageError: the configuration says what cannot be.
+    """
+    config.addinivalue_line("markers", f"{NAME}: measures with ortbench; -m 'not {NAME}' leaves it out")
+    if (way := config.getini(_UNCLEAR)) not in _WAYS:
+        raise pytest.UsageError(f"{_UNCLEAR} = {way}: write {' or '.join(_WAYS)}")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that measure."""
+    for item in items:
+        if FIXTURES & {*getattr(item, "fixturenames", ())}:
+            item.add_marker(NAME)
+
+
+@pytest.fixture
+def ortbench_gate(request: pytest.FixtureRequest) -> Callable[..., Verdict]:
+    """Holds a model to limits and, in turns with it, against a baseline; a regression fails the test.
+
+    Called with the model, and by name with ``baseline``, another model, and the options of `ortbench.gate`; gives its verdict
+    where that is "passed". One gate that cannot tell skips the test or fails it, as the configuration says.
+    """
+
+    def hold(model: Any, *, baseline: Any = None, **options: Any) -> Verdict:
+        __tracebackhide__ = True
+        import ortbench
+
+        def gate() -> Verdict:
+            return ortbench.gate(model=model, baseline_model=baseline, **options)
+
+        verdict = _measured(gate)
+        _note(request, f"{verdict.word}: {'; '.join(check.text for check in verdict.checks)}")
+        if verdict.passed:
+            return verdict
+        if verdict.word == "cannot tell" and request.config.getini(_UNCLEAR) == "skip":
+            pytest.skip(f"ortbench gate: {verdict.sentence}")
+        pytest.fail(verdict.markdown(), pytrace=False)
+
+    return hold
+
+
+@pytest.fixture
+def ortbench_run(request: pytest.FixtureRequest) -> Callable[..., Result]:
+    """Measures a model: called with it and with the options of `ortbench.run`, gives its result; a mode that fails fails the
+    test."""
+
+    def measure(model: Any, **options: Any) -> Result:
+        __tracebackhide__ = True
+        import ortbench
+
+        def run() -> Result:
+            return ortbench.run(model, **options)
+
+        result = _measured(run)
+        _note(request, repr(result).removeprefix("<ortbench.Result ").removesuffix(">"))
+        if failed := [f"{case.mode} failed: {case.reason}" for case in result.cases if case.status == "failed"]:
+            pytest.fail("\n".join(failed), pytrace=False)
+        return result
+
+    return measure
+
+
+def _measured(call: Callable[[], Given]) -> Given:
+    """What a call gives that measures, while no other test of this user does; its error is a line, not a traceback."""
+    __tracebackhide__ = True
+    from ortbench.errors import OrtbenchError
+
+    with _alone():
+        try:
+            return call()
+        except OrtbenchError as error:
+            pytest.fail(f"ortbench: {error}", pytrace=False)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Inside the block no other test of this user measures: those of pytest-xdist run in processes of their own."""
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
+    place = Path(tempfile.gettempdir(), f"ortbench-pytest-{user}.lock")
+    handle = os.open(place, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        _lock(handle)
+        yield
+    finally:
+        os.close(handle)  # the lock goes with it, as it does with the process
+
+
+def _lock(handle: int) -> None:
+    """Wait for a file's lock."""
+    if sys.platform == "win32":
+        import msvcrt
+        import time
+
+        while True:
+            try:
+                msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+                break
+            except OSError:  # somebody else has it
+                time.sleep(0.1)
+    else:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+
+def _note(request: pytest.FixtureRequest, text: str) -> None:
+    """Have a test's report say what was measured, also across processes and in JUnit XML."""
+    request.node.user_properties.append((NAME, text))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What was measured, a line for each, below the tests."""
+    lines = [
+        f"{report.nodeid}: {text}"
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "call"
+        for name, text in report.user_properties
+        if name == NAME
+    ]
+    if lines:
+        terminalreporter.section(NAME)
+        for line in lines:
+            terminalreporter.write_line(line)

@@ -1,0 +1,349 @@
+"""What calls give back: what the command saves, with tables, pictures and texts of it at hand."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ortbench import result as stored
+from ortbench import units
+from ortbench.analysis import bandwidth as stored_bandwidth
+from ortbench.characters import visible
+from ortbench.errors import BadInput
+from ortbench.gate import verdict as stored_verdict
+from ortbench.gate.limits import PASSED
+from ortbench.modes import TOTAL
+from ortbench.report.model import Report
+from ortbench.result import FAILED, OK
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+
+class Result(stored.Result):
+    """One run, loop or chain: the result file's content, whose keys docs/result-file.md describes, typed.
+
+    ``cases`` has a `Case` for each mode, ``case("cpu")`` that of a mode that is ok, ``case.median("total")`` its median in
+    integer nanoseconds, ``case.samples_ns`` all samples. Durations are integer nanoseconds, sizes bytes.
+    """
+
+    __slots__ = ("_folder",)  # no key of the result file, which has all other attributes
+    _folder: Path | None
+
+    @classmethod
+    def of(cls, result: stored.Result, folder: Path | None = None) -> Result:
+        """The same result, in this form."""
+        found = cls(**vars(result))
+        found._folder = folder
+        return found
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it was saved; None where it was not."""
+        return getattr(self, "_folder", None)
+
+    def frame(self) -> pandas.DataFrame:
+        """A row for each mode: status, every statistic of every phase, bytes, ratios; None where not known.
+
+        Units end the names (``total_median_ns``, ``bytes_in``) and are in ``frame.attrs["units"]``.
+        """
+        from ortbench.report.frames import case_frame
+
+        return case_frame([self])
+
+    def samples(self) -> pandas.DataFrame:
+        """Every sample, a row for each: ``mode``, ``phase``, ``round``, ``block_start_ns``, ``time_ns``.
+
+        ``round`` and ``block_start_ns`` (on the worker's clock) are of the block that it was taken in. Steps of loops have
+        ``step``, from 0 on, stages of chains ``stage``.
+        """
+        from ortbench.report.frames import sample_frame
+
+        return sample_frame([self])
+
+    def plot(self, picture: str | None = None) -> Figure:
+        """A picture of the page as a Matplotlib figure, which belongs to no pyplot.
+
+        Args:
+            picture: its title on the page; the first one by default, which is where the time goes.
+
+        Raises:
+            BadInput: there is no such picture of this result.
+        """
+        with _quiet_matplotlib():
+            from ortbench.report.page.charts.plots import figure
+            from ortbench.report.page.pictures.gallery import of_one
+
+            found = {it.title: it for it in of_one(self)}
+            if not found:
+                raise BadInput("there is no picture of it: nothing was measured")
+            if picture is not None and picture not in found:
+                raise BadInput(f"picture {picture!r}: there is no such one; there are {', '.join(map(repr, found))}")
+            return figure(found[picture or next(iter(found))])
+
+    def markdown(self) -> str:
+        """The report as Markdown, as ``table.md`` has it."""
+        from ortbench.report.run import build
+
+        return _markdown(build(self))
+
+    def html(self) -> str:
+        """The whole page, which opens anywhere, as ``--html`` writes it."""
+        return _page([self], [""])
+
+    def json(self) -> str:
+        """The text of the result file."""
+        return stored.result_json(self)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the result file, whole or not at all.
+
+        Raises:
+            OSError: its folder cannot be written.
+        """
+        stored.save(self, Path(path))
+
+    def _repr_html_(self) -> str:
+        with _quiet_matplotlib():
+            from ortbench.report.page.first_part import of_result
+
+            return of_result(self)
+
+    def __repr__(self) -> str:
+        return f"<ortbench.Result {_said(self)}>"
+
+
+def _said(result: stored.Result) -> str:
+    """A result in a line."""
+    medians = [(case.mode, case.status, case.median(TOTAL)) for case in result.cases]
+    said = [
+        f"{mode} {units.duration(ns)}" if status == OK and ns else f"{mode} {status}" for mode, status, ns in medians
+    ]
+    where = f"{result.model['path']} on {result.target['ep']}" if result.model and result.target else "not opened"
+    return visible(f"{where}: {', '.join(said)}")
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict(stored_verdict.Verdict):
+    """What a gate found.
+
+    ``word`` is "passed", "failed", "cannot tell" or "benchmark failed", ``sentence`` the same for people with what to do,
+    ``code`` the command's exit code; ``checks`` are what was checked, each with ``name``, ``verdict``, ``text``, ``ratio`` and
+    its interval ``low`` to ``high`` (ratios of times), ``limit`` and ``rounds``; ``remarks`` say what differs between the
+    sides; ``results`` are those of the candidate and, where there is one, of the baseline; ``folder`` is where it was saved.
+    """
+
+    results: Sequence[Result]
+
+    @classmethod
+    def of(cls, found: stored_verdict.Verdict) -> Verdict:
+        """The same verdict, in this form."""
+        folder = found.folder
+        places = (
+            [None] if folder is None else [folder / name for name in found.names] if found.results[1:] else [folder]
+        )
+        places = places if len(places) == len(found.results) else [None] * len(found.results)
+        results = [Result.of(result, place) for result, place in zip(found.results, places, strict=True)]
+        return cls(results, found.checks, found.remarks, folder)
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything that was asked for holds for certain."""
+        return self.word == PASSED
+
+    def frame(self) -> pandas.DataFrame:
+        """A row for each check: ``name``, ``verdict``, ``text``, ``ratio``, ``low``, ``high``, ``limit``, ``rounds``."""
+        from ortbench.report.frames import check_frame
+
+        return check_frame(self.checks)
+
+    def markdown(self) -> str:
+        """The report as Markdown, as ``gate.md`` has it."""
+        return _markdown(self._report())
+
+    def _report(self) -> Report:
+        from ortbench.report.gate import build
+
+        return build(self)
+
+    def _repr_html_(self) -> str:
+        return _tables_of(self._report(), [f"{check.verdict}: {check.text}" for check in self.checks] + self.failed)
+
+    def __repr__(self) -> str:
+        return f"<ortbench.Verdict {visible(self.word)}: {visible('; '.join(check.text for check in self.checks))}>"
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Results held against each other.
+
+    Attributes:
+        results: that were compared.
+        names: what each is called: that in which they differ.
+        records: one for each mode, phase and result: ``mode``, ``phase``, ``result``, ``median_ns``, and ``vs_first`` and
+            ``vs_previous`` with ``ratio`` (of times, above 1 is slower), its interval ``low`` to ``high`` and the ``verdict``
+            "faster", "slower", "same" or "cannot tell"; None for the first result.
+    """
+
+    results: Sequence[Result]
+    names: Sequence[str]
+    records: Sequence[Mapping[str, Any]]
+    _report: Report = field(compare=False)
+
+    def frame(self) -> pandas.DataFrame:
+        """The records, a row for each; what is inside ``vs_first`` is in columns such as ``vs_first_ratio``."""
+        from ortbench.report.frames import record_frame
+
+        return record_frame(self.records)
+
+    def plot(self) -> Figure:
+        """The median of every mode of each result, as a Matplotlib figure, which belongs to no pyplot.
+
+        Raises:
+            BadInput: nothing was measured.
+        """
+        with _quiet_matplotlib():
+            from ortbench.report.page.charts.plots import figure
+            from ortbench.report.page.pictures.gallery import of_many
+
+            found = of_many(self.results, self.names)
+            if not found:
+                raise BadInput("there is no picture of it: nothing was measured")
+            return figure(found[0])
+
+    def markdown(self) -> str:
+        """The report as Markdown."""
+        return _markdown(self._report)
+
+    def html(self) -> str:
+        """A page of all results and their comparison, as ``ortbench report`` makes it."""
+        return _page(self.results, self.names)
+
+    def _repr_html_(self) -> str:
+        return _tables_of(self._report)
+
+    def __repr__(self) -> str:
+        return f"<ortbench.Comparison {visible(', '.join(self.names))}>"
+
+
+class Bandwidth(stored_bandwidth.CopySweep):
+    """A sweep of copies: what ``bandwidth.json`` has, typed.
+
+    ``points`` are of one size (``bytes``), ``direction`` and host ``memory`` each, with ``stats`` in integer nanoseconds and
+    the median rate ``gbps`` in GB/s of 1e9 bytes; ``peak("upload")`` is the fastest.
+    """
+
+    __slots__ = ("_folder",)
+    _folder: Path | None
+
+    @classmethod
+    def of(cls, sweep: stored_bandwidth.CopySweep, folder: Path | None = None) -> Bandwidth:
+        """The same sweep, in this form."""
+        found = cls(**vars(sweep))
+        found._folder = folder
+        return found
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it was saved; None where it was not."""
+        return getattr(self, "_folder", None)
+
+    def frame(self) -> pandas.DataFrame:
+        """A row for each point: ``direction``, ``memory``, ``bytes``, ``status``, statistics in ns, ``gbps``."""
+        from ortbench.report.frames import bandwidth_frame
+
+        return bandwidth_frame(self)
+
+    def plot(self) -> Figure:
+        """Rate against size as a Matplotlib figure, which belongs to no pyplot.
+
+        Raises:
+            BadInput: nothing was measured.
+        """
+        if not self.measured():
+            raise BadInput("there is no picture of it: nothing was measured")
+        with _quiet_matplotlib():
+            from ortbench.report.page.charts.copy_rates import bandwidth_figure
+
+            return bandwidth_figure(self)
+
+    def markdown(self) -> str:
+        """The report as Markdown, as ``table.md`` has it."""
+        from ortbench.report.bandwidth import build
+
+        return _markdown(build(self))
+
+    def json(self) -> str:
+        """The text of ``bandwidth.json``."""
+        return stored_bandwidth.bandwidth_json(self)
+
+    def _repr_html_(self) -> str:
+        from ortbench.report.bandwidth import build
+
+        return _tables_of(build(self))
+
+    def __repr__(self) -> str:
+        peaks = {way: self.peak(way) for way in stored_bandwidth.DIRECTIONS}
+        said = [f"{way} {units.digits(point.gbps)} GB/s" for way, point in peaks.items() if point is not None]
+        return f"<ortbench.Bandwidth {visible(self.target['ep'])}: {', '.join(said) or FAILED}>"
+
+
+def read(path: str | PathLike[str]) -> Result:
+    """Read a result that was saved.
+
+    Args:
+        path: a result file, or the folder of a run.
+
+    Raises:
+        BadInput: it cannot be read, or is no result.
+        NotComparable: it is in a form that this version does not know.
+    """
+    from ortbench.jobs.compare import result_file
+
+    file = result_file(Path(path))
+    return Result.of(stored.load(file), file.parent)
+
+
+@contextmanager
+def _quiet_matplotlib() -> Iterator[None]:
+    """Where Matplotlib keeps its font cache, which it tells when it is imported, is nothing to print."""
+    logger = logging.getLogger("matplotlib")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _page(results: Sequence[Result], names: Sequence[str]) -> str:
+    with _quiet_matplotlib():
+        from ortbench.report.page.page import build_page
+
+        return build_page(results, names)
+
+
+def _markdown(report: Report) -> str:
+    from ortbench.report.markdown import markdown
+
+    return markdown(report)
+
+
+def _tables_of(report: Report, said: Sequence[str] | None = None) -> str:
+    """A report's tables as HTML, below its title and what is to be said, by default its notes."""
+    with _quiet_matplotlib():
+        from ortbench.report.model import Notes, SideBySide, Table
+        from ortbench.report.page.facts import Remark
+        from ortbench.report.page.first_part import of_tables
+
+        blocks = [block for part in report.parts for block in part]
+        tables = [block for block in blocks if isinstance(block, Table)]
+        tables += [block.table for block in blocks if isinstance(block, SideBySide) and block.table is not None]
+        notes = [note.text for block in blocks if isinstance(block, Notes) for note in block.notes]
+        return of_tables(report.title, tables, map(Remark, notes if said is None else said))

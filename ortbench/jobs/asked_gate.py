@@ -1,0 +1,109 @@
+"""What a gate's options ask for: a stored result to hold to limits, or what to measure. The command line and Python share it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from ortbench.asked import asked_modes, live, plan_of, weighing
+from ortbench.errors import BadInput
+from ortbench.gate.baseline import CANDIDATE, baseline_of, has_live_baseline
+from ortbench.gate.limits import Limits, limits_of
+from ortbench.options import Given, options_of
+from ortbench.plan import PLAN, Plan, check
+from ortbench.wanted import Wanted
+
+
+@dataclass(frozen=True)
+class AskedGate:
+    """A gate.
+
+    Attributes:
+        limits: what the candidate must keep to.
+        force: go on where candidate and baseline are not comparable.
+        plans: of a live gate, those of the candidate and, where there is one, of the baseline; none for a stored result.
+        baseline: the stored result that a stored one is held against, if any.
+    """
+
+    limits: Limits
+    force: bool
+    plans: tuple[Plan, ...] = ()
+    baseline: Path | None = None
+
+
+def asked_gate(given: Given, is_stored: bool, typed: tuple[str, ...]) -> AskedGate:
+    """What options ask for.
+
+    Args:
+        given: options.
+        is_stored: whether a result is given that has been measured.
+        typed: what was typed, for the results.
+
+    Raises:
+        BadInput: options that cannot be, that say nothing, or exclude each other.
+    """
+    is_contest = has_live_baseline(given)
+    has_baseline = "baseline" in given or is_contest
+    if "max-regression" in given and not has_baseline:
+        reason = "needs something to hold it against: --baseline, or live one of --baseline-…"
+        raise BadInput(f"--max-regression {reason}", "--max-regression")
+    if "metric" in given and not has_baseline:
+        raise BadInput("--metric says what is held against a baseline: give one", "--metric")
+    limits = limits_of(given, has_baseline, asked_modes(given) if "mode" in given else ())
+    if not limits.any:
+        raise BadInput("nothing to check: give --baseline, a live baseline, or a limit such as --max-cpu-nodes 0")
+    is_live = any(it.flag in given for it in CANDIDATE)
+    force = "force" in given
+    if is_stored:
+        if is_live or is_contest:
+            raise BadInput("a result file and a live gate (--model, --chain, --baseline-…) exclude each other")
+        _refuse_live_options(given)
+        return AskedGate(limits, force, baseline=Path(given["baseline"]) if "baseline" in given else None)
+    if "baseline" in given and is_live:
+        raise BadInput("a live gate measures its baseline itself: leave --baseline out or name a result file")
+    if all(it.flag in given for it in CANDIDATE):
+        raise BadInput("--model and --chain exclude each other: name one candidate", "--chain")
+    if limits.slo:
+        raise BadInput("--slo is of a load: name a result file of 'ortbench load --rate'", "--slo")
+    if not is_live:
+        raise BadInput("name a result file, or for a live gate a --model or a --chain")
+    plan = weighing(live(_plan(given, limits, typed), given, limits.phases()), limits.of_memory)
+    plans = (plan, _baseline(plan, given)) if is_contest else (plan,)
+    for it in plans:
+        check(it)
+    return AskedGate(limits, force, plans)
+
+
+def _plan(given: Given, limits: Limits, typed: tuple[str, ...]) -> Plan:
+    """The candidate's plan: of a model, or of a chain.
+
+    Raises:
+        BadInput: a mistake in a chain's file, an option that cannot be read, or that chains have not.
+    """
+    if "chain" not in given:
+        return plan_of(given["model"], given, typed, limits.needed())
+    from ortbench.suite import chain_job  # it reads files, which gates of models need not
+
+    return chain_job.plan_of(Path(given["chain"]), os.environ, given, typed, limits.needed())
+
+
+def _baseline(plan: Plan, given: Given) -> Plan:
+    """The baseline's plan, see `_plan`."""
+    if plan.chain is None:
+        return baseline_of(plan, given)
+    from ortbench.suite import chain_job
+
+    return chain_job.baseline_of(plan, os.environ, given)
+
+
+def _refuse_live_options(given: Given) -> None:
+    """An option that says how to measure does nothing for a result that has been measured.
+
+    Raises:
+        BadInput: one was given.
+    """
+    for it in options_of(*PLAN, Wanted):
+        if it.only_live and it.flag in given:
+            reason = "says how to measure: it is for a live gate (--model), not for a result file"
+            raise BadInput(f"{it.name} {reason}", it.name)

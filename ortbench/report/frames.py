@@ -1,0 +1,126 @@
+"""Results as pandas' data frames. A column's unit is the end of its name, and stands in ``frame.attrs["units"]`` too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from ortbench.analysis.bandwidth import CopySweep
+from ortbench.gate.limits import Check
+from ortbench.modes import STAGE, STEP
+from ortbench.report import run
+from ortbench.result import Case, Result
+from ortbench.stats import Stats
+
+if TYPE_CHECKING:
+    import pandas
+
+# By the end of a column's name; a column of none of them is a word, a count or a ratio.
+_UNITS = {
+    "_ns": "ns",
+    "_bytes": "bytes",
+    "bytes": "bytes",
+    "bytes_in": "bytes",
+    "bytes_out": "bytes",
+    "_per_s": "1/s",
+    "gbps": "GB/s",
+    "_j": "J",
+    "_w": "W",
+}
+
+
+def _with_units(frame: pandas.DataFrame) -> pandas.DataFrame:
+    ends = {name: next((unit for end, unit in _UNITS.items() if str(name).endswith(end)), None) for name in frame}
+    frame.attrs["units"] = {name: unit for name, unit in ends.items() if unit is not None}
+    return frame
+
+
+def case_frame(results: Sequence[Result]) -> pandas.DataFrame:
+    """`ortbench.report.run.frame`: a row for each mode of each result."""
+    return _with_units(run.frame(results))
+
+
+def record_frame(records: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
+    """Flat records; what is inside a record of its own has a column with both names: ``vs_first_ratio``."""
+    import pandas
+
+    flat = [
+        {
+            (name if inner is None else f"{name}_{inner}"): item
+            for name, value in record.items()
+            for inner, item in (value.items() if isinstance(value, Mapping) else [(None, value)])
+        }
+        for record in records
+    ]
+    return _with_units(pandas.DataFrame(flat).dropna(axis="columns", how="all").convert_dtypes())
+
+
+def check_frame(checks: Sequence[Check]) -> pandas.DataFrame:
+    """The checks of a gate, a row for each: ``name``, ``verdict``, ``text``, ``ratio``, ``low``, ``high``, ``limit``, ``rounds``."""
+    import pandas
+
+    names = [field.name for field in fields(Check)]
+    return pandas.DataFrame([check.to_dict() for check in checks], columns=names).convert_dtypes()
+
+
+def bandwidth_frame(sweep: CopySweep) -> pandas.DataFrame:
+    """A bandwidth sweep, a row for each size, direction and host memory, with all statistics of its copies."""
+    import pandas
+
+    statistics = [field.name for field in fields(Stats) if field.name != "ci95_ns"]
+    rows = []
+    for point in sweep.points:
+        row = {name: getattr(point, name) for name in ("direction", "memory", "bytes", "status", "reason")}
+        row |= {name: getattr(point.stats, name, None) for name in statistics}
+        low, high = (None, None) if point.stats is None else point.stats.ci95_ns
+        rows.append({**row, "ci95_low_ns": low, "ci95_high_ns": high, "gbps": point.gbps if point.stats else None})
+    return _with_units(pandas.DataFrame(rows).convert_dtypes())
+
+
+def sample_frame(results: Sequence[Result]) -> pandas.DataFrame:
+    """Every sample, a row for each.
+
+    ``mode``, ``phase``; ``round`` and ``block_start_ns`` (on the worker's clock) of the block that it was taken in, missing where
+    that is not kept; ``time_ns``; of the steps of a loop also ``step``, from 0 on, of the stages of a chain ``stage``.
+    """
+    import pandas
+
+    found = [
+        part
+        for result in results
+        for case in result.cases
+        for phase in case.samples_ns
+        for part in _samples(result, case, phase)
+    ]
+    columns = ["mode", "phase", "round", "block_start_ns", "time_ns"]
+    if not found:
+        return _with_units(pandas.DataFrame(columns=columns))
+    return _with_units(pandas.concat(found, ignore_index=True).convert_dtypes())
+
+
+def _samples(result: Result, case: Case, phase: str) -> Iterator[pandas.DataFrame]:
+    """The samples of a phase; of none nothing."""
+    import numpy as np
+    import pandas
+
+    samples, blocks = case.samples_ns[phase], case.blocks.get(phase, [])
+    if not samples:
+        return
+    found: dict[str, Any] = {
+        "mode": case.mode,
+        "phase": phase,
+        "round": None,
+        "block_start_ns": None,
+        "time_ns": samples,
+    }
+    sizes = [size for _, size, _ in blocks]
+    if sum(sizes) == len(samples):
+        found["round"] = np.repeat([number for number, _, _ in blocks], sizes)
+        found["block_start_ns"] = np.repeat([start for _, _, start in blocks], sizes)
+    if phase == STEP and result.loop is not None:
+        found["step"] = np.arange(len(samples)) % result.loop["steps"]
+    if phase == STAGE and case.stages:
+        names = list(case.stages)
+        found["stage"] = [names[at % len(names)] for at in range(len(samples))]
+    yield pandas.DataFrame(found)

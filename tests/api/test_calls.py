@@ -1,0 +1,267 @@
+"""Calls from Python: what they measure, and what they do not do besides."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import ortbench
+from ortbench.api import running
+from ortbench.errors import BenchmarkFailed, OrtbenchError
+from ortbench.files import not_written, note
+from ortbench.jobs import run as run_job
+from ortbench.jobs.launch import Launched
+from ortbench.plan import Observer, Plan
+from ortbench.result import load
+from tests.conftest import MODELS
+from tests.results import MS, measured, result_of, steady
+
+TINY = MODELS / "tiny.onnx"
+Scripted = Callable[..., list[Plan]]
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    """Has calls measure nothing: what comes of them is given; the plans that they made are in the list."""
+    plans: list[Plan] = []
+
+    def script(interrupted: bool = False, failure: OrtbenchError | None = None, stops: bool = False) -> list[Plan]:
+        def measure(asked: Sequence[Plan], out: Path | None, *_: object, observer: Observer) -> Launched:
+            plans.extend(asked)
+            observer.stage("measuring")
+            observer.left(2.5)
+            if stops:
+                raise KeyboardInterrupt
+            if out is not None:
+                note(str(out / "result.json"), "the disk is full")
+            result = result_of(measured("cpu", total=steady([MS] * 9)))
+            failed = [] if failure is None else [("cpu", failure)]
+            return Launched([result], [], [] if out is None else [out], interrupted, failed, [])
+
+        monkeypatch.setattr(run_job, "measured", measure)
+        return plans
+
+    return script
+
+
+def test_a_plan_is_that_of_the_command(scripted: Scripted) -> None:
+    plans = scripted()
+    ortbench.run(TINY, ep="webgpu", modes="cpu", duration=2, dim={"n": 4}, note="why")
+    (plan,) = plans
+    assert (plan.target.ep, plan.modes, plan.loop.duration_s, plan.inputs.dims) == ("webgpu", ("cpu",), 2.0, {"n": 4})
+    words = f"ortbench run {TINY} --ep webgpu --mode cpu --dim n=4 --duration 2 --note why"
+    assert " ".join(plan.command) == words
+
+
+def test_loops_and_chains_are_those_of_their_commands(scripted: Scripted, tmp_path: Path) -> None:
+    plans = scripted()
+    ortbench.loop(MODELS / "recurrent_cell.onnx", feedback="hidden_out=hidden", steps=4)
+    shutil.copy(TINY, tmp_path)
+    (tmp_path / "chain.toml").write_text('[[stage]]\nname = "a"\nmodel = "tiny.onnx"\n')
+    ortbench.chain(tmp_path / "chain.toml", iterations=2)
+    loop, chain = plans
+    assert loop.steps is not None
+    assert (loop.steps.feedback, loop.steps.count) == ((("hidden_out", "hidden"),), 4)
+    assert chain.chain is not None
+    assert [stage.name for stage in chain.chain.stages] == ["a"]
+    assert (chain.loop.iterations, chain.command[:3]) == (2, ("ortbench", "chain", str(tmp_path / "chain.toml")))
+
+
+def test_progress_is_called_back(scripted: Scripted) -> None:
+    scripted()
+    told: list[ortbench.Progress] = []
+    ortbench.run(TINY, progress=told.append)
+    assert told == [("measuring", None, None), ("measuring", None, 2.5)]
+
+    def stop(now: ortbench.Progress) -> None:
+        raise RuntimeError(now.stage)
+
+    with pytest.raises(RuntimeError, match="measuring"):
+        ortbench.run(TINY, progress=stop)
+
+
+def test_what_was_measured_is_not_lost_with_a_file_or_by_ctrl_c(scripted: Scripted, tmp_path: Path) -> None:
+    scripted()
+    with pytest.raises(ortbench.NotSaved, match=r"result.json was not written: the disk is full") as unsaved:
+        ortbench.run(TINY, out=tmp_path)
+    assert unsaved.value.result.case("cpu").median("total") == MS
+    assert not_written() == []  # nothing is left for whoever comes next
+    scripted(interrupted=True)
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        ortbench.run(TINY)
+    assert isinstance(interrupted.value, ortbench.Interrupted)
+    assert interrupted.value.results[0].case("cpu").median("total") == MS
+    scripted(stops=True)
+    with pytest.raises(ortbench.Interrupted) as early:
+        ortbench.run(TINY)
+    assert early.value.results == []
+
+
+def test_what_a_side_failed_of_is_raised(scripted: Scripted) -> None:
+    scripted(failure=BenchmarkFailed("it does not load"))
+    with pytest.raises(ortbench.BenchmarkFailed, match="it does not load"):
+        ortbench.run(TINY)
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"threads": 0}, "threads 0: at least one"),
+    ({"iterations": 3, "duration": 1}, "iterations fixes how much is measured: leave --duration and --precision out"),
+    ({"bandwidth": "nowhere"}, "bandwidth: no such file or folder: nowhere"),
+    ({"expect": "nowhere.npz"}, "expect: no such file or folder: nowhere.npz"),
+]
+
+
+@pytest.mark.parametrize(("values", "message"), BAD, ids=lambda it: str(it))
+def test_bad_input_is_said_before_anything_starts(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ortbench.BadInput) as raised:
+        ortbench.run(TINY, **values)
+    assert str(raised.value) == message
+    with pytest.raises(ortbench.BadInput, match=r"no such file: nowhere.onnx"):
+        ortbench.run("nowhere.onnx")
+    with pytest.raises(ortbench.BadInput, match="feedback OUT=IN says which output"):
+        ortbench.loop(TINY)
+
+
+def test_measurements_take_turns() -> None:
+    order: list[str] = []
+    began = threading.Event()
+
+    def second() -> None:
+        began.set()
+        with running.measuring(None):
+            order.append("second")
+
+    other = threading.Thread(target=second)
+    with running.measuring(None):
+        other.start()
+        assert began.wait(60)
+        with running.measuring(None):  # a callback may call
+            order.append("first")
+    other.join(60)
+    assert order == ["first", "second"]
+
+
+@pytest.mark.process
+def test_a_call_from_a_thread_prints_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """All that can be given in memory, in one real run."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    model = onnx.load(TINY)
+    with np.load(MODELS / "tiny.inputs.npz") as inputs, np.load(MODELS / "tiny.expected.npz") as expected:
+        arrays, outputs = dict(inputs), dict(expected)
+    found: list[ortbench.Result] = []
+
+    def call() -> None:
+        found.append(
+            ortbench.run(model, ep="cpu", modes=["cpu", "device"], input=arrays, expect=outputs, iterations=3, warmup=1)
+        )
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    (result,) = found
+    assert [case.status for case in result.cases] == ["ok", "ok"]
+    assert all(case.outputs_match for case in result.cases)
+    assert len(result.samples().query("mode == 'cpu' and phase == 'total'")) == 3
+    assert result.model["path"] == f"{model.graph.name}.onnx"
+    assert " ".join(result.command).startswith(
+        f"ortbench run {model.graph.name}.onnx --ep cpu --mode cpu --mode device --input input.npz"
+    )
+    assert result.folder is None
+    assert [*tmp_path.rglob("*")] == [tmp_path / "here", tmp_path / "temporary"]
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+@pytest.mark.process
+def test_what_is_to_be_written_is_what_the_command_writes(tmp_path: Path) -> None:
+    result = ortbench.run(TINY.read_bytes(), ep="cpu", modes="cpu", iterations=2, warmup=1, out=tmp_path, name="mine")
+    assert result.folder == tmp_path / "mine"
+    assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["result.json", "table.csv", "table.md"]
+    assert ortbench.Result.of(load(tmp_path / "mine" / "result.json")) == result
+    assert result.model["path"] == "model.onnx"
+    verdict = ortbench.gate(model=TINY, max_cpu_nodes=0, modes="cpu", duration=0.2, warmup=1, out=tmp_path)
+    assert verdict.passed
+    assert verdict.folder is not None
+    assert (verdict.folder / "gate.json").is_file()
+
+
+@pytest.mark.process
+def test_what_only_looks() -> None:
+    assert "CPUExecutionProvider" in [ep["name"] for ep in ortbench.devices()["eps"]]
+    found = ortbench.inspect(TINY.read_bytes(), ep="cpu")
+    assert found["path"] == "model.onnx"
+    assert found["inputs"][0]["shape"] == [16]
+    assert found["ep"] == "CPUExecutionProvider"
+    with pytest.raises(ortbench.BadInput, match=r"model.onnx"):
+        ortbench.inspect(b"no model")
+    with pytest.raises(ortbench.BenchmarkFailed, match="computes in host memory, there is nothing to copy over"):
+        ortbench.bandwidth(ep="cpu")
+
+
+@pytest.mark.process
+def test_a_sweep_of_copies(library: Path, tmp_path: Path) -> None:
+    told: list[ortbench.Progress] = []
+    found = ortbench.bandwidth(ep_library=library, max_size="16kB", iterations=1, progress=told.append, out=tmp_path)
+    assert set(found.frame()["bytes"]) == {4000, 16000}
+    assert found.peak("upload") is not None
+    assert found.folder is not None
+    assert (found.folder / "bandwidth.json").is_file()
+    assert told[0].stage.startswith("loading ")
+    assert told[-1].share is not None
+
+
+INTERRUPT = """
+import os, signal, sys
+import psutil
+import ortbench
+
+def press(now):
+    if now.stage == "measuring" and not pressed:
+        pressed.append(now)
+        os.kill(os.getpid(), signal.SIGINT)
+
+pressed = []
+handler = signal.getsignal(signal.SIGINT)
+try:
+    ortbench.run(sys.argv[1], ep="cpu", modes="cpu", duration=600, precision=0, progress=press)
+except KeyboardInterrupt as error:
+    print(type(error).__name__, [it.status for it in psutil.Process().children(recursive=True)], len(error.results))
+print(signal.getsignal(signal.SIGINT) is handler)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C of one process is not to be had there")
+def test_ctrl_c_is_raised_when_the_workers_have_ended() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPT, TINY], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert done.stdout == "Interrupted [] 1\nTrue\n"
+
+
+@pytest.mark.process
+def test_importing_it_loads_nothing() -> None:
+    heavy = {"typing", "dataclasses", "inspect", "numpy", "pandas", "ortbench.plan", "ortbench.api", "importlib.util"}
+    code = (
+        f"import sys\nbefore = set(sys.modules)\nimport ortbench\nprint(sorted(({heavy} & set(sys.modules)) - before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(Path(ortbench.__path__[0]).parent)},
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -1,0 +1,110 @@
+"""From the values of a call to what a command line gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ortbench.api.given import command_line, given_of, in_python, options_for
+from ortbench.api.lent import Lent
+from ortbench.errors import BadInput
+
+SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {}),
+    ({"ep": "cuda", "threads": None, "pinned": False}, {"ep": "cuda"}),
+    ({"modes": "cpu"}, {"mode": ["cpu"]}),
+    ({"modes": ("cpu", "device")}, {"mode": ["cpu", "device"]}),
+    ({"duration": 2, "iterations": np.int64(3)}, {"duration": 2.0, "iterations": 3}),
+    ({"precision": 0.02}, {"precision": "0.02"}),
+    ({"precision": "2%"}, {"precision": "2%"}),
+    ({"dim": {"batch": 8, "past": "batch+1"}}, {"dim": ["batch=8", "past=batch+1"]}),
+    ({"shape": {"x": (1, 3, 224), "y": "2x2"}}, {"shape": ["x:1x3x224", "y:2x2"]}),
+    ({"range": {"x": (0, 1)}}, {"range": ["x:0,1"]}),
+    ({"ep_option": {"device_id": 1}}, {"ep-option": ["device_id=1"]}),
+    ({"pinned": True, "out": Path("here")}, {"pinned": True, "out": "here"}),
+    ({"expect": Path("a") / "b.npz"}, {"expect": str(Path("a") / "b.npz")}),
+]
+
+
+@pytest.mark.parametrize(("values", "given"), SAME, ids=lambda values: str(values))
+def test_values_become_what_is_typed(values: dict[str, Any], given: dict[str, Any]) -> None:
+    assert given_of(options_for("run"), values) == given
+
+
+def test_a_baseline_takes_options_back() -> None:
+    values = {
+        "baseline_threads": "",
+        "baseline_ep_option": {},
+        "baseline_dynamic_outputs": False,
+        "baseline_cuda_graph": True,
+    }
+    assert given_of(options_for("gate"), values) == {
+        "baseline-threads": "",
+        "baseline-ep-option": [""],
+        "baseline-dynamic-outputs": "off",
+        "baseline-cuda-graph": "on",
+    }
+
+
+BAD: list[tuple[dict[str, Any], str, str]] = [
+    ({"threads": "four"}, "threads: must be a whole number", "--threads"),
+    ({"threads": True}, "threads: must be a whole number", "--threads"),
+    ({"ep": ["cpu", "webgpu"]}, "ep: must be text", "--ep"),
+    ({"dim": 3}, 'dim: must be a mapping, such as {name: 8} or {name: "other+1"}', "--dim"),
+    ({"dim": {"batch": 1.5}}, "dim: must be a whole number", "--dim"),
+    ({"precision": "much"}, "precision 'much': write a share above zero such as 1% or 0.01", "--precision"),
+    ({"modes": "gpu"}, "modes 'gpu': there is no such mode; choose from cpu", "--mode"),
+    ({"range": {"x": [1]}}, "range: must be such as [0, 1]", "--range"),
+]
+
+
+@pytest.mark.parametrize(("values", "message", "option"), BAD, ids=lambda it: str(it))
+def test_what_cannot_be_is_said_with_the_parameters_name(values: dict[str, Any], message: str, option: str) -> None:
+    with pytest.raises(BadInput) as raised:
+        given_of(options_for("run"), values)
+    assert str(raised.value).startswith(message)
+    assert raised.value.option == option
+
+
+def test_errors_of_later_checks_speak_python_too() -> None:
+    options = options_for("run")
+    assert str(in_python(BadInput("--ep-option a: is none", "--ep-option"), options)) == "ep_option a: is none"
+    for error in (BadInput("no such file: x"), BadInput("--elsewhere: x", "--elsewhere")):
+        assert in_python(error, options) is error
+
+
+def test_the_command_that_does_the_same() -> None:
+    values = {"ep": "cpu", "modes": ["cpu", "device"], "pinned": True, "duration": 2, "dim": {"n": 8}, "note": "a b"}
+    given = given_of(options_for("run"), values)
+    assert " ".join(command_line("run", ["my model.onnx"], given)) == (
+        "ortbench run 'my model.onnx' --ep cpu --mode cpu --mode device --pinned --dim n=8 --duration 2 --note 'a b'"
+    )
+
+
+def test_what_is_in_memory_is_a_file_meanwhile() -> None:
+    with Lent() as lent:
+        path = Path(lent.model(b"a model", "model"))
+        assert path.read_bytes() == b"a model"
+        assert lent.called[str(path)] == "model.onnx"
+        arrays = lent.arrays({"file": np.ones((2, 3), np.float32), "a/b": ["x", "yz"]}, "input")
+        with np.load(arrays) as found:
+            assert found["file"].dtype == np.float32
+            assert found["a/b"].tolist() == ["x", "yz"]
+        assert lent.arrays("x.npz", "input") == "x.npz"
+        assert lent.model(Path("m.onnx"), "model") == "m.onnx"
+        with pytest.raises(BadInput, match=r"model: must be a path, bytes or an onnx.ModelProto, not int"):
+            lent.model(3, "model")
+        with pytest.raises(BadInput, match=r"input\['x'\]: is no array: .*folder of input_0.pb"):
+            lent.arrays({"x": [[1], [1, 2]]}, "input")
+    assert not path.exists()
+    assert not Path(arrays).exists()
+
+
+def test_messages_do_not_say_where_what_was_in_memory_lay() -> None:
+    with pytest.raises(BadInput) as raised, Lent() as lent:
+        raise BadInput(f"{lent.arrays({'x': 1.0}, 'input')}: x is float64", "--input")
+    assert str(raised.value) == "input.npz: x is float64"
+    assert raised.value.option == "--input"

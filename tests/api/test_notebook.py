@@ -1,0 +1,45 @@
+"""The notebook of the documentation, carried out by a kernel such as Jupyter's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.conftest import MODELS, ROOT
+
+
+@pytest.mark.process
+def test_the_notebook_of_the_pages_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "docs").mkdir()
+    shutil.copy(MODELS / "tiny.onnx", tmp_path / "models")
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR"):
+        (tmp_path / name).mkdir()
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
+    book = nbformat.read(  # type: ignore[no-untyped-call]
+        ROOT / "docs" / "example.ipynb", as_version=4
+    )
+    assert not any(cell.get("outputs") for cell in book.cells)  # a page's figures are of no machine
+    NotebookClient(
+        book, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path / "docs")}}
+    ).execute()
+    outputs = [cell.outputs for cell in book.cells if cell.cell_type == "code"]
+    assert all(len(found) == 1 for found in outputs), outputs  # what a cell gives, and nothing that was printed
+    shown: list[dict[str, Any]] = [found[0].data for found in outputs]
+    result, frame, samples, plot, verdict, compared = shown
+    assert '<div class="ortbench">' in result["text/html"]
+    assert "<svg" in result["text/html"]
+    assert "total_median_ns" in frame["text/html"]
+    assert "inference" in samples["text/html"]
+    assert plot["image/png"]
+    assert "passed: 0 node(s) stay on the CPU" in verdict["text/html"]
+    assert verdict["text/plain"].startswith("<ortbench.Verdict passed: ")
+    assert "ortbench compare: #1, #2" in compared["text/html"]
+    assert os.listdir(tmp_path / "docs") == []

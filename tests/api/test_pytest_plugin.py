@@ -1,0 +1,158 @@
+"""The fixtures for pytest, in real runs of it in folders of their own, as a project has them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.conftest import MODELS, ROOT
+
+pytestmark = pytest.mark.process
+
+# What gates come to is scripted; that they measure is another test.
+SCRIPTED = """
+import json
+import os
+import time
+import pytest
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
+from ortbench.gate.verdict import Verdict as Stored
+
+
+@pytest.fixture(autouse=True)
+def scripted(monkeypatch):
+    import ortbench
+    from ortbench.api.results import Result, Verdict
+
+    def gate(model, baseline_model, **options):
+        began = time.monotonic_ns()
+        time.sleep(0.2)
+        with open("measured.txt", "a") as file:
+            file.write(json.dumps([os.getpid(), began, time.monotonic_ns(), model, baseline_model, options]) + "\\n")
+        if model == "broken":
+            raise ortbench.BenchmarkFailed("the EP does not load")
+        word = {"slow": FAILED, "noisy": UNCLEAR}.get(model, PASSED)
+        result = ortbench.read(os.environ["RESULT"])
+        return Verdict.of(Stored([result, result], [Check("cpu total median", word, f"{model} is {word}", 1.2)]))
+
+    monkeypatch.setattr(ortbench, "gate", gate)
+"""
+TESTS = """
+def test_good(ortbench_gate):
+    assert ortbench_gate("good", baseline="base", max_regression="5%").passed
+
+def test_slow(ortbench_gate):
+    ortbench_gate("slow", baseline="base", max_regression="5%")
+
+def test_noisy(ortbench_gate):
+    ortbench_gate("noisy", baseline="base")
+
+def test_broken(ortbench_gate):
+    ortbench_gate("broken")
+
+def test_another():
+    pass
+"""
+
+
+def pytest_in(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run pytest as somebody's project does."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "GITHUB_"))}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *map(str, arguments)],
+        cwd=folder,
+        env={**environ, "RESULT": str(ROOT / "reports" / "copy_bound-cpu"), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with scripted gates, all warnings errors."""
+    (tmp_path / "conftest.py").write_text(SCRIPTED)
+    (tmp_path / "test_speed.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nfilterwarnings = error\naddopts = --strict-markers --strict-config\n"
+    )
+    return tmp_path
+
+
+def counted(out: str) -> dict[str, int]:
+    """How many tests came to what."""
+    return {
+        word: int(number)
+        for number, word in re.findall(r"(\d+) (passed|failed|skipped|deselected)", out.splitlines()[-1])
+    }
+
+
+def test_verdicts_become_what_tests_come_to(project: Path) -> None:
+    ran = pytest_in(project, "--junit-xml=junit.xml")
+    assert counted(ran.stdout) == {"failed": 3, "passed": 2}
+    # The table is in the failure's report, without a traceback.
+    assert "✗ failed: slow is failed" in ran.stdout
+    assert "| mode | phase | baseline" in ran.stdout
+    assert "ortbench: the EP does not load" in ran.stdout
+    assert "Traceback" not in ran.stdout
+    assert "pytest_plugin.py" not in ran.stdout
+    _, _, summary = ran.stdout.partition(" ortbench =")
+    for line in (
+        "test_speed.py::test_good: passed: good is passed",
+        "test_speed.py::test_slow: failed: slow is failed",
+        "test_speed.py::test_noisy: cannot tell: noisy is cannot tell",
+    ):
+        assert line in summary.splitlines()
+    told = ElementTree.parse(project / "junit.xml").findall(".//property[@name='ortbench']")
+    assert told[0].get("value") == "passed: good is passed"
+
+
+def test_a_project_says_what_cannot_tell_is_and_leaves_gates_out(project: Path) -> None:
+    skipping = pytest_in(project, "-o", "ortbench_unclear=skip", "-rs", "-k", "noisy or good")
+    assert counted(skipping.stdout) == {"passed": 1, "skipped": 1, "deselected": 3}
+    assert "ortbench gate: cannot tell" in skipping.stdout
+    without = pytest_in(project, "-m", "not ortbench")
+    assert counted(without.stdout) == {"passed": 1, "deselected": 4}
+    assert "= ortbench =" not in without.stdout
+    wrong = pytest_in(project, "-o", "ortbench_unclear=maybe")
+    assert wrong.returncode == 4
+    assert wrong.stderr.strip() == "ERROR: ortbench_unclear = maybe: write skip or fail"
+
+
+def test_side_by_side_they_measure_one_at_a_time(project: Path) -> None:
+    many = "\n".join(f"def test_{it}(ortbench_gate):\n    ortbench_gate('good')\n" for it in range(6))
+    (project / "test_speed.py").write_text(many)
+    ran = pytest_in(project, "-n", "3", "--dist", "load")
+    assert counted(ran.stdout) == {"passed": 6}
+    assert ran.stdout.count(": passed: good is passed") == 6
+    measured = [json.loads(line)[:3] for line in (project / "measured.txt").read_text().splitlines()]
+    spans = sorted((began, ended) for _, began, ended in measured)
+    assert all(one[1] <= other[0] for one, other in pairwise(spans))
+    assert len({process for process, _, _ in measured}) > 1
+
+
+def test_it_measures_and_costs_nothing_where_it_is_not_used(tmp_path: Path) -> None:
+    shutil.copy(MODELS / "tiny.onnx", tmp_path)
+    (tmp_path / "test_it.py").write_text(
+        "import sys\n"
+        "def test_before():\n"
+        "    assert not {'numpy', 'ortbench.plan', 'ortbench.api.commands'} & sys.modules.keys()\n"
+        "def test_run(ortbench_run):\n"
+        "    result = ortbench_run('tiny.onnx', ep='cpu', modes='cpu', iterations=2, warmup=1)\n"
+        "    assert result.case('cpu').phases['total'].n == 2\n"
+        "def test_gate(ortbench_gate):\n"
+        "    ortbench_gate('tiny.onnx', modes='cpu', max_cpu_nodes=0, duration=0.2, warmup=1)\n"
+    )
+    ran = pytest_in(tmp_path, "-n", "0")
+    assert counted(ran.stdout) == {"passed": 3}, ran.stdout
+    assert "test_it.py::test_run: tiny.onnx on CPUExecutionProvider: cpu " in ran.stdout
+    assert "test_it.py::test_gate: passed: 0 node(s) stay on the CPU, at most 0" in ran.stdout
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "__pycache__") == ["test_it.py", "tiny.onnx"]

@@ -1,0 +1,174 @@
+"""What calls give back: frames, pictures and texts of scripted results."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+
+import pytest
+
+import ortbench
+from ortbench.analysis.bandwidth import DOWNLOAD, ORDINARY, UPLOAD
+from ortbench.api.calls import compare, gate
+from ortbench.api.results import Bandwidth, Result, Verdict
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
+from ortbench.gate.verdict import Verdict as Stored
+from ortbench.result import Case, result_json, save
+from tests.made_loops import loop_case, loop_result
+from tests.results import MS, measured, point, published, result_of, steady, sweep_of, with_failures
+
+NO_VALUES = dict.fromkeys(("baseline", "progress"))
+
+
+def two() -> list[Result]:
+    """Two results of one mode, of which the second takes twice as long."""
+    return [Result.of(result_of(measured("cpu", total=steady([scale * MS] * 12)), run_id="one")) for scale in (1, 2)]
+
+
+def test_a_result_is_the_stored_one() -> None:
+    stored = published()
+    result = Result.of(stored, Path("here"))
+    assert isinstance(result, type(stored))
+    assert result.json() == result_json(stored)
+    assert result.folder == Path("here")
+    assert Result.of(stored).folder is None
+    for again in (copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
+        assert again == result
+        assert again.folder == Path("here")
+
+
+def test_a_result_in_a_line() -> None:
+    assert repr(two()[1]) == "<ortbench.Result m.onnx on SomeExecutionProvider: cpu 2.00 ms>"
+    assert "failed" in repr(Result.of(with_failures()))
+    assert len(repr(Result.of(published()))) < 300
+
+
+def test_the_frame_of_a_result_has_a_row_for_each_mode_and_units() -> None:
+    frame = Result.of(published()).frame()
+    assert list(frame["mode"]) == [case.mode for case in published().cases]
+    units = frame.attrs["units"]
+    assert units["total_median_ns"] == "ns"
+    assert units["bytes_in"] == "bytes"
+    assert "vs_cpu" not in units
+    assert "total_n" not in units
+
+
+def test_the_samples_of_a_result_have_their_block() -> None:
+    case = measured("cpu", total={3: [10, 11], 7: [12]})
+    case.blocks["total"] = [[3, 2, 500], [7, 1, 900]]
+    frame = Result.of(result_of(case)).samples()
+    assert frame.to_dict("list") == {
+        "mode": ["cpu"] * 3, "phase": ["total"] * 3, "round": [3, 3, 7], "block_start_ns": [500, 500, 900],
+        "time_ns": [10, 11, 12],
+    }  # fmt: skip
+    assert frame.attrs["units"] == {"block_start_ns": "ns", "time_ns": "ns"}
+    assert Result.of(result_of(Case("cpu"))).samples().empty
+
+
+def test_the_samples_of_a_loop_have_their_step() -> None:
+    result = Result.of(loop_result(loop_case("cpu", [[1, 2, 3, 4]], loops=2)))
+    steps = result.samples().query("phase == 'step'")
+    assert list(steps["step"]) == [0, 1, 2, 3] * (len(steps) // 4)
+    assert len(steps) >= 8
+
+
+def test_the_pictures_of_a_result_are_those_of_its_page() -> None:
+    result = Result.of(published())
+    first = result.plot()
+    assert first.get_facecolor() == (1.0, 1.0, 1.0, 1.0)
+    width, height = first.get_size_inches() * 72
+    assert width == pytest.approx(820 + 32)
+    assert height > 32
+    with pytest.raises(ortbench.BadInput, match="picture 'nothing': there is no such one; there are '"):
+        result.plot("nothing")
+    with pytest.raises(ortbench.BadInput, match="there is no picture of it: nothing was measured"):
+        Result.of(result_of(Case("cpu"))).plot()
+
+
+def test_a_notebook_shows_the_first_part_of_the_page() -> None:
+    result = Result.of(published())
+    shown, page = result._repr_html_(), result.html()
+    assert shown.startswith('<div class="ortbench">')
+    assert shown.count("<svg") == 1
+    assert "<script" not in shown
+    for said in ("of a run with CPU tensors", "device-resident is fastest"):
+        assert said in shown
+        assert said in page
+    # The style is of the part alone.
+    rules = [line for line in shown.split("<style>")[1].split("</style>")[0].splitlines() if line.strip()]
+    assert all(line.startswith(".ortbench ") for line in rules)
+    assert result._repr_html_() == shown
+
+
+def test_texts_from_outside_are_escaped_in_a_notebook() -> None:
+    result = published()
+    result.model["path"] = "<b>&x.onnx"
+    shown = Result.of(result)._repr_html_()
+    assert "&lt;b&gt;&amp;x.onnx" in shown
+    assert "<b>&x" not in shown
+
+
+def test_a_comparison() -> None:
+    found = compare(two(), {"same": None})
+    assert found.names == ["#1", "#2"]
+    second = found.records[1]
+    assert (second["mode"], second["phase"], second["result"], second["median_ns"]) == ("cpu", "total", "#2", 2 * MS)
+    assert second["vs_first"]["verdict"] == "slower"
+    frame = found.frame()
+    assert list(frame["vs_first_verdict"].dropna()) == ["slower"]
+    assert frame.attrs["units"]["median_ns"] == "ns"
+    assert "| cpu | total | 1.00 | 2.00 | ×2.000 | 2.000–2.000 | slower |" in found.markdown()
+    assert '<td class="left">slower</td>' in found._repr_html_()
+    assert found.plot().get_axes()
+    assert repr(found) == "<ortbench.Comparison #1, #2>"
+    with pytest.raises(ortbench.BadInput, match="compare needs at least two results, and 1 was given"):
+        compare(two()[:1], {})
+    with pytest.raises(ortbench.BadInput, match="modes 'x': there is no such mode"):
+        compare(two(), {"modes": "x"})
+
+
+def test_stored_results_are_compared_and_gated_by_their_paths(tmp_path: Path) -> None:
+    for number, result in enumerate(two()):
+        (tmp_path / str(number)).mkdir()
+        save(result, tmp_path / str(number) / "result.json")
+    found = compare(tmp_path, {})
+    assert found.names == ["0", "1"]
+    assert [result.folder for result in found.results] == [tmp_path / "0", tmp_path / "1"]
+    assert ortbench.read(tmp_path / "1").folder == tmp_path / "1"
+    verdict = gate(tmp_path / "1", {**NO_VALUES, "baseline": str(tmp_path / "0")})
+    assert (verdict.word, verdict.code, verdict.passed) == ("failed", 3, False)
+    same = gate(ortbench.read(tmp_path / "1"), {**NO_VALUES, "baseline": found.results[1]})
+    assert same.checks[0].ratio == 1.0
+    with pytest.raises(ortbench.BadInput, match=r"a result file and a live gate .* exclude each other"):
+        gate(tmp_path / "1", {**NO_VALUES, "model": "m.onnx", "max_cpu_nodes": 0})
+    with pytest.raises(ortbench.BadInput, match="cannot read"):
+        ortbench.read(tmp_path / "2")
+
+
+def test_a_verdict() -> None:
+    checks = [Check("a", PASSED, "a is well", 1.0, 0.9, 1.1, 1.05, 9), Check("b", UNCLEAR, "b is open")]
+    found = Verdict.of(Stored([*two()], checks, ["a remark"], Path("there")))
+    assert (found.word, found.code, found.passed) == ("cannot tell", 4, False)
+    assert [result.folder for result in found.results] == [Path("there/candidate"), Path("there/baseline")]
+    frame = found.frame()
+    assert list(frame["verdict"]) == [PASSED, UNCLEAR]
+    assert list(frame["rounds"].dropna()) == [9]
+    assert "passed: a is well" in found._repr_html_()
+    assert "✓ passed: a is well" in found.markdown()
+    assert repr(found) == "<ortbench.Verdict cannot tell: a is well; b is open>"
+    assert Verdict.of(Stored(two()[:1], [Check("a", PASSED, "well")])).passed
+    assert Verdict.of(Stored(two()[:1], [Check("a", FAILED, "bad")])).code == 3
+
+
+def test_a_sweep_of_copies() -> None:
+    sweep = sweep_of(point(UPLOAD, ORDINARY, 4000, 1000), point(DOWNLOAD, ORDINARY, 4000, 2000))
+    found = Bandwidth.of(sweep, Path("there"))
+    frame = found.frame()
+    assert list(frame["gbps"]) == [4.0, 2.0]
+    assert frame.attrs["units"]["gbps"] == "GB/s"
+    assert frame.attrs["units"]["median_ns"] == "ns"
+    assert found.folder == Path("there")
+    assert found.plot().get_axes()
+    assert "<td>4.00</td>" in found._repr_html_()
+    assert repr(found) == f"<ortbench.Bandwidth {sweep.target['ep']}: upload 4.00 GB/s, download 2.00 GB/s>"

@@ -1,0 +1,69 @@
+"""Types from outside: mypy, strict, of a program that uses the package as it is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ortbench
+
+GOOD = """\
+from pathlib import Path
+
+import numpy as np
+import ortbench
+
+
+def tell(now: ortbench.Progress) -> None:
+    print(now.stage, now.left_s)
+
+
+def measure(model: bytes) -> int | None:
+    result: ortbench.Result = ortbench.run(
+        model, ep="cuda", modes=["cpu"], duration=2, dim={"batch": 8}, shape={"x": (1, 3)}, input={"x": np.ones(3)},
+        out=Path("here"), progress=tell, ep_option={"device_id": 1},
+    )
+    verdict: ortbench.Verdict = ortbench.gate(result, baseline=result, max_regression="5%")
+    compared: ortbench.Comparison = ortbench.compare([result, Path("other")], same=0.02)
+    peak = ortbench.bandwidth(ep="cuda", min_size="4kB").peak("upload")
+    print(verdict.passed, compared.names, peak, ortbench.devices()["eps"][0]["name"], ortbench.inspect("m")["bytes_in"])
+    case = result.case("cpu")
+    return None if case is None else case.median("total")
+
+
+try:
+    measure(b"")
+except ortbench.BadInput as error:
+    print(error.option)
+except ortbench.Interrupted as stopped:
+    print(stopped.results)
+"""
+WRONG = {
+    'ortbench.run("m.onnx", durations=2)': 'Unexpected keyword argument "durations" for "run"',
+    'ortbench.run("m.onnx", duration="2")': 'Argument "duration" to "run" has incompatible type "str"',
+    'ortbench.run(3)': 'Argument 1 to "run" has incompatible type "int"',
+    'ortbench.run("m.onnx", dim={"n": 1.5})': 'Dict entry 0 has incompatible type "str": "float"',
+    'ortbench.run("m.onnx").nothing': '"Result" has no attribute "nothing"',
+    'ortbench.devices()["epz"]': 'TypedDict "Listed" has no key "epz"',
+}  # fmt: skip
+
+
+@pytest.mark.process
+def test_a_program_is_checked_against_the_types(tmp_path: Path) -> None:
+    assert (Path(ortbench.__path__[0]) / "py.typed").is_file()
+    wrong = "import ortbench\n" + "\n".join(WRONG) + "\n"
+    for name, text in (("good.py", GOOD), ("wrong.py", wrong)):
+        (tmp_path / name).write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", tmp_path / "cache", "--no-error-summary",
+         "good.py", "wrong.py"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    told = [line for line in done.stdout.splitlines() if ": error: " in line]
+    assert not [line for line in told if not line.startswith("wrong.py")], done.stdout
+    for number, message in enumerate(WRONG.values(), 2):
+        assert any(line.startswith(f"wrong.py:{number}: error: {message}") for line in told), done.stdout

@@ -1,0 +1,166 @@
+"""Writes docs/api.md, what `import ortbench` offers, from the docstrings: python -m tests.api_page > docs/api.md"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import ortbench
+from ortbench.api.given import options_for
+from tests.api_commands import CALLS
+
+HEAD = """\
+# From Python
+
+`import ortbench` has the commands as functions, with the same names, options and defaults: what
+`ortbench run model.onnx --ep cuda --duration 2` does, `ortbench.run("model.onnx", ep="cuda", duration=2)` does.
+
+```python
+import numpy as np
+import ortbench
+
+ones = {"x": np.ones(16, np.float32)}
+result = ortbench.run("models/tiny.onnx", ep="cpu", modes=["cpu", "device"], input=ones, iterations=20)
+print(result.case("cpu").median("total"), "ns")
+print(result.frame()[["mode", "total_median_ns", "vs_cpu"]])
+
+again = ortbench.run("models/tiny.onnx", ep="cpu", modes=["cpu", "device"], iterations=20)
+print(ortbench.compare([result, again]).frame()[["mode", "phase", "result", "median_ns"]])
+assert ortbench.gate(again, max_cpu_nodes=0).passed
+```
+
+- **Nothing is printed**, and nothing is written but what `out` asks for. What a worker must read, such as a model that was
+  given as bytes, lies in a temporary folder for as long as the call lasts.
+- **Errors are exceptions** with a line that says what is wrong and what to do. A mode that cannot be measured is no error: its
+  case says why. Nor is a verdict: `gate` gives back one that is "failed" or "cannot tell".
+- **Progress** goes to a callback: `progress=lambda now: print(now.stage, now.left_s)`. What it raises ends the call.
+- **Threads**: any may call. Measurements of one process take turns, so that none is in another one's figures.
+- **Ctrl-C** raises `Interrupted`, a `KeyboardInterrupt`, when the workers have ended. No signal is taken over.
+- **Notebooks** show a result as the first part of its page, a gate and a comparison as their tables:
+  [example.ipynb](example.ipynb). `plot()` gives a figure that is no pyplot's; `%matplotlib inline` shows it.
+- ONNX Runtime is loaded in the worker alone, so that an EP that aborts takes nothing along, and `import ortbench` loads nothing
+  else until it is used.
+- One call gives one result: settings [side by side](running.md#settings-side-by-side) and suites are the command line's.
+- `ortbench.__all__` is what stays; what else is in the package is not for others. mypy (strict) knows all types.
+
+In tests there are [fixtures for pytest](pytest.md). This page is made from the docstrings:
+`python -m tests.api_page > docs/api.md`.
+"""
+
+_TYPES = (
+    "`Place` is a path, `Texts` one text or several, `Model` a path, bytes or an `onnx.ModelProto`, `Arrays` a mapping of names "
+    "to what NumPy takes for arrays, of the model's own dtypes and shapes, and `Tell` a function that is called with a `Progress`."
+)
+
+
+def _sections(found: object) -> dict[str, list[str]]:
+    """A docstring's lines by their heading, under "" what stands before the first one."""
+    sections: dict[str, list[str]] = {"": []}
+    name = ""
+    for line in (inspect.getdoc(found) or "").splitlines():
+        if re.fullmatch(r"(Args|Returns|Raises|Attributes):", line):
+            name = line[:-1]
+            sections[name] = []
+        else:
+            sections[name].append(line)
+    return sections
+
+
+def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Names and what is said of them; a line that is indented further goes on."""
+    text = "\n".join(line.removeprefix("    ") for line in lines).strip()
+    for entry in filter(None, re.split(r"\n(?=\S)", text)):
+        name, _, said = " ".join(entry.split()).partition(": ")
+        yield name, said
+
+
+def _shown(text: str) -> str:
+    """A text of a docstring as Markdown."""
+    return text.replace("``", "`").replace("|", "\\|")
+
+
+def _paragraphs(lines: list[str]) -> Iterator[str]:
+    for paragraph in "\n".join(lines).strip().split("\n\n"):
+        if paragraph:
+            yield _shown(" ".join(paragraph.split()))
+            yield ""
+
+
+def _function(name: str) -> Iterator[str]:
+    found, options = getattr(ortbench, name), options_for(name)
+    signature = inspect.signature(found)
+    own = [it for it in signature.parameters if it not in options and it != "progress"]
+    sections = _sections(found)
+    yield f"### `{name}({', '.join([*own, '*', '…'])})` → `{signature.return_annotation}`"
+    yield ""
+    yield from _paragraphs(sections[""])
+    said = dict(_entries(sections["Args"]))
+    yield from (f"- `{it}`: {_shown(said[it])}" for it in own)
+    yield f"- gives {_shown(' '.join(' '.join(sections['Returns']).split()))}"
+    yield f"- raises {', '.join(f'`{error}`' for error, _ in _entries(sections['Raises']))}"
+    yield ""
+
+
+def _options() -> Iterator[str]:
+    """A row for each option as functions have it."""
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for name in CALLS:
+        found = getattr(ortbench, name)
+        said = dict(_entries(_sections(found)["Args"]))
+        parameters = inspect.signature(found).parameters
+        for it in [*options_for(name), *(["progress"] if "progress" in parameters else [])]:
+            kind = str(parameters[it].annotation).removesuffix(" | None")
+            rows.setdefault((it, kind, said[it]), []).append(name)
+    yield "| parameter | type | functions | |"
+    yield "|---|---|---|---|"
+    order = list(dict.fromkeys(name for name, _, _ in rows))
+    for (name, kind, text), functions in sorted(rows.items(), key=lambda row: order.index(row[0][0])):
+        yield f"| `{name}` | `{_shown(kind)}` | {', '.join(functions)} | {_shown(text)} |"
+    yield ""
+
+
+def _class(name: str) -> Iterator[str]:
+    found: Any = getattr(ortbench, name)
+    sections = _sections(found)
+    yield f"### `{name}`"
+    yield ""
+    yield from _paragraphs(sections[""])
+    said_of = sections.get("Attributes") or sections.get("Args", [])  # an error keeps what it is made with
+    listed = [f"- `{it}`: {_shown(said)}" for it, said in _entries(said_of) if it != "message"]
+    for it, member in vars(found).items():
+        if it.startswith("_") or it == "of" or not inspect.getdoc(member) or it in getattr(found, "_fields", ()):
+            continue
+        if isinstance(member, property):
+            listed.append(f"- `{it}`: {_shown(_first(member))}")
+        elif inspect.isfunction(member):
+            taken = ", ".join(list(inspect.signature(member).parameters)[1:])
+            listed.append(f"- `{it}({taken})`: {_shown(_first(member))}")
+    yield from listed
+    yield from [""] * bool(listed)
+
+
+def _first(member: object) -> str:
+    """What a docstring says before its sections, and what it takes and raises."""
+    sections = _sections(member)
+    more = [f"{name}: {said}" for name, said in _entries(sections.get("Args", []))]
+    more += [f"Raises {name}: {said}" for name, said in _entries(sections.get("Raises", []))]
+    return " ".join([" ".join(" ".join(sections[""]).split()), *more])
+
+
+def document() -> str:
+    """The page."""
+    errors = ("OrtbenchError", "BadInput", "BenchmarkFailed", "NotComparable", "NotSaved", "Interrupted")
+    parts = [HEAD, "## Functions", ""]
+    parts += [line for name in CALLS for line in _function(name)]
+    parts += ["### `read(path)` → `Result`", "", *_paragraphs(_sections(ortbench.read)[""])]
+    parts += ["## Options", "", _TYPES, "", *_options()]
+    parts += ["## What they give back", ""]
+    parts += [line for name in ("Result", "Verdict", "Comparison", "Bandwidth", "Progress") for line in _class(name)]
+    parts += ["## Errors", "", *(line for name in errors for line in _class(name))]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    print(document(), end="")
