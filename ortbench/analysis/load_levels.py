@@ -204,6 +204,11 @@ def _closed(found: Level, bursts: Sequence[Burst]) -> None:
     rates = [it.runs_per_s for it in parts if it.runs_per_s is not None]
     every = np.concatenate([times for it in parts for times in it.latencies])
     if not rates or not every.size:
+        if found["status"] == OK:
+            found["status"], found["reason"] = (
+                FAILED,
+                "some callers got no run beside the others: they are served unfairly",
+            )
         return
     interval = rate_interval(rates)
     found["runs_per_s"] = sum(rates) / len(rates)
