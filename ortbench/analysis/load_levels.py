@@ -59,11 +59,12 @@ class Burst:
 
 @dataclass(frozen=True)
 class Counted:
-    """What of a block counts: latencies in ns (and of which caller), runs per second, runs of each caller."""
+    """What of a block counts: latencies in ns of each caller, runs per second, runs of each caller, and from when to when, ns."""
 
     latencies: list[Moments]
     runs_per_s: float | None
     each: list[int]
+    span: tuple[int, int] = (0, 0)
 
 
 def counted(burst: Burst) -> Counted:
@@ -75,15 +76,16 @@ def counted(burst: Burst) -> Counted:
         return nothing
     begin = max(int(ends[0]) for ends in burst.ends)
     until = max(burst.until_ns, begin + 1)
-    latencies, each, rate = [], [], 0.0
+    latencies, each, rate, until_last = [], [], 0.0, begin
     for starts, ends in zip(burst.starts, burst.ends, strict=True):
         first = int(np.searchsorted(ends, begin))
         last = min(int(np.searchsorted(ends, until)), ends.size - 1)
         latencies.append((ends - starts)[first + 1 : last + 1])
         each.append(int(np.searchsorted(ends, until, side="right")) - first)
+        until_last = max(until_last, int(ends[last]))
         if last > first:
             rate += (last - first) * 1e9 / float(ends[last] - ends[first])
-    return Counted(latencies, rate, each) if rate else nothing
+    return Counted(latencies, rate, each, (begin, until_last)) if rate else nothing
 
 
 @dataclass
@@ -204,6 +206,11 @@ def _closed(found: Level, bursts: Sequence[Burst]) -> None:
     rates = [it.runs_per_s for it in parts if it.runs_per_s is not None]
     every = np.concatenate([times for it in parts for times in it.latencies])
     if not rates or not every.size:
+        if found["status"] == OK:
+            found["status"], found["reason"] = (
+                FAILED,
+                "some callers got no run beside the others: they are served unfairly",
+            )
         return
     interval = rate_interval(rates)
     found["runs_per_s"] = sum(rates) / len(rates)

@@ -23,9 +23,10 @@ def arrays(taken: Sequence[Taken]) -> Arrays:
     """The samples of levels by name, which begins with the number of the level in the result: ``3/latency_ns``.
 
     Closed loop: ``latency_ns`` of every run that counts, block after block and in each caller after caller, with ``block`` and
-    ``caller``, all of shape (n,). Open loop: ``due_ns`` of every request, ns from the level's beginning on, and ``start_ns`` and
-    ``end_ns`` of those that were served, which are the first ones; ``begin_ns``, shape (1,), is when the level began on the clock
-    of `time.perf_counter_ns`. All are int64.
+    ``caller``, all of shape (n,); ``span_ns``, shape (blocks, 2): from when to when runs of a block count, on the clock of
+    `time.perf_counter_ns`. Open loop: ``due_ns`` of every request, ns from the level's beginning on, and ``start_ns`` and
+    ``end_ns`` of those that were served, which are the first ones; ``begin_ns``, shape (1,), is when the level began on that clock.
+    All are int64.
     """
     import numpy as np
 
@@ -45,6 +46,7 @@ def arrays(taken: Sequence[Taken]) -> Arrays:
                 for burst in it.bursts
                 for caller, times in enumerate(counted(burst).latencies)
             ]
+            found[f"{number}/span_ns"] = np.array([counted(burst).span for burst in it.bursts], np.int64)
             found[f"{number}/latency_ns"] = np.concatenate([times for _, _, times in parts])
             for place, name in enumerate(("block", "caller")):
                 found[f"{number}/{name}"] = np.repeat([part[place] for part in parts], [part[2].size for part in parts])

@@ -53,7 +53,11 @@ def test_what_comes_before_all_callers_are_there_and_behind_the_end_does_not_cou
 
 
 def test_a_caller_that_never_ran_leaves_a_block_without_figures() -> None:
-    assert counted(burst([[(0, 1), (1, 2)], []], 1)).runs_per_s is None
+    starved = burst([[(0, 1), (1, 2)], []], 1)
+    assert counted(starved).runs_per_s is None
+    found = level(Taken("cpu", "shared", ("concurrency", 2), bursts=[starved]))
+    assert (found["status"], found["runs_per_s"], found["n"]) == ("failed", None, 0)
+    assert found["reason"] == "some callers got no run beside the others: they are served unfairly"
 
 
 def test_a_closed_level() -> None:

@@ -43,15 +43,23 @@ def put(
     return Put(result, path, Trace.read(folder / "trace"))
 
 
-def rates(result: Result) -> dict[int, float]:
-    return {it["concurrency"]: it["runs_per_s"] or 0.0 for it in result.levels}
+def service_ns(found: Put, number: int) -> float:
+    """How long an inference took in what counts of a level, by the device's trace."""
+    inferences = found.trace.of("inference")
+    with np.load(found.folder / "load-samples.npz") as samples:
+        spans = samples[f"{number}/span_ns"]
+    inside = np.zeros(len(inferences), bool)
+    for begin, end in spans:
+        inside |= (inferences["start_ns"] >= begin - MS) & (inferences["end_ns"] <= end)
+    return float((inferences["end_ns"] - inferences["start_ns"])[inside].mean())
 
 
 @pytest.mark.parametrize("servers", [1, 2])
 def test_engines_give_what_they_can_and_latency_is_what_then_must_be(
     servers: int, library: Path, tmp_path: Path
 ) -> None:
-    """An inference of 10 ms: 100 a second of one engine from two callers on, 200 of two from two on."""
+    """An inference of 10 ms: 100 a second of one engine from two callers on, 200 of two where more than two keep them busy;
+    what the engine took longer on a busy machine is in its trace."""
     wrong: dict[str, float] = {}
     for attempt in range(ATTEMPTS):
         folder = tmp_path / str(attempt)
@@ -59,15 +67,18 @@ def test_engines_give_what_they_can_and_latency_is_what_then_must_be(
         load = ("--concurrency", "1,2,4", "--duration", 2)
         found = put(library, folder, *load, compute_us=10_000, servers=servers)
         wrong = {}
-        for level in found.result.levels:
+        for number, level in enumerate(found.result.levels):
             callers, latency = level["concurrency"], level["latency_ns"]
             assert latency is not None
-            rate = 100 * min(callers, servers)
-            if callers >= 2 and abs((level["runs_per_s"] or 0) / rate - 1) > 0.01:
-                wrong[f"runs/s of {callers}"] = level["runs_per_s"] or 0
-            expected = callers * 1e9 / rate
-            if callers >= 2 and abs(latency["mean"] / expected - 1) > 0.02:
-                wrong[f"latency of {callers}"] = latency["mean"]
+            service = service_ns(found, number)
+            rate = min(callers, servers) * 1e9 / service
+            allowed = 0.01 if callers > servers else 0.03  # where nobody waits the engine does, for the host
+            off = (level["runs_per_s"] or 0) / rate - 1
+            if abs(off) > allowed:
+                wrong[f"runs/s of {callers}"] = off
+            off = latency["mean"] / (callers * 1e9 / rate) - 1
+            if abs(off) > 2 * allowed:
+                wrong[f"latency of {callers}"] = off
             if (level["fairness"] or 0) < 0.98:
                 wrong[f"fairness of {callers}"] = level["fairness"] or 0
         if not wrong:

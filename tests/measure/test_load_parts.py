@@ -82,6 +82,7 @@ def test_samples_of_both_loops_are_beside_the_result(tmp_path: Path) -> None:
     write([closed, Taken("cpu", "shared", ("rate", 1.0), failed="gone"), opened], tmp_path)
     with np.load(tmp_path / FILE_NAME) as found:
         assert {name: found[name].tolist() for name in found} == {
+            "0/span_ns": [[MS, 3 * MS]],
             "0/latency_ns": [MS] * 4,
             "0/block": [5] * 4,
             "0/caller": [0, 0, 1, 1],

@@ -591,6 +591,7 @@ typedef struct Queue {
   _Atomic uint64_t submitted, done;
   _Atomic int64_t horizon; /* when everything submitted should be done */
   int64_t last_end;
+  uint64_t asked, turn; /* of those that run their operation themselves: first come, first served */
   struct Queue *next;
 } Queue;
 
@@ -812,11 +813,14 @@ static void queue_run(Queue *queue, Op *op) {
   op->event.queue = queue->id;
   op->watched = true;
   pthread_mutex_lock(&queue->lock);
-  while (queue->first || queue->busy) {
+  uint64_t ticket = queue->asked++;
+  while (queue->first || queue->busy || queue->turn != ticket) {
     pthread_mutex_unlock(&queue->lock);
-    queue_drain(queue);
+    if (atomic_load(&queue->done) < atomic_load(&queue->submitted)) queue_drain(queue);
+    else sched_yield();
     pthread_mutex_lock(&queue->lock);
   }
+  queue->turn++;
   queue_claim(queue, op);
   queue_serve(queue, op);
   pthread_mutex_unlock(&queue->lock);

@@ -19,6 +19,7 @@ from collections import Counter
 _LOOKS = 40  # at most
 _ENOUGH = 5  # of them at the same place
 _APART_US = 2000
+_LEAST_ADDRESS = 1 << 16
 _FORM = re.compile(rb"(\d+) 0x([0-9a-f]+) ")
 
 
@@ -58,7 +59,8 @@ def _seen(native: int) -> list[int] | None:
             keeping.usleep(_APART_US)
             read = keeping.pread(file, buffer, 256, 0)
             found = _FORM.match(buffer.raw[: max(0, read)])
-            if found is not None:  # else it runs, or has no core to do so
+            # Else it runs, has no core to do so, or sleeps where the first argument is no address.
+            if found is not None and int(found[2], 16) >= _LEAST_ADDRESS:
                 seen[int(found[1]), int(found[2], 16)] += 1
             for place, times in seen.most_common(1):
                 if times == _ENOUGH:
