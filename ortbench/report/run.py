@@ -21,6 +21,7 @@ from ortbench.report.costs.host import host_records
 from ortbench.report.costs.memory import memory_record
 from ortbench.report.costs.section import cost_parts
 from ortbench.report.csv import csv_text, ratio, statistics
+from ortbench.report.load_records import load_csv, load_records
 from ortbench.report.loops import WHAT_A_LOOP_IS, loop_records, loop_table
 from ortbench.report.model import (
     DERIVED,
@@ -263,13 +264,13 @@ def records(result: Result, with_items: bool = False) -> list[dict[str, Any]]:
     """The figures as flat records, one a mode: every statistic of every phase in ns, bytes, ratios; None if not known.
 
     With items also how many a run has, how many are done a second, and the time of each in ns. Those of a loop are
-    `ortbench.report.loops.loop_records`, those of a load, one a level, `ortbench.report.load.load_records`; those of a sweep are
-    a row a shape and mode, with the sizes of its dimensions.
+    `ortbench.report.loops.loop_records`, those of a load, one a level, `ortbench.report.load_records.load_records`; those of a
+    sweep are a row a shape and mode, with the sizes of its dimensions.
     """
     if result.loop is not None:
         return loop_records(result)
     if result.load is not None:
-        return report_load.load_records(result)
+        return load_records(result)
     if result.points is not None:
         return [
             {**sweep.point_record(result, number), **row, **sweep.best_record(result, number, row["mode"])}
@@ -306,7 +307,7 @@ def records(result: Result, with_items: bool = False) -> list[dict[str, Any]]:
 def csv(result: Result) -> str:
     """The records as CSV, with those of items where a run has several."""
     if result.load is not None:
-        return report_load.load_csv(result)
+        return load_csv(result)
     found = records(result, has_items([result]))
     return csv_text(list(found[0]), found)
 
