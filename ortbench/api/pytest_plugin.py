@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -66,7 +66,7 @@ def ortbench_gate(request: pytest.FixtureRequest) -> Callable[..., Verdict]:
             return ortbench.gate(model=model, baseline_model=baseline, **options)
 
         verdict = _measured(gate)
-        _note(request, f"{verdict.word}: {'; '.join(check.text for check in verdict.checks)}")
+        _note(request, [*verdict.failed, *(f"{check.verdict}: {check.text}" for check in verdict.checks)])
         if verdict.passed:
             return verdict
         if verdict.word == "cannot tell" and request.config.getini(_UNCLEAR) == "skip":
@@ -89,7 +89,7 @@ def ortbench_run(request: pytest.FixtureRequest) -> Callable[..., Result]:
             return ortbench.run(model, **options)
 
         result = _measured(run)
-        _note(request, repr(result).removeprefix("<ortbench.Result ").removesuffix(">"))
+        _note(request, [repr(result).removeprefix("<ortbench.Result ").removesuffix(">")])
         if failed := [f"{case.mode} failed: {case.reason}" for case in result.cases if case.status == "failed"]:
             pytest.fail("\n".join(failed), pytrace=False)
         return result
@@ -140,22 +140,21 @@ def _lock(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX)
 
 
-def _note(request: pytest.FixtureRequest, text: str) -> None:
+def _note(request: pytest.FixtureRequest, lines: Iterable[str]) -> None:
     """Have a test's report say what was measured, also across processes and in JUnit XML."""
-    request.node.user_properties.append((NAME, text))
+    request.node.user_properties += [(NAME, line) for line in lines]
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """What was measured, a line for each, below the tests."""
-    lines = [
-        f"{report.nodeid}: {text}"
-        for reports in terminalreporter.stats.values()
-        for report in reports
+    """What was measured, test by test, below all tests."""
+    every = [report for reports in terminalreporter.stats.values() for report in reports]
+    found = {
+        report.nodeid: [text for name, text in report.user_properties if name == NAME]
+        for report in every
         if getattr(report, "when", None) == "call"
-        for name, text in report.user_properties
-        if name == NAME
-    ]
-    if lines:
+    }
+    if any(found.values()):
         terminalreporter.section(NAME)
-        for line in lines:
+    for test, lines in found.items():
+        for line in [test, *(f"  {line}" for line in lines)] if lines else ():
             terminalreporter.write_line(line)

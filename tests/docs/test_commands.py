@@ -222,4 +222,4 @@ def test_the_pytest_of_the_pages_runs(tmp_path: Path) -> None:
         cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
-    assert re.search(r"test_page.py::test_copies: model.onnx on CPUExecutionProvider: ", done.stdout)
+    assert re.search(r"test_page.py::test_copies\n  model.onnx on CPUExecutionProvider: ", done.stdout)
