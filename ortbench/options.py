@@ -29,6 +29,7 @@ RUNS, MODE, LOOP, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN = (
 PANELS = (RUNS, MODE, LOOP, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
 SINGLE = ("run", "gate", "profile")  # the commands that measure single inferences
 SESSIONS = (*SINGLE, "loop")  # those that measure a model
+OPENED = (*SESSIONS, "code")  # those that open one
 CHAINED = (*SESSIONS, "chain")  # those and the one that measures several models one behind the other
 SIDE_BY_SIDE = ("run", "loop")  # those that measure several settings side by side
 

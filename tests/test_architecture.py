@@ -28,7 +28,7 @@ HOME = {
     "pandas": "report",
     "junitparser": "report/exports",
     "matplotlib": "report/page",
-    "jinja2": "report/page",
+    "jinja2": ("report/page", "report/programs"),
     "scipy": "analysis",
 }
 

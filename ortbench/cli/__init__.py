@@ -57,6 +57,7 @@ COMMANDS = {
     "doctor": "ortbench.cli.doctor",
     "devices": "ortbench.cli.look",
     "inspect": "ortbench.cli.look",
+    "code": "ortbench.cli.code",
     "explain": "ortbench.cli.explain",
     "clean": "ortbench.cli.clean",
 }
