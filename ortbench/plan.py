@@ -244,8 +244,13 @@ class Inputs:
     """
 
     path: str | None = _input(
-        "input", "PATH", "Inputs: an .npz (keys are names) or a folder of input_0.pb, ...", kind=PATH, check=exists,
-        commands=OPENED, per={"code": {"help": "Inputs: an .npz (keys are names)."}},
+        "input",
+        "PATH",
+        "Inputs: an .npz (keys are names) or a folder of input_0.pb, ...",
+        kind=PATH,
+        check=exists,
+        commands=OPENED,
+        per={"code": {"help": "Inputs: an .npz (keys are names)."}},
     )
     expect: str | None = _input(
         "expect", "PATH", "Expected outputs: an .npz or a folder of output_0.pb, ...", kind=PATH, check=exists,

@@ -28,7 +28,7 @@ from tests.conftest import ROOT, command
 from tests.environments import Environment, plain
 
 _RUNNER = ROOT / "tests" / "run_programs.py"
-_SAID = re.compile(r"^(.*)\.py: ([\w-]+): median ([\d.]+) µs .*; the outputs are those of (?:a )?plain (?:run|runs|loop)$")
+_SAID = re.compile(r"^(.*)\.py: ([\w-]+): median ([\d.]+) µs .*; outputs are those of (?:a )?plain (?:run|runs|loop)$")
 
 
 class Here:
@@ -106,7 +106,7 @@ def written(
         [*words, str(folder), ",".join(modes), *map(str, arguments)],
         cwd=ROOT, env={**plain(), **environment}, capture_output=True, text=True, timeout=1800,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.returncode == 0, done.stderr  # where onnxruntime itself may warn of what it finds in /sys
     refused: dict[str, str] = json.loads(done.stdout)
     return refused
 
@@ -120,7 +120,7 @@ def run_all(
     done = subprocess.run(
         words, cwd=ROOT, env={**plain(), **variables}, capture_output=True, text=True, encoding="utf-8", timeout=1800
     )
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.returncode == 0, done.stderr  # where onnxruntime itself may warn of what it finds in /sys
     found = [_SAID.match(line) for line in done.stdout.splitlines()]
     assert all(found), done.stdout
     return {it[1]: (it[2], float(it[3])) for it in found if it is not None}

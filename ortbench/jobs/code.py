@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ortbench.answers import Opened, Prepared, Program
+from ortbench.characters import visible
 from ortbench.errors import DONE, BenchmarkFailed, Unsupported
 from ortbench.jobs.writing import check_place, write
 from ortbench.measure.process import open_worker
@@ -28,10 +29,17 @@ def code(plan: Plan, out: str | None, notebook: str | None) -> int:
     from ortbench.report.programs import program
 
     written = program.write(plan, opened, prepared, found, plan.command)
-    if notebook is not None:
-        write(notebook, notebooks.notebook(f"# {written.title}\n\n{written.about}", written.parts), "--notebook")
+    texts: list[tuple[str, str, str]] = []
     if out is not None or notebook is None:
-        write(out or "-", written.source, "--out")
+        texts.append(("--out", out or "-", written.source))
+    if notebook is not None:
+        texts.append(
+            ("--notebook", notebook, notebooks.notebook(f"# {written.title}\n\n{written.about}", written.parts))
+        )
+    saved = [path for option, path, text in texts if write(path, text, option) and path != "-"]
+    if len(saved) == len(texts):  # else a program is where this would be
+        for path in saved:
+            print(f"Saved in {visible(path)}")
     return DONE
 
 

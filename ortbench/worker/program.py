@@ -42,7 +42,9 @@ def program(state: State, mode: str) -> answers.Program:
     model, data = opened.model, opened.data
     for spec in (*model.inputs, *model.outputs):
         if not spec.is_tensor or not spec.native:
-            raise Unsupported(f"{spec.name!r} is {spec.type}, and a program of numpy and onnxruntime alone holds no such thing")
+            raise Unsupported(
+                f"{spec.name!r} is {spec.type}, and a program of numpy and onnxruntime alone holds no such thing"
+            )
     arrays = [data.arrays[spec.name] for spec in model.inputs]
     found: answers.Program = {
         "session": _session(opened),
@@ -60,7 +62,8 @@ def program(state: State, mode: str) -> answers.Program:
         found["loop"] = {
             "shapes": [[list(shape) for shape in shapes] for shapes in loop.shapes],
             "feeds": {
-                name: [_step_input(step[name], opened.steps.fill.get(name)) for step in loop.feeds] for name in loop.feeds[0]
+                name: [_step_input(step[name], opened.steps.fill.get(name)) for step in loop.feeds]
+                for name in loop.feeds[0]
             },
             "gives": [[list(array.shape) for array in step] for step in loop.outputs],
             "given": [] if opened.request.path is None else [*files.load_some(Path(opened.request.path), model.inputs)],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 _DRAWN = {"float32": "np.float32", "float64": "np.float64"}  # what a generator of random numbers gives by itself
@@ -46,7 +47,9 @@ def random_array(name: str, shape: str, bounds: Sequence[float] | None) -> str:
         bounds: the least and the largest value, inclusive for integers; None for texts.
     """
     if name == "object":
-        return f'np.array([f"s{{number}}" for number in rng.integers(0, 10, {shape}).flat], dtype=object).reshape({shape})'
+        return (
+            f'np.array([f"s{{number}}" for number in rng.integers(0, 10, {shape}).flat], dtype=object).reshape({shape})'
+        )
     low, high = bounds or (0.0, 1.0)
     if name == "bool":
         made = f"rng.integers({literal(float(low))}, {literal(float(high))}, {shape}, dtype=np.uint8, endpoint=True)"
@@ -83,7 +86,7 @@ def by_step(values: Sequence[float]) -> str:
 def _even(values: Sequence[float], first_step: int) -> str | None:
     """The same of numbers that grow evenly; None where they do not."""
     grows = values[1] - values[0] if len(values) > 1 else 0
-    if any(after - before != grows for before, after in zip(values, values[1:], strict=False)):
+    if any(after - before != grows for before, after in pairwise(values)):
         return None
     first = values[0] - first_step * grows
     if not grows:

@@ -34,7 +34,12 @@ from ortbench.report.programs.steps import steps_context
 
 _WIDTH = 100
 RUN = "run"  # the fence that is the run itself
-_LEVELS = {"disable": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "layout": "ORT_ENABLE_LAYOUT"}
+_LEVELS = {
+    "disable": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "layout": "ORT_ENABLE_LAYOUT",
+}
 # The templates of the modes' own part.
 _OWN = {
     CPU: "cpu",
@@ -125,7 +130,8 @@ def _about(plan: Plan, found: Program, command: Sequence[str]) -> str:
         f"{found['session']['onnxruntime']}, and can be another thing with another version or device.",
     ]
     paragraphs = [textwrap.fill(text, _WIDTH, break_long_words=False) for text in said]
-    return "\n\n".join([*paragraphs, f"Written by ortbench {__version__}: {visible(' '.join(command))}"])
+    by = f"Written by ortbench {__version__}: {visible(' '.join(command))}"
+    return "\n\n".join([*paragraphs, textwrap.fill(by, _WIDTH, break_long_words=False, break_on_hyphens=False)])
 
 
 def _in_docstring(text: str) -> str:
@@ -211,12 +217,18 @@ def _refuse(mode: str, context: dict[str, Any], found: Program) -> None:
     wait: ProgramWait = context["wait"]
     if context["steps"] is not None:
         if context["kind"] == "named" and mode != CPU:
-            raise BenchmarkFailed(f"{found['session']['ep']} has no EP device here, and no loop is written for an EP by name")
+            raise BenchmarkFailed(
+                f"{found['session']['ep']} has no EP device here, and no loop is written for an EP by name"
+            )
         if wait["kind"] == "readback" and not wait["by_token"] and mode != CPU:
-            raise BenchmarkFailed("nothing but reading all outputs back waits for a run here, and no loop is written for that")
+            raise BenchmarkFailed(
+                "nothing but reading all outputs back waits for a run here, and no loop is written for that"
+            )
     if mode != PIPELINED:
         return
     if any(it["memory"] == "stays" for it in found["outputs"]):
         raise BenchmarkFailed("an output stays in host memory, and no pipeline is written for such a session")
     if wait["kind"] == "readback" and not wait["by_token"]:
-        raise BenchmarkFailed("nothing but reading all outputs back waits for a run here, and no pipeline is written for that")
+        raise BenchmarkFailed(
+            "nothing but reading all outputs back waits for a run here, and no pipeline is written for that"
+        )

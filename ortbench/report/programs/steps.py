@@ -39,9 +39,7 @@ def steps_context(steps: Steps, opened: Opened, found: Program) -> dict[str, Any
         made = _made(by_name[name]["dtype"], given, ranges.get(name))
         same = all(it == given[0] for it in given)
         (constant if same or name in loop["given"] else varying).append({"name": name, "made": made})
-    gives = [
-        {**it, "by_step": shape_by_step([step[place] for step in loop["gives"]])} for place, it in enumerate(free)
-    ]
+    gives = [{**it, "by_step": shape_by_step([step[place] for step in loop["gives"]])} for place, it in enumerate(free)]
     on_host = any(it["memory"] == "stays" for it in by_name.values())
     fixed_places = not on_host and all(step == loop["gives"][0] for step in loop["gives"]) and not varying
     return {
