@@ -20,6 +20,7 @@ from tests import installed  # noqa: F401 - before anything of ortbench is
 
 # isort: split
 from ortbench.cli import code as cli
+from ortbench.cli.options import Command
 from ortbench.errors import OrtbenchError, from_data
 from ortbench.jobs import code
 from ortbench.plan import Plan
@@ -86,7 +87,7 @@ def _plan(typed: list[str]) -> Plan:
     sys.argv[1:] = ["code", *typed]
     try:
         with contextlib.suppress(SystemExit):
-            program.app.command(cls=program.Command)(cli.code)
+            program.app.command(cls=Command)(cli.code)
             program.app.command("nothing")(lambda: None)  # one command alone would have no name
             program.app(["code", *typed], standalone_mode=False)
     finally:

@@ -10,7 +10,8 @@ from pathlib import Path
 import onnxruntime as ort
 
 assert importlib.util.find_spec("ortbench") is None, "ortbench is here"
-register, known = ort.register_execution_provider_library, set()
+register = ort.register_execution_provider_library
+known: set[str] = set()
 
 
 def register_once(name: str, library: str) -> None:

@@ -21,7 +21,7 @@ KNOWS["jobs"] |= {"measure"}
 # The worker is started before the command line is loaded.
 EXCEPTIONS = {("__main__.py", "ortbench.measure.process"), ("__main__.py", "ortbench")}
 # The only rooms that load a library, whenever they do.
-HOME = {
+HOME: dict[str, str | tuple[str, ...]] = {
     "onnxruntime": "worker",
     "typer": "cli",
     "rich": "report/terminal",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ortbench.modes import HOST_ACCESSIBLE, RESIDENT, SHARED
 from ortbench.result import Result
@@ -30,7 +31,7 @@ def program_command(result: Result, mode: str) -> str:
 
 
 def _target(result: Result) -> Iterator[str]:
-    target = result.target
+    target: dict[str, Any] = {**result.target}
     given = target["ep_library"] if _is_named_by_library(result) else None
     if given is not None:
         yield from ("--ep-library", str(given))
@@ -67,9 +68,9 @@ def _work(result: Result) -> Iterator[str]:
         return
     sizes: dict[str, int] = {}
     for it in result.model["inputs"]:
-        for dim, size in zip(it["model_shape"], it["shape"] or (), strict=False):
-            if isinstance(dim, str):
-                sizes.setdefault(dim, size)
+        for symbol, size in zip(it["model_shape"], it["shape"] or (), strict=False):
+            if isinstance(symbol, str):
+                sizes.setdefault(symbol, size)
     yield from _pairs("dim", {dim: size for dim, size in sizes.items() if size != 1})
 
 

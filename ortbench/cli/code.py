@@ -13,7 +13,7 @@ from ortbench.cli.options import Model, command_line, takes
 from ortbench.errors import BadInput
 from ortbench.modes import ALL_MODES, RESIDENT
 from ortbench.options import WRITTEN, Given
-from ortbench.plan import PLAN, POLICIES, Plan, check
+from ortbench.plan import CODE_DURATION_S, PLAN, POLICIES, Plan, check
 
 
 @takes(*PLAN)
@@ -36,6 +36,7 @@ def code(
     With this model on this EP, and with what waits for this device; it checks its outputs and prints its median.
     """
     plan = replace(plan_of(model, given, command_line()), modes=(_mode(given),))
+    plan = replace(plan, loop=replace(plan.loop, duration_s=given.get("duration", CODE_DURATION_S)))
     check(plan)
     _check(plan)
     from ortbench.jobs import code as job

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from typing import Any
 
 import typer
-from typer import completion as typers
+from typer import completion
 
 from ortbench.cli import COMPLETING
 from ortbench.errors import BadInput
 
 PROGRAM = "ortbench"
 SHELLS = ("bash", "zsh", "fish")
+# What Typer does when it makes these options itself; its stubs do not name it.
+_TYPERS: Any = completion
 _LINE = "_TYPER_COMPLETE_ARGS"  # what was typed, of zsh and fish; of bash its words and the number of the last one
 _WORDS, _NUMBER = "COMP_WORDS", "COMP_CWORD"
 
@@ -29,7 +32,7 @@ def install() -> None:
     """
     shell = _shell("--install-completion")
     try:
-        _, path = typers.install(shell=shell, prog_name=PROGRAM, complete_var=COMPLETING)
+        _, path = _TYPERS.install(shell=shell, prog_name=PROGRAM, complete_var=COMPLETING)
     except OSError as error:
         raise BadInput(f"--install-completion: {error.filename}: {error.strerror}", "--install-completion") from None
     print(f"Completion for {shell} is in {path}; it begins with the next {shell} that is started.")
@@ -41,7 +44,7 @@ def show() -> None:
     Raises:
         BadInput: the shell is none that is known.
     """
-    print(typers.get_completion_script(prog_name=PROGRAM, complete_var=COMPLETING, shell=_shell("--show-completion")))
+    print(_TYPERS.get_completion_script(prog_name=PROGRAM, complete_var=COMPLETING, shell=_shell("--show-completion")))
 
 
 def _shell(option: str) -> str:
@@ -60,7 +63,7 @@ def _shell(option: str) -> str:
 
 def begun() -> list[str]:
     """What has been typed behind the program's name, the word that is being typed left out."""
-    typers.completion_init()
+    _TYPERS.completion_init()
     if _LINE in os.environ:
         words = os.environ[_LINE].split()[1:]
         return words if os.environ[_LINE].endswith((" ", "\t")) else words[:-1]

@@ -13,7 +13,7 @@ import pytest
 from ortbench.cli import COMMANDS
 from ortbench.installed_eps import installed_eps
 from ortbench.modes import LOOP_MODES, MODES
-from tests.conftest import ROOT, ortbench, ortbench_here
+from tests.conftest import ROOT, Ran, ortbench, ortbench_here
 from tests.test_architecture import loaded_after
 
 BASH = shutil.which("bash")
@@ -120,11 +120,16 @@ def test_zsh_and_fish_are_answered_with_what_a_word_means() -> None:
     assert modes.out == '_arguments \'*: :(("device-resident"\n"device-resident-async"))\'\n'
     files = ortbench_here(_ORTBENCH_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="ortbench models/")
     assert files.out == "_files\n"
-    asked = {"_ORTBENCH_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    commands = ortbench_here(**asked, _TYPER_COMPLETE_ARGS="ortbench ga")
+    commands = fish("ortbench ga")
     assert commands.out == "gate\tPass or fail, for CI: a model, live, or a...\n"
-    options = ortbench_here(**asked, _TYPER_COMPLETE_ARGS="ortbench m.onnx --pinn")
+    options = fish("ortbench m.onnx --pinn")
     assert options.out.startswith("--pinned\tAdds cpu-pinned and device-pinned:")
+
+
+def fish(line: str) -> Ran:
+    return ortbench_here(
+        _ORTBENCH_COMPLETE="complete_fish", _TYPER_COMPLETE_FISH_ACTION="get-args", _TYPER_COMPLETE_ARGS=line
+    )
 
 
 def test_a_shell_that_is_not_known_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -304,7 +304,7 @@ def test_copies_that_seem_to_take_less_than_nothing() -> None:
 def test_the_run_from_which_residency_pays(upload: int, download: int, first: int) -> None:
     made = published()
     made.cases[2].once = {"upload_ns": upload * US, "download_ns": download * US}
-    assert f"pays from run {first} on: " in sentences(made)[2]
+    assert f"pays from run {first} on: " in sentences(made)[3]
 
 
 @pytest.mark.parametrize(("ratio", "claimed"), [(1.05, False), (1.06, True)])

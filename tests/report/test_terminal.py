@@ -130,7 +130,7 @@ def test_a_run_in_a_pipe_is_one_table_without_an_edge() -> None:
         "       –       4.00         –     250           0           –",
     ]
     assert not any("ortbench explain" in line for line in lines)  # logs stay short
-    assert len(lines) == 19
+    assert len(lines) == 20
 
 
 def test_a_run_at_60_columns_with_failures() -> None:

@@ -53,6 +53,25 @@ _OWN = {
 }
 
 
+# What each does, for a reader who knows no other mode.
+_DOES = {
+    CPU: "Arrays in, arrays out: onnxruntime copies them to the device and back inside every run.",
+    CPU_PINNED: "Arrays in, arrays out, the inputs in host memory that the device reaches itself (pinned).",
+    DEVICE: "Inputs are copied to device tensors, the run is bound to them, outputs are copied back: every time.",
+    DEVICE_PINNED: "Inputs are copied from pinned memory to device tensors and outputs back to it, every time.",
+    RESIDENT: "Tensors stay on the device: copied in once before all runs, and out once after them.",
+    HOST_ACCESSIBLE: "Tensors are in memory that host and device both reach, bound as they are: nothing is copied.",
+    PIPELINED: "Several inferences are in flight: copies of others go on behind the one that runs, on streams.",
+    ASYNC: "Tensors stay on the device, many runs are started, and one wait is for all of them.",
+}
+_DOES_IN_A_LOOP = {
+    CPU: "A loop with arrays: its state goes to the device and back in every step.",
+    RESIDENT: "A loop whose state stays on the device; what is no state is copied in and out in every step.",
+    HOST_ACCESSIBLE: "A loop in memory that host and device both reach: nothing is copied.",
+    SHARED.name: "A loop whose state stays on the device, in one buffer that a step reads and writes.",
+}
+
+
 @dataclass(frozen=True)
 class Part:
     """A part of a program: its name, for a reader of this code, and its text."""
@@ -125,7 +144,7 @@ def _about(plan: Plan, found: Program, command: Sequence[str]) -> str:
     (mode,) = plan.modes
     needs = ["onnxruntime", "numpy", *filter(None, [found["session"]["module"]])]
     said = [
-        f"{mode_of(mode).sentence[:1].upper()}{mode_of(mode).sentence[1:]}.",
+        (_DOES if plan.steps is None else _DOES_IN_A_LOOP)[mode],
         f"Needs {', '.join(needs)}; what waits for the device was proved with onnxruntime "
         f"{found['session']['onnxruntime']}, and can be another thing with another version or device.",
     ]

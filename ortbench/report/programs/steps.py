@@ -34,7 +34,8 @@ def steps_context(steps: Steps, opened: Opened, found: Program) -> dict[str, Any
         )
     held = {state["out"] for state in states}
     free = [it for it in found["outputs"] if it["name"] not in held]
-    constant, varying = [], []
+    constant: list[dict[str, str]] = []
+    varying: list[dict[str, str]] = []
     for name, given in loop["feeds"].items():
         made = _made(by_name[name]["dtype"], given, ranges.get(name))
         same = all(it == given[0] for it in given)
