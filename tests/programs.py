@@ -71,7 +71,8 @@ def write_all(folder: Path, arguments: Sequence[str], modes: Sequence[str]) -> d
     for mode in modes:
         plan = _plan([*arguments, "--mode", mode])
         try:
-            code.code(plan, str(folder / f"{mode}.py"), str(folder / f"{mode}.ipynb"))
+            with contextlib.redirect_stdout(sys.stderr):
+                code.code(plan, str(folder / f"{mode}.py"), str(folder / f"{mode}.ipynb"))
         except OrtbenchError as error:
             refused[mode] = str(error)
     return refused

@@ -84,16 +84,20 @@ def test_programs_on_the_reference_device(honesty: str, library: Path, bare: Env
     variables = Config(honesty=honesty, compute_us=300).environ()  # type: ignore[arg-type]
     target = ("--ep-library", library, *QUICK)
     model = MODELS / "loop_on_device.onnx"
-    assert programs.written(tmp_path / "one", model, *target, modes=list(MODES), **variables) == {}
+    refused = programs.written(tmp_path / "one", model, *target, modes=list(MODES), **variables)
     looped = tmp_path / "loops"
-    assert programs.written(looped, model, *LOOPED, *target, modes=list(LOOP_MODES), **variables) == {}
+    not_looped = programs.written(looped, model, *LOOPED, *target, modes=list(LOOP_MODES), **variables)
+    # On a busy machine a proof may doubt that a small copy waits; then some programs are not written.
+    assert all("nothing but reading all outputs back waits" in why for why in {**refused, **not_looped}.values())
     for file in looped.glob("*.py"):
         shutil.move(file, tmp_path / "one" / f"loop-{file.name}")
-    wait = {"async": "binding.synchronize_outputs()", "async-old-api": "ort.copy_tensors([word_there], [word_here])"}
-    assert wait[honesty] in (tmp_path / "one" / "device-resident.py").read_text()
+    text = (tmp_path / "one" / "device-resident.py").read_text()
+    assert "    binding.synchronize_outputs()" in text  # alone, or behind a copy
+    assert "EP" in text.partition("def wait")[2].partition("upload()")[0] or honesty == "async"  # reads something back
     check_style(tmp_path / "one")
     found = names(programs.run_all(tmp_path / "one", bare, **variables))
-    assert found == {**same(tuple(MODES)), **{f"loop-{mode}": mode for mode in LOOP_MODES}}
+    looped_modes = {f"loop-{mode}": mode for mode in LOOP_MODES if mode not in not_looped}
+    assert found == {**{mode: mode for mode in MODES if mode not in refused}, **looped_modes}
 
 
 @pytest.mark.process
@@ -107,7 +111,7 @@ def test_programs_on_webgpu(software_gpu: tuple[str, ...], bare: Environment, tm
     assert "does not support streams" in refused["pipelined"]
     text = (tmp_path / "device-resident.py").read_text()
     assert "library = onnxruntime_ep_webgpu.get_library_path()\n" in text
-    assert "ort.copy_tensors([word_there], [word_here])\n" in text  # nothing else waits
+    assert "waits for this EP" in text.partition("def wait")[2]  # reads something back: nothing else waits
     assert names(programs.run_all(tmp_path, bare, software_gpu)) == same(modes)
 
 
@@ -148,7 +152,7 @@ def test_a_notebook_has_the_cells_of_the_program(tmp_path: Path) -> None:
     [
         (["--mode", "cpu", "--mode", "device"], "a program does one mode, and these are 2: cpu, device"),
         (["--mode", "cpu", "--depth", "2"], "a program does one mode, and these are 2: cpu, pipelined"),
-        (["--mode", "fast"], "--mode 'fast': there is no such mode; choose from " + ", ".join([*MODES, "shared"])),
+        (["--mode", "fast"], "--mode 'fast': there is no such mode; choose from " + ", ".join(MODES)),
         (["--mode", "shared"], "--mode 'shared': is no mode of single inferences; choose from " + ", ".join(MODES)),
         (["--steps", "4"], "--steps is for a loop: say what is fed back with --feedback OUT=IN"),
         (["--ep", "prefer-gpu"], "--ep prefer-gpu: a program names its EP; 'ortbench run' with it says which EP ONNX "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -99,12 +100,13 @@ class Written:
         """The program as one file."""
         doc = f'"""{_in_docstring(self.title)}\n\n{_in_docstring(self.about)}\n"""\n'
         texts = [doc, *(part.text for part in self.parts)]
-        return "".join(f"{text}\n" + "\n" * after_definition(text) for text in texts[:-1]) + texts[-1]
+        gaps = ["\n\n" if is_definition(*pair) else "\n" for pair in pairwise(texts)]
+        return "".join(text + gap for text, gap in zip(texts, [*gaps, ""], strict=True))
 
 
-def after_definition(text: str) -> bool:
-    """Whether a text ends inside a definition, which two empty lines follow."""
-    return text.splitlines()[-1].startswith(" ")
+def is_definition(text: str, next_text: str) -> bool:
+    """Whether one of two texts ends or begins with a definition, around which there are two empty lines."""
+    return text.splitlines()[-1].startswith(" ") or next_text.startswith("def ")
 
 
 def write(plan: Plan, opened: Opened, prepared: Prepared, found: Program, command: Sequence[str]) -> Written:

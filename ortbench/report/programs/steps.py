@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ortbench.answers import Opened, Program, StepInput
-from ortbench.report.programs.literals import by_step, dtype, literal, random_array, shape_by_step
+from ortbench.report.programs.literals import by_step, dtype, random_array, shape_by_step
 from ortbench.steps import Steps
 
 
@@ -56,6 +56,7 @@ def steps_context(steps: Steps, opened: Opened, found: Program) -> dict[str, Any
         "grows": any(state["grows"] for state in states),
         "bindings": min(2, steps.count) if fixed_places else steps.count,
         "given": loop["given"],
+        "counts": any("counted(" in it["made"] for it in (*constant, *varying)),
         "left_to_ort": loop["left_to_ort"] and (session["by_name"] or session["device_type"] != "cpu"),
         "read_moved": any(it["name"] not in steps.keep and it["memory"] != "stays" for it in free),
     }
@@ -73,12 +74,4 @@ def _made(name: str, given: list[StepInput], bounds: list[float] | None) -> str:
         grows = by_step([fill[1] for fill in counted])
     if not any(fill is not None and fill[1] for fill in fills):
         return f"np.full({shape}, {first}, {dtype(name)})"
-    last = shape_by_step([it["shape"][-1:] for it in given]).strip("(),")
-    values = f"np.arange({last})" if grows == literal(1.0) else f"{_alone(grows)} * np.arange({last})"
-    values = values if first == "0" else f"{_alone(first)} + {values}"
-    return f"np.array(np.broadcast_to({values}, {shape}), {dtype(name)})"
-
-
-def _alone(expression: str) -> str:
-    """An expression that others can be written around."""
-    return f"({expression})" if " " in expression else expression
+    return f"counted({shape}, {first}, {grows}, {dtype(name)})"
