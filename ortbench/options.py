@@ -32,6 +32,7 @@ PANELS = (RUNS, MODE, LOOP, LOAD, INPUT, MEASURED, LIMIT, BASELINE, WRITTEN)
 SINGLE = ("run", "gate", "profile")  # the commands that measure single inferences
 SESSIONS = (*SINGLE, "loop", "sweep")  # those that measure a model
 LOADED = (*SESSIONS, "load")  # those and the one that puts a load on it
+OPENED = (*LOADED, "code")  # those that open one
 CHAINED = (*LOADED, "chain")  # those and the one that measures several models one behind the other
 SIDE_BY_SIDE = ("run", "loop")  # those that measure several settings side by side
 SWEPT = "sweep"  # the one that measures several shapes in a session

@@ -28,13 +28,24 @@ from ortbench.kinds import (
 )
 from ortbench.lists import CHOICES, ENTRIES, REPEATED, WHOLES
 from ortbench.lists import SHAPES as SHAPE_LISTS
-from ortbench.modes import ALL_MODES, CHAIN_MODES, LOAD_MODES, LOOP_MODES, MODES, USUAL_MODES, modes_by, modes_that
+from ortbench.modes import (
+    ALL_MODES,
+    CHAIN_MODES,
+    LOAD_MODES,
+    LOOP_MODES,
+    MODES,
+    RESIDENT,
+    USUAL_MODES,
+    modes_by,
+    modes_that,
+)
 from ortbench.options import (
     CHAINED,
     INPUT,
     LOADED,
     MEASURED,
     MODE,
+    OPENED,
     RUNS,
     SIDE_BY_SIDE,
     SINGLE,
@@ -76,6 +87,7 @@ POLICIES = {
 }
 STREAMS = ("ort", "cuda-python")
 EXTERNAL_LIBRARIES = ("numpy", "torch", "cupy")
+CODE_DURATION_S = 2.0  # how long a program that was written measures
 LIVE_DURATION_S = 60.0  # what a live gate gives a mode, both sides together
 SAME = "2%"  # up to which difference two results are called the same, unless told otherwise
 OPT_LEVELS = ("disable", "basic", "extended", "layout", "all")
@@ -87,10 +99,10 @@ _EPS = (
 )
 _PYTHON = "The interpreter (or its environment's folder) whose ONNX Runtime is measured."
 _SEVERAL = "Several are measured side by side."
-_PLACED = (*LOADED, "inspect")  # what makes a session, or says how one would place a model
+_PLACED = (*OPENED, "inspect")  # what makes a session, or says how one would place a model
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)
 _input = partial(option, panel=INPUT, only_live=True, twin=True)
-_tolerance = partial(_input, kind=NUMBER, check=not_negative, shown="by dtype", twin=False, commands=CHAINED)
+_tolerance = partial(_input, kind=NUMBER, check=not_negative, shown="by dtype", twin=False, commands=(*CHAINED, "code"))
 _measured = partial(option, panel=MEASURED, only_live=True)
 
 
@@ -183,7 +195,7 @@ class Target:
     )  # fmt: skip
     threads: int | None = _runs(
         "threads", "N", "Threads within an operator.", kind=WHOLE, check=at_least(1, "at least one"), says="threads",
-        shown="ONNX Runtime's", lists=WHOLES,
+        shown="ONNX Runtime's", lists=WHOLES, commands=OPENED,
     )  # fmt: skip
     opt_level: str = _runs(
         "opt-level", "LEVEL", f"Graph optimisation: {', '.join(OPT_LEVELS)}.", default="all", check=one_of(OPT_LEVELS),
@@ -208,11 +220,11 @@ class Target:
     )  # fmt: skip
     engine_cache: str | None = _runs(
         "engine-cache", "DIR", "Where TensorRT EPs keep their engines between sessions.", kind=PATH, check=is_text,
-        of_ep=True, commands=_PLACED,
+        of_ep=True, commands=(*LOADED, "inspect"),
     )  # fmt: skip
     run_config: dict[str, str] = _runs(
         "run-config", "K=V", "An entry of ONNX Runtime's run options, in every run.", kind=PAIRS, default={},
-        check=_run_config, says="run config",
+        check=_run_config, says="run config", commands=OPENED,
     )  # fmt: skip
     python: str | None = _runs(
         "python", "PATH", _PYTHON, kind=PATH, check=is_interpreter, says="interpreter", lists=REPEATED,
@@ -242,9 +254,14 @@ class Inputs:
     """
 
     path: str | None = _input(
-        "input", "PATH", "Inputs: an .npz (keys are names) or a folder of input_0.pb, ...", kind=PATH, check=exists,
-        commands=(*SINGLE, "loop", "load"),
-    )  # fmt: skip
+        "input",
+        "PATH",
+        "Inputs: an .npz (keys are names) or a folder of input_0.pb, ...",
+        kind=PATH,
+        check=exists,
+        commands=(*SINGLE, "loop", "load", "code"),
+        per={"code": {"help": "Inputs: an .npz (keys are names)."}},
+    )
     expect: str | None = _input(
         "expect", "PATH", "Expected outputs: an .npz or a folder of output_0.pb, ...", kind=PATH, check=exists,
         commands=(*SINGLE, "loop", "load", "chain"), per={"chain": {"help": "Expected outputs: an .npz with keys STAGE/NAME."}},
@@ -280,7 +297,7 @@ class Inputs:
         commands=(*SINGLE, "load", "sweep", "inspect"),
     )
     ranges: dict[str, tuple[float, float]] = _input(
-        "range", "NAME:LO,HI", "Range of a random input.", kind=RANGES, default={}
+        "range", "NAME:LO,HI", "Range of a random input.", kind=RANGES, default={}, commands=OPENED
     )
     seed: int = _input(
         "seed",
@@ -290,7 +307,8 @@ class Inputs:
         default=0,
         check=not_negative,
         twin=False,
-        commands=CHAINED,
+        commands=(*CHAINED, "code"),
+        per={"code": {"help": "Seed of random inputs."}},
     )
     rtol: float | None = _tolerance("rtol", "X", "Relative tolerance when outputs are compared.")
     atol: float | None = _tolerance("atol", "X", "Absolute tolerance when outputs are compared.")
@@ -315,8 +333,12 @@ class Loop:
     )  # fmt: skip
     duration_s: float = _measured(
         "duration", "SECONDS", "Longest measurement, per mode.", kind=NUMBER, default=5.0, check=seconds,
-        commands=("run", "gate", "loop", "chain", "sweep"),
-        per={"sweep": {"help": "Longest measurement, per shape and mode.", "default": 2.0}, "gate": {"default": LIVE_DURATION_S, "help": "Live: longest measurement of each mode, both sides."}},
+        commands=("run", "gate", "loop", "chain", "sweep", "code"),
+        per={
+            "sweep": {"help": "Longest measurement, per shape and mode.", "default": 2.0},
+            "gate": {"default": LIVE_DURATION_S, "help": "Live: longest measurement of each mode, both sides."},
+            "code": {"default": CODE_DURATION_S, "help": "How long the program measures."},
+        },
     )  # fmt: skip
     iterations: int | None = _measured(
         "iterations", "N", "Measure exactly N runs of each mode.", kind=WHOLE, commands=("run", "profile", "loop", "chain", "sweep"),
@@ -330,7 +352,8 @@ class Loop:
     phases: tuple[str, ...] | None = None
     depth: int = option(
         "depth", "N", f"Adds mode {' and '.join(modes_by('depth'))} with N inferences in flight.", MODE, kind=WHOLE, default=3, only_live=True,
-        check=_depth, twin=True, lists=WHOLES._replace(example="2,4"), commands=(*SINGLE, "sweep"),
+        check=_depth, twin=True, lists=WHOLES._replace(example="2,4"), commands=(*SINGLE, "sweep", "code"),
+        per={"code": {"help": f"How many inferences mode {' and '.join(modes_by('depth'))} has in flight."}},
     )  # fmt: skip
     in_order: bool = False
 
@@ -358,8 +381,14 @@ class Plan:
     inputs: Inputs = field(default_factory=Inputs)
     modes: tuple[str, ...] = option(
         "mode", "NAME", f"{', '.join(MODES)}.", MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
-        shown=f"all but {', '.join(modes_that(lambda mode: mode.option))}", commands=(*CHAINED, "compare"),
-        per={"compare": {"shown": "all"}, "load": {"help": f"{', '.join(LOAD_MODES)}."}, "chain": {"help": f"{', '.join(CHAIN_MODES)}.", "shown": "both"}, "loop": {"help": f"{', '.join(LOOP_MODES)}.", "shown": "all but shared"}},
+        shown=f"all but {', '.join(modes_that(lambda mode: mode.option))}", commands=(*CHAINED, "compare", "code"),
+        per={
+            "compare": {"shown": "all"},
+            "load": {"help": f"{', '.join(LOAD_MODES)}."},
+            "chain": {"help": f"{', '.join(CHAIN_MODES)}.", "shown": "both"},
+            "loop": {"help": f"{', '.join(LOOP_MODES)}.", "shown": "all but shared"},
+            "code": {"help": f"{', '.join(ALL_MODES)}.", "shown": RESIDENT},
+        },
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)
     timeout_s: float = timeout()

@@ -13,7 +13,7 @@ from ortbench.expressions import INDEX, names_in
 from ortbench.kinds import DIMS, FLAG, PAIRINGS, PAIRS, TEXTS, WHOLE
 from ortbench.options import LOOP, Given, at_least, declared, make, option
 
-LOOPS = ("loop", "gate", "profile")  # the commands that can measure one
+LOOPS = ("loop", "gate", "profile", "code")  # the commands that can measure one
 _steps = partial(option, panel=LOOP, commands=LOOPS, only_live=True)
 
 

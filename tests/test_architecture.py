@@ -30,7 +30,7 @@ HOME = {
     "pandas": ("report", "api/results.py"),  # which names the types of what it gives
     "junitparser": ("report/exports",),
     "matplotlib": ("report/page", "api/results.py"),
-    "jinja2": ("report/page",),
+    "jinja2": ("report/page", "report/programs"),
     "scipy": ("analysis",),
     "pytest": ("api/pytest_plugin.py",),
 }

@@ -22,6 +22,7 @@ from ortbench.analysis.placed import (
     placed_sentences,
 )
 from ortbench.analysis.places import elsewhere_sentences
+from ortbench.analysis.program import how_to_write
 from ortbench.analysis.sweep_advice import sweep_headline, sweep_sentences
 from ortbench.modes import CPU, MODES, PER_ITEM, PER_RUN, TOTAL, is_rate, mode_of
 from ortbench.result import OK, Case, Result
@@ -64,7 +65,9 @@ def _is_measured(result: Result) -> bool:
 
 def _of_modes(result: Result) -> list[str]:
     if result.loop is not None:
-        return loop_sentences(result)
+        best = fastest(result)
+        program = how_to_write(result, best.mode) if best is not None and is_faster(best) else []
+        return [*loop_sentences(result), *program]
     if result.chain is not None:
         return chain_sentences(result)
     if result.target["memory"]["kind"] == "host":
@@ -241,7 +244,7 @@ def _fastest(result: Result) -> list[str]:
         return ["No mode is measurably faster than cpu."]
     low, high = map(ratio, interval)
     times = f"{ratio(best.vs_cpu['ratio'])} times as fast as cpu"
-    return [f"{best.mode} is fastest: {times} (95 %: {low} to {high})."]
+    return [f"{best.mode} is fastest: {times} (95 %: {low} to {high}).", *how_to_write(result, best.mode)]
 
 
 def _residency(result: Result) -> list[str]:

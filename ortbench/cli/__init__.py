@@ -34,14 +34,50 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
+def _install_completion(asked: bool) -> None:
+    if asked:
+        from ortbench.cli import completion
+
+        completion.install()
+        raise typer.Exit
+
+
+def _show_completion(asked: bool) -> None:
+    if asked:
+        from ortbench.cli import completion
+
+        completion.show()
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    install_completion: Annotated[
+        bool,
+        typer.Option(
+            "--install-completion",
+            callback=_install_completion,
+            is_eager=True,
+            help="Have this shell (bash, zsh, fish) complete what is typed, and exit.",
+        ),
+    ] = False,
+    show_completion: Annotated[
+        bool,
+        typer.Option(
+            "--show-completion",
+            callback=_show_completion,
+            is_eager=True,
+            help="Print the script that does so, and exit.",
+        ),
+    ] = False,
 ) -> None:
     """Options of every command."""
 
+
+COMPLETING = "_ORTBENCH_COMPLETE"  # set by a shell that asks what could be typed
 
 # Each command's function has the command's name.
 COMMANDS = {
@@ -60,6 +96,7 @@ COMMANDS = {
     "doctor": "ortbench.cli.doctor",
     "devices": "ortbench.cli.look",
     "inspect": "ortbench.cli.look",
+    "code": "ortbench.cli.code",
     "explain": "ortbench.cli.explain",
     "clean": "ortbench.cli.clean",
 }
@@ -81,8 +118,27 @@ def _offer(typed: list[str]) -> None:
         app.command(cls=Command)(getattr(import_module(COMMANDS[name]), name))
 
 
+def _complete() -> NoReturn:
+    """Answer a shell that asks what could be typed; without an answer it goes on with files."""
+    from ortbench.cli import completion
+
+    begun = completion.begun()
+    if not begun:
+        completion.offer_names(app, COMMANDS)
+    else:
+        typed = _spelled_out(begun)
+        if typed != begun:
+            completion.insert(typed[0])
+        if typed[0] in COMMANDS:
+            _offer(typed)
+    app(prog_name=completion.PROGRAM, complete_var=COMPLETING)
+    raise SystemExit(DONE)
+
+
 def main() -> NoReturn:
     """The program: a user's error is one line on stderr and its exit code, never a traceback."""
+    if COMPLETING in os.environ:
+        _complete()
     files.not_written()  # what an earlier call in this process noted
     streams.forgive()
     accept_all_characters()

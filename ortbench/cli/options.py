@@ -15,6 +15,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ortbench.cli.values import values_of
 from ortbench.errors import BadInput
 from ortbench.options import OTHERS, PANELS, Given, Option, Owner, options_of
 
@@ -56,7 +57,7 @@ def takes(*owners: Owner) -> Callable[[Callable[..., None]], Callable[..., None]
             for it in inspect.signature(function).parameters.values()
             if it.name != GIVEN
         ]
-        parameters = [*own, *(_parameter(parameter, it) for parameter, it in options.items())]
+        parameters = [*own, *(_parameter(parameter, it, name) for parameter, it in options.items())]
         command.__name__, command.__doc__ = name, function.__doc__
         command.__annotations__ = {it.name: it.annotation for it in parameters}
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -71,7 +72,7 @@ def _is_nothing(value: Any) -> bool:
     return value is None or value is False or value == []
 
 
-def _parameter(parameter: str, option: Option) -> inspect.Parameter:
+def _parameter(parameter: str, option: Option, command: str) -> inspect.Parameter:
     names = [option.name, *([f"-{option.short}"] if option.short else ())]
     default_text = option.default_text
     info = typer.Option(
@@ -80,6 +81,7 @@ def _parameter(parameter: str, option: Option) -> inspect.Parameter:
         help=option.sentence + (f"  [default: {default_text}]" if default_text else ""),
         show_default=False,
         rich_help_panel=option.panel,
+        autocompletion=values_of(option.flag, command),
     )
     kind = option.kind
     nothing: Any = [] if kind.repeatable else False if kind.word is bool else None
@@ -178,6 +180,8 @@ class Command(TyperCommand):
         Raises:
             BadInput: an option is there twice that can be given once; the parser itself would take the last one.
         """
+        if ctx.resilient_parsing:  # a shell asks what could follow, and nothing can be wrong yet
+            return super().parse_args(ctx, args)
         if any(param.name == "junit" for param in self.params):
             from ortbench.jobs.junit import await_junit
 

@@ -20,6 +20,7 @@ _REQUESTS = {
     "preparing": ("prepare",),
     "blocks": ("block", "finish", "capture"),
     "stretch": ("stretch",),
+    "program": ("program",),
     "reading": ("index_sizes",),
     "diagnosing": ("packages", "examine"),
     "looking": ("nodes", "forms", "memory", "arenas", "measure_copies", "close_up", "profile", "devices", "inspect"),

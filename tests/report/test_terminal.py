@@ -104,6 +104,7 @@ def test_a_run_at_80_columns() -> None:
         "• With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its total less",
         "  that of device-resident).",
         "• device-resident is fastest: 2.40 times as fast as cpu (95 %: 2.30 to 2.50).",
+        "• The program that does so: ortbench code m.onnx --mode device-resident",
         "• Keeping tensors on the device pays from run 2 on: over 100 runs ≈420 ms of",
         "  copies with CPU tensors against 4.20 ms when copied in and out once.",
         "• host-accessible: zero-copy is proved (bound addresses are used).",
@@ -129,7 +130,7 @@ def test_a_run_in_a_pipe_is_one_table_without_an_edge() -> None:
         "       –       4.00         –     250           0           –",
     ]
     assert not any("ortbench explain" in line for line in lines)  # logs stay short
-    assert len(lines) == 19
+    assert len(lines) == 20
 
 
 def test_a_run_at_60_columns_with_failures() -> None:

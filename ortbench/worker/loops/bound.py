@@ -95,6 +95,11 @@ class BoundLoop(LoopMode):
             self._calls = [self._in_turns(number) for number in range(loop.count)]
         self._count_bytes(*self._bytes(), first=self._first_bytes())
 
+    @property
+    def is_left_to_ort(self) -> bool:
+        """Whether ONNX Runtime allocates a state that grows."""
+        return self._left_to_ort
+
     # What is bound
 
     def _memory(self, spec: TensorSpec, place: Place) -> Memory:

@@ -28,6 +28,11 @@ class HostAccessibleLoop(BoundLoop):
         assert isinstance(self._single, HostAccessibleMode)
         return self._single.refused
 
+    @property
+    def is_by_address(self) -> bool:
+        """Whether outputs are bound by their address, as the EP's own memory."""
+        return self._refused is not None
+
     def _up(self, slots: Sequence[Slot]) -> Copy:
         return _in_place([(host_view(slot.spec, slot.value), slot.array) for slot in slots if not slot.stays])
 

@@ -1,0 +1,71 @@
+"""`ortbench code`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ortbench.asked import plan_of
+from ortbench.cli.options import Model, command_line, takes
+from ortbench.errors import BadInput
+from ortbench.modes import ALL_MODES, RESIDENT
+from ortbench.options import WRITTEN, Given
+from ortbench.plan import CODE_DURATION_S, PLAN, POLICIES, Plan, check
+
+
+@takes(*PLAN)
+def code(
+    given: Given,
+    model: Model,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Write the program to a file.", rich_help_panel=WRITTEN),
+    ] = None,
+    notebook: Annotated[
+        str | None,
+        typer.Option(
+            "--notebook", metavar="FILE", help="Write it as a Jupyter notebook (.ipynb).", rich_help_panel=WRITTEN
+        ),
+    ] = None,
+) -> None:
+    """Print the program that does what a mode does, in onnxruntime and numpy alone.
+
+    With this model on this EP, and with what waits for this device; it checks its outputs and prints its median.
+    """
+    plan = replace(plan_of(model, given, command_line()), modes=(_mode(given),))
+    plan = replace(plan, loop=replace(plan.loop, duration_s=given.get("duration", CODE_DURATION_S)))
+    check(plan)
+    _check(plan)
+    from ortbench.jobs import code as job
+
+    raise SystemExit(job.code(plan, out, notebook))
+
+
+def _mode(given: Given) -> str:
+    """The one mode.
+
+    Raises:
+        BadInput: there are several.
+    """
+    added = [name for name, mode in ALL_MODES.items() if mode.option and mode.option in given]
+    modes = list(dict.fromkeys([*given.get("mode", ()), *added]))
+    if len(modes) > 1:
+        raise BadInput(f"a program does one mode, and these are {len(modes)}: {', '.join(modes)}", "--mode")
+    return modes[0] if modes else RESIDENT
+
+
+def _check(plan: Plan) -> None:
+    """Refuse what no program is written for.
+
+    Raises:
+        BadInput: why.
+    """
+    if plan.target.ep in POLICIES:
+        reason = "'ortbench run' with it says which EP ONNX Runtime chooses: name that one"
+        raise BadInput(f"--ep {plan.target.ep}: a program names its EP; {reason}", "--ep")
+    if plan.inputs.path is not None and Path(plan.inputs.path).is_dir():
+        reason = "a program with numpy alone reads an .npz, whose keys are the names of the inputs"
+        raise BadInput(f"--input {plan.inputs.path}: {reason}", "--input")

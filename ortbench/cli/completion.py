@@ -1,0 +1,97 @@
+"""Completion in bash, zsh and fish: of commands, options, execution providers, modes; where nothing is known, of files.
+
+The shell's script asks the program at each Tab, by an environment variable, and Typer answers. What is loaded for that is the
+one command that is being typed; which EPs there are is told by the names of files, so that nothing is waited for.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer import completion
+
+from ortbench.cli import COMPLETING
+from ortbench.errors import BadInput
+
+PROGRAM = "ortbench"
+SHELLS = ("bash", "zsh", "fish")
+# What Typer does when it makes these options itself; its stubs do not name it.
+_TYPERS: Any = completion
+_LINE = "_TYPER_COMPLETE_ARGS"  # what was typed, of zsh and fish; of bash its words and the number of the last one
+_WORDS, _NUMBER = "COMP_WORDS", "COMP_CWORD"
+
+
+def install() -> None:
+    """Write the script of the shell that the program was started from where that shell finds it, and say where.
+
+    Raises:
+        BadInput: it is none that is known, or its files cannot be written.
+    """
+    shell = _shell("--install-completion")
+    try:
+        _, path = _TYPERS.install(shell=shell, prog_name=PROGRAM, complete_var=COMPLETING)
+    except OSError as error:
+        raise BadInput(f"--install-completion: {error.filename}: {error.strerror}", "--install-completion") from None
+    print(f"Completion for {shell} is in {path}; it begins with the next {shell} that is started.")
+
+
+def show() -> None:
+    """Print that script.
+
+    Raises:
+        BadInput: the shell is none that is known.
+    """
+    print(_TYPERS.get_completion_script(prog_name=PROGRAM, complete_var=COMPLETING, shell=_shell("--show-completion")))
+
+
+def _shell(option: str) -> str:
+    """The shell that the program was started from; where that cannot be told, the user's own."""
+    import shellingham
+
+    try:
+        name = str(shellingham.detect_shell()[0])
+    except (shellingham.ShellDetectionFailure, OSError):
+        name = os.path.basename(os.environ.get("SHELL", ""))
+    if name not in SHELLS:
+        found = f"this is {name}" if name else "it cannot be told which one this is"
+        raise BadInput(f"{option}: is for {', '.join(SHELLS)}, and {found}; run it in one of them", option)
+    return name
+
+
+def begun() -> list[str]:
+    """What has been typed behind the program's name, the word that is being typed left out."""
+    _TYPERS.completion_init()
+    if _LINE in os.environ:
+        words = os.environ[_LINE].split()[1:]
+        return words if os.environ[_LINE].endswith((" ", "\t")) else words[:-1]
+    words, number = os.environ.get(_WORDS, "").split("\n"), int(os.environ.get(_NUMBER, "1"))
+    # bash takes `--ep=cuda` for three words; for Typer it is the two of `--ep cuda`.
+    before, rest = [word for word in words[:number] if word != "="], words[number:]
+    current = [word if word != "=" else "" for word in rest[:1]]
+    os.environ[_WORDS], os.environ[_NUMBER] = "\n".join([*before, *current]), str(len(before))
+    return before[1:]
+
+
+def insert(command: str) -> None:
+    """Have it that a command was typed first, as where a model alone stands for `run`."""
+    if _LINE in os.environ:
+        program, space, rest = os.environ[_LINE].partition(" ")
+        os.environ[_LINE] = f"{program}{space}{command} {rest}"
+        return
+    program, *words = os.environ[_WORDS].split("\n")
+    os.environ[_WORDS] = "\n".join([program, command, *words])
+    os.environ[_NUMBER] = str(int(os.environ[_NUMBER]) + 1)
+
+
+def offer_names(app: typer.Typer, commands: dict[str, str]) -> None:
+    """Give the program its commands by name and sentence alone: making all their options would be waited for."""
+    for name, module in commands.items():
+        sentence = (getattr(import_module(module), name).__doc__ or "").partition("\n")[0]
+        app.command(name, help=sentence)(_nothing)
+
+
+def _nothing() -> None:
+    """In the place of a command that is only named."""

@@ -1,0 +1,40 @@
+"""Which EPs are installed, by the names of files alone: a quick look, which loads nothing and says nothing of devices."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ortbench.ep_names import PACKAGES, SHORT_NAMES
+
+# What an onnxruntime package has of an EP, by the EP's short name.
+_BUNDLED = {
+    "cuda": "*onnxruntime_providers_cuda.*",
+    "tensorrt": "*onnxruntime_providers_tensorrt.*",
+    "nv-tensorrt-rtx": "*onnxruntime_providers_nv_tensorrt_rtx.*",
+    "openvino": "*onnxruntime_providers_openvino.*",
+    "migraphx": "*onnxruntime_providers_migraphx.*",
+    "qnn": "*onnxruntime_providers_qnn.*",
+    "dml": "DirectML.dll",
+}
+
+
+def installed_eps(path: list[str] | None = None) -> list[str]:
+    """Short names of EPs, and the packages of plugin EPs that have none.
+
+    Args:
+        path: folders of packages; by default those of this Python.
+    """
+    folders = [Path(folder) for folder in (sys.path if path is None else path) if folder]
+    capi = next((it for folder in folders if (it := folder / "onnxruntime" / "capi").is_dir()), None)
+    bundled = [] if capi is None else [name for name, pattern in _BUNDLED.items() if any(capi.glob(pattern))]
+    modules = sorted({it.name for folder in folders for it in folder.glob("onnxruntime_*") if it.is_dir()})
+    plugins = [_called(module) for module in modules if "." not in module and "-" not in module]
+    return list(dict.fromkeys(["cpu", *bundled, *plugins]))
+
+
+def _called(module: str) -> str:
+    """What a plugin's package is called on the command line: by its EP's short name, where it has one."""
+    package = module.replace("_", "-")
+    short = {PACKAGES[ep]: name for name, ep in SHORT_NAMES.items() if ep in PACKAGES}
+    return short.get(package, package)

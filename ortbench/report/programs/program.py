@@ -1,0 +1,255 @@
+"""A program that does what a mode does with a model: filled into the templates beside it, part by part.
+
+What it has to do was found out by a worker that opened the model, set the mode up and proved what waits for the device.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from ortbench import __version__
+from ortbench.answers import Opened, Prepared, Program, ProgramTensor, ProgramWait
+from ortbench.characters import visible
+from ortbench.errors import BenchmarkFailed
+from ortbench.modes import (
+    ASYNC,
+    CPU,
+    CPU_PINNED,
+    DEVICE,
+    DEVICE_PINNED,
+    HOST_ACCESSIBLE,
+    PIPELINED,
+    RESIDENT,
+    SHARED,
+    mode_of,
+)
+from ortbench.plan import Plan
+from ortbench.report.programs import literals
+from ortbench.report.programs.steps import steps_context
+
+_WIDTH = 100
+RUN = "run"  # the fence that is the run itself
+_LEVELS = {
+    "disable": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "layout": "ORT_ENABLE_LAYOUT",
+}
+# The templates of the modes' own part.
+_OWN = {
+    CPU: "cpu",
+    CPU_PINNED: "cpu",
+    DEVICE: "bound",
+    DEVICE_PINNED: "bound",
+    RESIDENT: "bound",
+    HOST_ACCESSIBLE: "bound",
+    ASYNC: "bound",
+    PIPELINED: "pipelined",
+}
+
+
+# What each does, for a reader who knows no other mode.
+_DOES = {
+    CPU: "Arrays in, arrays out: onnxruntime copies them to the device and back inside every run.",
+    CPU_PINNED: "Arrays in, arrays out, the inputs in host memory that the device reaches itself (pinned).",
+    DEVICE: "Inputs are copied to device tensors, the run is bound to them, outputs are copied back: every time.",
+    DEVICE_PINNED: "Inputs are copied from pinned memory to device tensors and outputs back to it, every time.",
+    RESIDENT: "Tensors stay on the device: copied in once before all runs, and out once after them.",
+    HOST_ACCESSIBLE: "Tensors are in memory that host and device both reach, bound as they are: nothing is copied.",
+    PIPELINED: "Several inferences are in flight: copies of others go on behind the one that runs, on streams.",
+    ASYNC: "Tensors stay on the device, many runs are started, and one wait is for all of them.",
+}
+_DOES_IN_A_LOOP = {
+    CPU: "A loop with arrays: its state goes to the device and back in every step.",
+    RESIDENT: "A loop whose state stays on the device; what is no state is copied in and out in every step.",
+    HOST_ACCESSIBLE: "A loop in memory that host and device both reach: nothing is copied.",
+    SHARED.name: "A loop whose state stays on the device, in one buffer that a step reads and writes.",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a program: its name, for a reader of this code, and its text."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Written:
+    """A program.
+
+    Attributes:
+        title: what it does, in a line.
+        about: the same in some lines.
+        parts: its text.
+    """
+
+    title: str
+    about: str
+    parts: list[Part]
+
+    @property
+    def source(self) -> str:
+        """The program as one file."""
+        doc = f'"""{_in_docstring(self.title)}\n\n{_in_docstring(self.about)}\n"""\n'
+        texts = [doc, *(part.text for part in self.parts)]
+        gaps = ["\n\n" if is_definition(*pair) else "\n" for pair in pairwise(texts)]
+        return "".join(text + gap for text, gap in zip(texts, [*gaps, ""], strict=True))
+
+
+def is_definition(text: str, next_text: str) -> bool:
+    """Whether one of two texts ends or begins with a definition, around which there are two empty lines."""
+    return text.splitlines()[-1].startswith(" ") or next_text.startswith("def ")
+
+
+def write(plan: Plan, opened: Opened, prepared: Prepared, found: Program, command: Sequence[str]) -> Written:
+    """Write the program of a mode.
+
+    Args:
+        plan: with that mode alone.
+        opened, prepared, found: what the worker says of the model, of the mode, and of what a program does.
+        command: that asked for it, quoted for a shell.
+
+    Raises:
+        BenchmarkFailed: a program of this kind is not written for such a session.
+    """
+    (mode,) = plan.modes
+    context = _context(plan, opened, prepared, found)
+    environment = Environment(
+        loader=PackageLoader("ortbench.report.programs", "templates"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"literal": literals.literal, "listed": literals.listed, "dtype": literals.dtype}
+    names = ["loop_inputs", "loop_cpu" if mode == CPU else "loop_bound", "loop_measure"]
+    if plan.steps is None:
+        names = ["inputs", _OWN[mode], "measure"]
+    parts = []
+    for name in ("imports", "session", *names):
+        text = environment.get_template(f"{name}.py.j2").render(context)
+        parts.append(Part(name, text.strip("\n") + "\n"))
+    title = f"{visible(plan.model)} on {found['session']['ep']}, mode {mode}."
+    return Written(title, _about(plan, found, command), parts)
+
+
+def _about(plan: Plan, found: Program, command: Sequence[str]) -> str:
+    """What a reader should know first."""
+    (mode,) = plan.modes
+    needs = ["onnxruntime", "numpy", *filter(None, [found["session"]["module"]])]
+    said = [
+        (_DOES if plan.steps is None else _DOES_IN_A_LOOP)[mode],
+        f"Needs {', '.join(needs)}; what waits for the device was proved with onnxruntime "
+        f"{found['session']['onnxruntime']}, and can be another thing with another version or device.",
+    ]
+    paragraphs = [textwrap.fill(text, _WIDTH, break_long_words=False) for text in said]
+    by = f"Written by ortbench {__version__}: {visible(' '.join(command))}"
+    return "\n\n".join([*paragraphs, textwrap.fill(by, _WIDTH, break_long_words=False, break_on_hyphens=False)])
+
+
+def _in_docstring(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+
+
+def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> dict[str, Any]:
+    """What the templates are filled with."""
+    (mode,) = plan.modes
+    moved = _moved(found, mode)
+    copying = mode in (DEVICE, DEVICE_PINNED)
+    waits = [found["wait_download"] if copying else found["wait"]]
+    pinned = mode in (CPU_PINNED, DEVICE_PINNED)
+    context: dict[str, Any] = {
+        "mode": mode,
+        "model": plan.model,
+        "session": found["session"],
+        "level": _LEVELS.get(plan.target.opt_level),
+        "target": plan.target,
+        "seed": plan.inputs.seed,
+        "seconds": plan.loop.duration_s,
+        "path": plan.inputs.path,
+        "inputs": [
+            {**it, "made": literals.random_array(it["dtype"], literals.literal(it["shape"]), info["range"])}
+            for it, info in zip(found["inputs"], opened["inputs"], strict=True)
+        ],
+        "outputs": found["outputs"],
+        "kind": moved,
+        "on_host": [it["name"] for it in (*found["inputs"], *found["outputs"]) if it["memory"] == "stays"],
+        "moved_in": any(it["memory"] != "stays" for it in found["inputs"]),
+        "moved_out": any(it["memory"] != "stays" for it in found["outputs"]),
+        "wait": found["wait"],
+        "wait_upload": found["wait_upload"],
+        "wait_download": found["wait_download"],
+        "needs_word": any(it is not None and it["kind"] == "readback" and it["by_token"] for it in waits),
+        "by_address": found["by_address"],
+        "pinned": pinned,
+        "has_pinned": found["has_pinned"],
+        "in_place": mode == HOST_ACCESSIBLE,
+        "copies_each_run": copying,
+        "waits": found["wait"]["kind"] != RUN,
+        "with_options": ", run_options" if plan.target.run_config or mode == ASYNC else "",
+        "one_buffer": mode == SHARED.name,
+        "burst": prepared["runs_per_sample"] if mode == ASYNC else None,
+        "depth": plan.loop.depth,
+        "rolls": prepared["pipeline"] is not None and prepared["pipeline"]["distinct"] == prepared["pipeline"]["items"],
+        "tolerance": _tolerance(found["outputs"]),
+        "exact": [it["name"] for it in found["outputs"] if it["tolerance"] is None],
+        "os_imported": mode == PIPELINED,
+        "steps": None,
+    }
+    if plan.steps is not None and found["loop"] is not None:
+        context |= steps_context(plan.steps, opened, found)
+    _refuse(mode, context, found)
+    return context
+
+
+def _moved(found: Program, mode: str) -> str:
+    """The one kind of memory that everything is in that is not in ordinary host memory because the session wants it there.
+
+    Raises:
+        BenchmarkFailed: there are several.
+    """
+    kinds = {it["memory"] for it in (*found["inputs"], *found["outputs"])} - {"stays"}
+    if len(kinds) > 1 and not mode_of(mode).of_cpu_tensors:
+        raise BenchmarkFailed(
+            f"the session wants its inputs and outputs in memory of several kinds ({', '.join(sorted(kinds))}), for which no "
+            "program is written"
+        )
+    return next(iter(kinds), "array")
+
+
+def _tolerance(outputs: Sequence[ProgramTensor]) -> tuple[float, float] | None:
+    """The widest of all outputs; None where all must be the same."""
+    found = [it["tolerance"] for it in outputs if it["tolerance"] is not None]
+    return (max(rtol for rtol, _ in found), max(atol for _, atol in found)) if found else None
+
+
+def _refuse(mode: str, context: dict[str, Any], found: Program) -> None:
+    """Raises:
+    BenchmarkFailed: what no template is for.
+    """
+    wait: ProgramWait = context["wait"]
+    if context["steps"] is not None:
+        if context["kind"] == "named" and mode != CPU:
+            raise BenchmarkFailed(
+                f"{found['session']['ep']} has no EP device here, and no loop is written for an EP by name"
+            )
+        if wait["kind"] == "readback" and not wait["by_token"] and mode != CPU:
+            raise BenchmarkFailed(
+                "nothing but reading all outputs back waits for a run here, and no loop is written for that"
+            )
+    if mode != PIPELINED:
+        return
+    if any(it["memory"] == "stays" for it in found["outputs"]):
+        raise BenchmarkFailed("an output stays in host memory, and no pipeline is written for such a session")
+    if wait["kind"] == "readback" and not wait["by_token"]:
+        raise BenchmarkFailed(
+            "nothing but reading all outputs back waits for a run here, and no pipeline is written for that"
+        )

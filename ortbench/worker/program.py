@@ -1,0 +1,167 @@
+"""The request for what a program has to do that runs a mode as it was set up: found out by opening and proving, not by a list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnxruntime as ort
+
+from ortbench.ep_names import NAMED_DEVICES, NVIDIA_EPS
+from ortbench.errors import Unsupported
+from ortbench.modes import HOST_ACCESSIBLE
+from ortbench.plan import Inputs
+from ortbench.worker.inputs import files
+from ortbench.worker.loops.bound import BoundLoop
+from ortbench.worker.loops.host_accessible import HostAccessibleLoop
+from ortbench.worker.modes.host_accessible import HostAccessibleMode
+from ortbench.worker.proofs.outputs import TOLERANCES
+from ortbench.worker.session import abilities
+from ortbench.worker.session.candidates import plugin_with
+from ortbench.worker.session.libraries import bundled_library, devices_of, is_accelerator, real_path
+from ortbench.worker.session.memory import EpDeviceMemory, host_accessible_memory
+from ortbench.worker.session.places import Place
+from ortbench.worker.session.tensors import Array, TensorSpec
+from ortbench.worker.state import Opened, State
+
+if TYPE_CHECKING:
+    from ortbench import answers
+    from ortbench.worker.modes.base import Mode
+    from ortbench.worker.proofs.fence import Fence
+
+
+def program(state: State, mode: str) -> answers.Program:
+    """What a program does that runs a mode that is set up.
+
+    Raises:
+        Unsupported: numpy alone cannot hold what the model takes or gives.
+    """
+    opened, made = state.opened, state.modes[mode]
+    model, data = opened.model, opened.data
+    for spec in (*model.inputs, *model.outputs):
+        if not spec.is_tensor or not spec.native:
+            raise Unsupported(
+                f"{spec.name!r} is {spec.type}, and a program of numpy and onnxruntime alone holds no such thing"
+            )
+    arrays = [data.arrays[spec.name] for spec in model.inputs]
+    found: answers.Program = {
+        "session": _session(opened),
+        "inputs": _tensors(model.inputs, arrays, model.places.inputs, mode, opened.request),
+        "outputs": _tensors(model.outputs, data.reference, model.places.outputs, mode, opened.request),
+        "has_pinned": host_accessible_memory(model.provider) is not None,
+        "wait": _wait(made.fence),
+        "wait_upload": None if made.upload_fence is None else _wait(made.upload_fence),
+        "wait_download": None if made.download_fence is None else _wait(made.download_fence),
+        "by_address": _by_address(made),
+        "loop": None,
+    }
+    if opened.loop is not None and opened.steps is not None:
+        loop = opened.loop
+        found["loop"] = {
+            "shapes": [[list(shape) for shape in shapes] for shapes in loop.shapes],
+            "feeds": {
+                name: [_step_input(step[name], opened.steps.fill.get(name)) for step in loop.feeds]
+                for name in loop.feeds[0]
+            },
+            "gives": [[list(array.shape) for array in step] for step in loop.outputs],
+            "given": [] if opened.request.path is None else [*files.load_some(Path(opened.request.path), model.inputs)],
+            "left_to_ort": isinstance(made, BoundLoop) and made.is_left_to_ort,
+        }
+    return found
+
+
+def _session(opened: Opened) -> answers.ProgramSession:
+    provider, target = opened.model.provider, opened.model.target
+    library = provider.library
+    found: answers.ProgramSession = {
+        "ep": provider.name,
+        "module": None,
+        "bundled": None,
+        "path": None,
+        "preload": provider.name in NVIDIA_EPS,
+        "device": None,
+        "named": None,
+        "by_name": provider.ep_device is None,
+        "options": dict(target.options),
+        "device_type": None if provider.ep_device is None else provider.ep_device.device.type.name.lower(),
+        "by_vendor": not abilities.SHARED_VALUES.there,
+        "onnxruntime": ort.__version__,
+    }
+    if provider.ep_device is None:
+        found["named"] = None if provider.computes_on_host else NAMED_DEVICES.get(provider.name)
+        found["device"] = provider.device_index
+        return found
+    devices = devices_of(provider.name, library)
+    first = next((number for number, device in enumerate(devices) if is_accelerator(device)), 0)
+    found["device"] = first if target.device is None else target.device
+    if library is None:
+        return found
+    plugin, bundled = plugin_with(real_path(library)), bundled_library(provider.name)
+    if target.library is None and plugin is not None:
+        found["module"] = plugin.module
+    elif target.library is None and bundled is not None and real_path(bundled) == real_path(library):
+        found["bundled"] = Path(bundled).name
+    else:
+        found["path"] = target.library or library
+    return found
+
+
+def _tensors(
+    specs: Sequence[TensorSpec], arrays: Sequence[Array], places: Sequence[Place], mode: str, request: Inputs
+) -> list[answers.ProgramTensor]:
+    return [
+        {
+            "name": spec.name,
+            "dtype": "object" if spec.is_string else spec.dtype.name,
+            "shape": list(array.shape),
+            "memory": _memory(place, mode),
+            "tolerance": _tolerance(spec, request),
+        }
+        for spec, array, place in zip(specs, arrays, places, strict=True)
+    ]
+
+
+def _memory(place: Place, mode: str) -> str:
+    """Where a mode has a tensor: ``stays``, ``array``, ``default``, ``shared`` or ``named``."""
+    if place.stays:
+        return "stays"
+    own = place.shared if mode == HOST_ACCESSIBLE and not place.on_host else place.own
+    if isinstance(own, EpDeviceMemory):
+        return "default" if own.info.device_mem_type.name == "DEFAULT" else "shared"
+    return "array" if own is None or own.kind == "host" else "named"
+
+
+def _wait(fence: Fence) -> answers.ProgramWait:
+    return {"kind": fence.kind, "by_token": fence.known is not None and fence.known.by_token}
+
+
+def _by_address(made: Mode) -> bool:
+    """Whether outputs had to be bound by their address, as the EP's own memory."""
+    return (isinstance(made, HostAccessibleMode) and made.refused is not None) or (
+        isinstance(made, HostAccessibleLoop) and made.is_by_address
+    )
+
+
+def _step_input(array: Array, filled: str | None) -> answers.StepInput:
+    """An input of a step, which `--fill` may have filled.
+
+    Raises:
+        Unsupported: its values along its last dimension do not grow evenly.
+    """
+    if filled is None or not array.size:
+        return {"shape": list(array.shape), "fill": None if filled is None else [0, 0]}
+    row = array.reshape(-1, array.shape[-1])[0] if array.ndim else array.reshape(-1)
+    first, second = float(row[0]), float(row[min(1, row.size - 1)])
+    if not np.allclose(row.astype(np.float64), first + (second - first) * np.arange(row.size)):
+        raise Unsupported(f"--fill {filled}: a program is written for values that grow evenly along the last dimension")
+    return {"shape": list(array.shape), "fill": [first, second - first]}
+
+
+def _tolerance(spec: TensorSpec, request: Inputs) -> list[float] | None:
+    """How far an output may be off, relatively and absolutely; None for one that must be the same."""
+    if spec.is_string or spec.dtype.kind in "biu":
+        return None
+    rtol, atol = TOLERANCES[spec.dtype.name]
+    return [rtol if request.rtol is None else request.rtol, atol if request.atol is None else request.atol]

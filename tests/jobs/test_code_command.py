@@ -1,0 +1,204 @@
+"""`ortbench code`: programs that run as they are, without ortbench, and give what a plain run gives."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ortbench.modes import LOOP_MODES, MODES
+from tests import programs
+from tests.conftest import MODELS, ROOT, measure, ortbench, ortbench_here
+from tests.environments import Environment, without_ortbench
+from tests.refdevice import Config
+
+HOST_MODES = ("cpu", "device", "device-resident", "host-accessible")
+QUICK = ("--duration", 0.02)  # of each program
+LOOPED = ("--feedback", "state_out=state", "--steps", 4)
+CACHE = ("--feedback", "present.*=past_key_values.*", "--dim", "total_length=past_length+sequence", "--first-dim",
+         "sequence=4", "--fill", "attention_mask=1", "--fill", "position_ids=past_length+index", "--steps", 5)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with all that is here but ortbench."""
+    return without_ortbench(tmp_path_factory.mktemp("bare"))
+
+
+def names(found: dict[str, tuple[str, float]]) -> dict[str, str]:
+    """The modes that programs said they were, by the programs' names."""
+    return {name: mode for name, (mode, _) in found.items()}
+
+
+def same(modes: tuple[str, ...]) -> dict[str, str]:
+    return {mode: mode for mode in modes}
+
+
+def check_style(folder: Path) -> None:
+    """What is written is formatted, and has nothing that it does not use."""
+    for arguments in (("format", "--check"), ("check", "--select", "E,F,I,UP,B", "--ignore", "E501")):
+        line = [sys.executable, "-m", "ruff", *arguments, "--isolated", "--line-length", "120", str(folder)]
+        done = subprocess.run(line, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.process
+def test_programs_on_the_cpu_ep(bare: Environment, tmp_path: Path) -> None:
+    """One by the command; of several dtypes, with options."""
+    single = ("--ep", "cpu", "--threads", 1, "--session-config", "session.intra_op.allow_spinning=0")
+    model = MODELS / "multi_output.onnx"
+    refused = programs.written(tmp_path / "one", model, *single, *QUICK, modes=list(MODES))
+    assert {*refused} == {*MODES} - {*HOST_MODES}
+    printed = ortbench("code", model, *single, *QUICK, "--mode", "device")
+    assert (printed.code, printed.err) == (0, "")
+    assert "ortbench" not in printed.out.split('"""')[2]  # but for who wrote it
+    (tmp_path / "one" / "printed.py").write_text(printed.out, encoding="utf-8")
+    loops: dict[str, tuple[str, tuple[object, ...]]] = {
+        "fixed": ("loop_on_device", LOOPED),
+        "cache": ("decoder", CACHE),
+    }
+    for name, (looped, options) in loops.items():
+        wanted = [mode for mode in LOOP_MODES if (name, mode) != ("cache", "shared")]
+        folder = tmp_path / name
+        assert programs.written(folder, MODELS / f"{looped}.onnx", *options, "--ep", "cpu", *QUICK, modes=wanted) == {}
+        for file in folder.glob("*.py"):
+            shutil.move(file, tmp_path / "one" / f"{name}-{file.name}")
+    check_style(tmp_path / "one")
+    found = names(programs.run_all(tmp_path / "one", bare))
+    assert found == {
+        **same(HOST_MODES),
+        "printed": "device",
+        **{f"fixed-{mode}": mode for mode in LOOP_MODES},
+        **{f"cache-{mode}": mode for mode in LOOP_MODES if mode != "shared"},
+    }
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("honesty", ["async", "async-old-api"])
+def test_programs_on_the_reference_device(honesty: str, library: Path, bare: Environment, tmp_path: Path) -> None:
+    """Every mode, and loops, where nothing waits by itself; the fence in each is the one that was proved."""
+    variables = Config(honesty=honesty, compute_us=300).environ()  # type: ignore[arg-type]
+    target = ("--ep-library", library, *QUICK)
+    model = MODELS / "loop_on_device.onnx"
+    refused = programs.written(tmp_path / "one", model, *target, modes=list(MODES), **variables)
+    looped = tmp_path / "loops"
+    not_looped = programs.written(looped, model, *LOOPED, *target, modes=list(LOOP_MODES), **variables)
+    # On a busy machine a proof may doubt that a small copy waits; then some programs are not written.
+    assert all("nothing but reading all outputs back waits" in why for why in {**refused, **not_looped}.values())
+    for file in looped.glob("*.py"):
+        shutil.move(file, tmp_path / "one" / f"loop-{file.name}")
+    text = (tmp_path / "one" / "device-resident.py").read_text()
+    assert "    binding.synchronize_outputs()" in text  # alone, or behind a copy
+    assert "EP" in text.partition("def wait")[2].partition("upload()")[0] or honesty == "async"  # reads something back
+    check_style(tmp_path / "one")
+    found = names(programs.run_all(tmp_path / "one", bare, **variables))
+    looped_modes = {f"loop-{mode}": mode for mode in LOOP_MODES if mode not in not_looped}
+    assert found == {**{mode: mode for mode in MODES if mode not in refused}, **looped_modes}
+
+
+@pytest.mark.process
+def test_programs_on_webgpu(software_gpu: tuple[str, ...], bare: Environment, tmp_path: Path) -> None:
+    modes = ("cpu", "device", "device-resident", "device-resident-async")
+    refused = programs.written(
+        tmp_path, MODELS / "tiny.onnx", "--ep", "webgpu", *QUICK, modes=list(MODES), prefix=software_gpu
+    )
+    assert {*refused} == {*MODES} - {*modes}
+    assert "no HOST_ACCESSIBLE memory" in refused["host-accessible"]
+    assert "does not support streams" in refused["pipelined"]
+    text = (tmp_path / "device-resident.py").read_text()
+    assert "library = onnxruntime_ep_webgpu.get_library_path()\n" in text
+    assert "waits for this EP" in text.partition("def wait")[2]  # reads something back: nothing else waits
+    assert names(programs.run_all(tmp_path, bare, software_gpu)) == same(modes)
+
+
+@pytest.mark.process
+def test_programs_on_cuda(software_cuda: tuple[str, ...], bare: Environment, tmp_path: Path) -> None:
+    """Every mode on ONNX Runtime's own CUDA EP; outputs in pinned memory are bound by address there."""
+    target = ("--ep", "cuda", *QUICK)
+    assert programs.written(tmp_path, MODELS / "tiny.onnx", *target, modes=list(MODES), prefix=software_cuda) == {}
+    text = (tmp_path / "host-accessible.py").read_text()
+    assert 'library = str(Path(ort.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so")\n' in text
+    assert "binding.bind_output(name" in text
+    check_style(tmp_path)
+    assert names(programs.run_all(tmp_path, bare, software_cuda)) == same(tuple(MODES))
+
+
+@pytest.mark.process
+def test_a_notebook_has_the_cells_of_the_program(tmp_path: Path) -> None:
+    file, page = tmp_path / "p.py", tmp_path / "p.ipynb"
+    asked = ("--ep", "cpu", "--mode", "cpu", "--input", MODELS / "tiny.inputs.npz", *QUICK)
+    ran = ortbench_here("code", MODELS / "tiny.onnx", *asked, "--out", file, "--notebook", page)
+    assert (ran.code, ran.out, ran.err) == (0, f"Saved in {file}\nSaved in {page}\n", "")
+    made = json.loads(page.read_text(encoding="utf-8"))
+    assert (made["nbformat"], made["metadata"]["kernelspec"]["name"]) == (4, "python3")
+    title, *cells = ("".join(cell["source"]) for cell in made["cells"])
+    assert title.startswith(f"# {MODELS / 'tiny.onnx'} on CPUExecutionProvider, mode cpu.\n")
+    assert [cell["cell_type"] for cell in made["cells"]] == ["markdown", *["code"] * len(cells)]
+    assert [line for cell in cells for line in cell.splitlines() if line] == [
+        line for line in file.read_text(encoding="utf-8").split('"""\n', 1)[1].splitlines() if line
+    ]
+    names: dict[str, object] = {}
+    for cell in cells:
+        exec(compile(cell, "cell", "exec"), names)
+    assert len(names["times"]) >= 3  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (["--mode", "cpu", "--mode", "device"], "a program does one mode, and these are 2: cpu, device"),
+        (["--mode", "cpu", "--depth", "2"], "a program does one mode, and these are 2: cpu, pipelined"),
+        (["--mode", "fast"], "--mode 'fast': there is no such mode; choose from " + ", ".join(MODES)),
+        (["--mode", "shared"], "--mode 'shared': is no mode of single inferences; choose from " + ", ".join(MODES)),
+        (["--steps", "4"], "--steps is for a loop: say what is fed back with --feedback OUT=IN"),
+        (["--ep", "prefer-gpu"], "--ep prefer-gpu: a program names its EP; 'ortbench run' with it says which EP ONNX "
+                                 "Runtime chooses: name that one"),
+        (["--input", "models"], "--input models: a program with numpy alone reads an .npz, whose keys are the names of "
+                                "the inputs"),
+        (["--out", "nowhere/p.py"], "--out nowhere/p.py: there is no folder nowhere"),
+        (["--notebook", "models"], "--notebook models: name a file"),
+    ],
+)  # fmt: skip
+def test_what_no_program_is_written_for(typed: list[str], message: str) -> None:
+    ran = ortbench_here("code", "models/tiny.onnx", *typed, cwd=ROOT)
+    assert (ran.code, ran.error_line) == (2, message)
+
+
+@pytest.mark.process
+def test_a_mode_that_the_ep_has_not_is_said() -> None:
+    ran = ortbench_here("code", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "pipelined")
+    reason = "CPUExecutionProvider computes in host memory: there are no copies to hide behind inference"
+    assert (ran.code, ran.error_line) == (1, f"pipelined: {reason}")
+
+
+CLOSE_US, CLOSE = 20, 0.03
+ATTEMPTS = 5  # noise of a busy machine is never taken away from times, so one good attempt shows both right
+
+
+@pytest.mark.timing
+def test_a_programs_median_is_that_of_ortbench(library: Path, bare: Environment, tmp_path: Path) -> None:
+    """A second witness of the figures: the same work by another way."""
+    modes = ("cpu", "device", "device-resident", "host-accessible")
+    variables = Config(honesty="async-old-api", compute_us=2000, spin_us=1e6).environ()
+    model, target = MODELS / "loop_on_device.onnx", ("--ep-library", library)
+    prefix = ("env", *(f"{name}={value}" for name, value in variables.items()))
+    assert programs.written(tmp_path / "p", model, *target, "--duration", 0.5, modes=modes, **variables) == {}
+    off: dict[str, tuple[float, float]] = {}
+    for attempt in range(ATTEMPTS):
+        asked = [word for mode in modes for word in ("--mode", mode)]
+        out = tmp_path / str(attempt)
+        result = measure(model, *target, *asked, "--duration", 1, out=out, prefix=prefix)
+        own = {case["mode"]: case["phases"]["total"]["median_ns"] / 1000 for case in result["cases"]}
+        found = programs.run_all(tmp_path / "p", bare, **variables)
+        off = {
+            mode: (own[mode], us)
+            for mode, us in found.values()
+            if abs(us - own[mode]) > max(CLOSE_US, CLOSE * own[mode])
+        }
+        if not off:
+            return
+    raise AssertionError(f"medians of ortbench and of programs, µs: {off}")

@@ -1,0 +1,132 @@
+"""Programs of `ortbench code` for many modes, with one worker for all of them, and what became of running them.
+
+``python -m tests.programs FOLDER ARGUMENT…`` writes the program of every ``--mode`` that the EP and the model can do into a
+folder, as ``ortbench code ARGUMENT… --mode MODE --out FILE`` does, but in one process that opens the model once, and prints
+as JSON why others are not there. ``run_programs`` runs all programs of a folder, in a process that has no ortbench.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests import installed  # noqa: F401 - before anything of ortbench is
+
+# isort: split
+from ortbench.cli import code as cli
+from ortbench.cli.options import Command
+from ortbench.errors import OrtbenchError, from_data
+from ortbench.jobs import code
+from ortbench.plan import Plan
+from ortbench.worker.worker import Worker
+from tests.conftest import ROOT, command
+from tests.environments import Environment, plain
+
+_RUNNER = ROOT / "tests" / "run_programs.py"
+_SAID = re.compile(r"^(.*)\.py: ([\w-]+): median ([\d.]+) µs .*; outputs are those of (?:a )?plain (?:run|runs|loop)$")
+
+
+class Here:
+    """A worker in this process, which is asked as one of its own is."""
+
+    def __init__(self, worker: Worker, opened: Any) -> None:
+        self._worker, self._opened = worker, opened
+
+    def receive(self) -> Any:
+        """What it said when the model was opened."""
+        return self._opened
+
+    def ask(self, do: str, **arguments: Any) -> Any:
+        """Its answer, with lists where JSON has them."""
+        answer = json.loads(json.dumps(self._worker.answer({"do": do, **arguments})))
+        if "ok" in answer:
+            return answer["ok"]
+        raise from_data(answer)
+
+
+def write_all(folder: Path, arguments: Sequence[str], modes: Sequence[str]) -> dict[str, str]:
+    """Write programs.
+
+    Returns:
+        For each mode that has none, why.
+    """
+    worker, opened = Worker(), None
+    refused: dict[str, str] = {}
+
+    @contextlib.contextmanager
+    def open_worker(plan: Plan) -> Iterator[Here]:
+        nonlocal opened
+        here = Here(worker, opened)
+        if opened is None:
+            opened = here.ask("open", **json.loads(json.dumps(plan.worker_request())))
+        yield Here(worker, opened)
+
+    code.open_worker = open_worker  # type: ignore[assignment, attr-defined]
+    for mode in modes:
+        plan = _plan([*arguments, "--mode", mode])
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                code.code(plan, str(folder / f"{mode}.py"), str(folder / f"{mode}.ipynb"))
+        except OrtbenchError as error:
+            refused[mode] = str(error)
+    return refused
+
+
+def _plan(typed: list[str]) -> Plan:
+    """The plan that the command makes of what was typed."""
+    from ortbench import cli as program
+
+    found: list[Plan] = []
+    own, code.code = code.code, lambda plan, *_: found.append(plan) or 0  # type: ignore[func-returns-value]
+    program.app.registered_commands.clear()
+    sys.argv[1:] = ["code", *typed]
+    try:
+        with contextlib.suppress(SystemExit):
+            program.app.command(cls=Command)(cli.code)
+            program.app.command("nothing")(lambda: None)  # one command alone would have no name
+            program.app(["code", *typed], standalone_mode=False)
+    finally:
+        code.code = own
+    (plan,) = found
+    return plan
+
+
+def written(
+    folder: Path, *arguments: object, modes: Sequence[str], prefix: Sequence[str] = (), **environment: str
+) -> dict[str, str]:
+    """Have the programs of some modes written by a process of their own; for each that has none, why."""
+    folder.mkdir(exist_ok=True)
+    words = command(prefix=prefix)
+    words[words.index("ortbench")] = "tests.programs"
+    done = subprocess.run(
+        [*words, str(folder), ",".join(modes), *map(str, arguments)],
+        cwd=ROOT, env={**plain(), **environment}, capture_output=True, text=True, timeout=1800,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr  # where onnxruntime itself may warn of what it finds in /sys
+    refused: dict[str, str] = json.loads(done.stdout)
+    return refused
+
+
+def run_all(
+    folder: Path, environment: Environment, prefix: Sequence[str] = (), **variables: str
+) -> dict[str, tuple[str, float]]:
+    """Run all programs of a folder one after the other, without ortbench: by their names what each said was its mode, and its
+    median, µs. A program that fails, as one whose outputs differ does, fails here too."""
+    words = [*prefix, str(environment.python), str(_RUNNER), *map(str, sorted(folder.glob("*.py")))]
+    done = subprocess.run(
+        words, cwd=ROOT, env={**plain(), **variables}, capture_output=True, text=True, encoding="utf-8", timeout=1800
+    )
+    assert done.returncode == 0, done.stderr  # where onnxruntime itself may warn of what it finds in /sys
+    found = [_SAID.match(line) for line in done.stdout.splitlines()]
+    assert all(found), done.stdout
+    return {it[1]: (it[2], float(it[3])) for it in found if it is not None}
+
+
+if __name__ == "__main__":
+    print(json.dumps(write_all(Path(sys.argv[1]), sys.argv[3:], sys.argv[2].split(","))))

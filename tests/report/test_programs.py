@@ -1,0 +1,172 @@
+"""Programs as text: the whole of one from what a worker says, and the source of values."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from ortbench.analysis.program import program_command
+from ortbench.answers import Opened, Prepared, Program
+from ortbench.asked import plan_of
+from ortbench.errors import BenchmarkFailed
+from ortbench.modes import DEVICE, RESIDENT
+from ortbench.plan import Loop, Plan
+from ortbench.report.programs import literals, program
+from tests.conftest import ROOT
+from tests.docs.test_commands import blocks
+from tests.made_loops import level, loop_of, loop_result
+from tests.results import published
+
+MODEL = "models/copy_bound.onnx"
+SHAPE = [1, 3, 1080, 1920]
+
+
+def found(**changed: Any) -> Program:
+    """What a worker says of copy_bound on the WebGPU EP."""
+    wait = {"kind": "readback", "by_token": True}
+    tensor = {"dtype": "float32", "shape": SHAPE, "memory": "default", "tolerance": [1e-3, 1e-5]}
+    said = {
+        "session": {
+            "ep": "WebGpuExecutionProvider", "module": "onnxruntime_ep_webgpu", "bundled": None, "path": None,
+            "preload": False, "device": 0, "named": None, "by_name": False, "options": {}, "device_type": "gpu",
+            "by_vendor": False, "onnxruntime": "1.31.1",
+        },
+        "inputs": [{"name": "image", **tensor}],
+        "outputs": [{"name": "adjusted", **tensor}],
+        "has_pinned": False, "wait": wait, "wait_upload": wait, "wait_download": None, "by_address": False, "loop": None,
+    }  # fmt: skip
+    return cast(Program, {**said, **changed})
+
+
+def opened() -> Opened:
+    return cast(Opened, {"inputs": [{"name": "image", "range": [0.0, 1.0]}]})
+
+
+PREPARED = cast(Prepared, {"runs_per_sample": None, "pipeline": None})
+
+
+def plan(mode: str = RESIDENT) -> Plan:
+    made = plan_of(MODEL, {"mode": [mode], "ep": "webgpu"})
+    return Plan(MODEL, made.target, made.inputs, (mode,), Loop(duration_s=2.0))
+
+
+def source(mode: str = RESIDENT, **changed: Any) -> str:
+    command = ["ortbench", "code", MODEL, "--ep", "webgpu", "--mode", mode]
+    return program.write(plan(mode), opened(), PREPARED, found(**changed), command).source
+
+
+def test_the_program_in_the_documentation_is_what_is_printed() -> None:
+    (example,) = blocks("python", (ROOT / "docs" / "code.md").read_text(encoding="utf-8"))
+    assert source() == example
+
+
+@pytest.mark.parametrize("mode", ["cpu", DEVICE, RESIDENT, "device-pinned", "host-accessible", "pipelined"])
+def test_names_from_outside_break_no_program(mode: str) -> None:
+    """Names are anybody's text."""
+    names = ['a"b', "it's", "back\\slash", 'triple"""', "new\nline", "\u202egnp"]
+    tensors = [{**found()["inputs"][0], "name": name} for name in names]
+    given = cast(Opened, {"inputs": [{"name": name, "range": None} for name in names]})
+    command = ["ortbench", "code", 'm"""\\.onnx\n']
+    prepared = cast(Prepared, {"runs_per_sample": None, "pipeline": {"distinct": 4, "items": 4}})
+    written = program.write(plan(mode), given, prepared, found(inputs=tensors, has_pinned=True), command).source
+    compile(written, "program", "exec")
+    assert "\u202e" not in written
+
+
+def test_each_fence_has_its_own_wait() -> None:
+    waits = {
+        kind: source(wait={"kind": kind, "by_token": False}, wait_upload=None)
+        for kind in ("run", "synchronize_outputs", "readback")
+    }
+    assert "def wait" not in waits["run"]
+    assert "it returns when the device is done (proved)" in waits["run"]
+    assert (
+        "    binding.synchronize_outputs()  # proved to wait; the run by itself does not\n"
+        in waits["synchronize_outputs"]
+    )
+    assert "    download()\n    binding.synchronize_outputs()\n" in waits["readback"]
+    assert "def wait" not in source(DEVICE)  # the copy back waits
+
+
+def test_memory_of_several_kinds_is_refused() -> None:
+    tensors = [{**found()["inputs"][0], "memory": memory} for memory in ("default", "shared")]
+    given = cast(Opened, {"inputs": [{"name": "image", "range": None}] * 2})
+    with pytest.raises(BenchmarkFailed, match="in memory of several kinds"):
+        program.write(plan(), given, PREPARED, found(inputs=tensors), [])
+
+
+def test_a_pipeline_is_refused_where_outputs_stay_on_the_host() -> None:
+    with pytest.raises(BenchmarkFailed, match="an output stays in host memory"):
+        source("pipelined", outputs=[{**found()["outputs"][0], "memory": "stays"}])
+
+
+def test_an_ep_by_name_and_older_versions() -> None:
+    session = {
+        **found()["session"],
+        "module": None,
+        "ep": "DmlExecutionProvider",
+        "by_name": True,
+        "named": "dml",
+        "device": 1,
+    }
+    ins, outs = ([{**it, "memory": "named"} for it in side] for side in (found()["inputs"], found()["outputs"]))
+    text = source(session=session, inputs=ins, outputs=outs)
+    compile(text, "program", "exec")
+    assert 'providers = [("DmlExecutionProvider", {"device_id": "1"})]\n' in text
+    assert 'ort.OrtValue.ortvalue_from_shape_and_type(shape, kind, "dml", 1)\n' in text
+    assert "        value.update_inplace(inputs[name])\n" in text
+    old = source(session={**found()["session"], "by_vendor": True})
+    assert 'shape, kind, "gpu", memory.device_id, vendor)\n' in old
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([4, 4, 4], "4"),
+        ([0, 1, 2], "step"),
+        ([5, 7, 9], "5 + 2 * step"),
+        ([16, 1, 1], "16 if step == 0 else 1"),
+        ([4, 5, 6, 7], "4 + step"),
+        ([9, 5, 6, 7], "9 if step == 0 else 4 + step"),
+        ([1, 2, 4, 8], "(1, 2, 4, 8)[step]"),
+        ([3], "3"),
+    ],
+)
+def test_a_number_that_each_step_has(values: list[int], text: str) -> None:
+    assert literals.by_step(values) == text
+    assert [eval(text, {"step": step}) for step in range(len(values))] == values
+
+
+def test_values_as_source() -> None:
+    assert literals.literal('say "hi"') == "'say \"hi\"'"
+    assert literals.literal((3,)) == "(3,)"
+    assert literals.shape_by_step([[1, 4], [1, 5]]) == "(1, 4 + step)"
+    assert literals.random_array("int64", "(2,)", (0, 9)) == "rng.integers(0, 9, (2,), dtype=np.int64, endpoint=True)"
+    assert literals.random_array("float16", "()", None).startswith("np.asarray(rng.random((), dtype=np.float32))")
+    assert "\n    " in literals.listed(["a" * 60, "b" * 60])
+
+
+# The command that advice names
+
+
+def test_the_command_has_what_the_result_was_measured_with() -> None:
+    made = published()
+    made.command = ["ortbench", "run", "m.onnx", "--ep", "./libep.so"]
+    settings = {"ep_library": "./libep.so", "ep_options": {"a": "b c"}, "threads": 2, "opt_level": "basic"}
+    cast(dict[str, Any], made.target).update(settings)
+    made.model["inputs"][0]["model_shape"] = ["batch", 3]
+    made.model["inputs"][0]["shape"] = [8, 3]
+    assert program_command(made, RESIDENT) == (
+        "ortbench code m.onnx --mode device-resident --ep-library ./libep.so --ep-option 'a=b c' --threads 2 "
+        "--opt-level basic --dim batch=8"
+    )
+
+
+def test_the_command_of_a_loop() -> None:
+    made = loop_result(level("cpu"), level(RESIDENT), loop=loop_of(4, fill={"mask": "1"}, keep=["logits"]))
+    made.command = ["ortbench", "loop", "m.onnx", "--dim", "total=past+1", "--dim=batch=2"]
+    assert program_command(made, RESIDENT) == (
+        "ortbench code m.onnx --mode device-resident --feedback hidden_out=hidden --steps 4 --fill mask=1 --keep logits "
+        "--dim total=past+1 --dim batch=2"
+    )
