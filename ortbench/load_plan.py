@@ -16,6 +16,7 @@ from ortbench.kinds import NUMBER, TEXT, WHOLE
 from ortbench.modes import LOAD_MODES
 from ortbench.options import LOAD, MEASURED, check_values, one_of, option, seconds
 from ortbench.plan import Plan
+from ortbench.slo import parse_limits
 
 if TYPE_CHECKING:
     from ortbench.schema import LoadSetup
@@ -31,7 +32,6 @@ MOST_CALLERS = 256
 _MOST_RATE = 1e6  # a second: above that the clock's own cost is what is measured
 _USUAL_CALLERS = (1, 2, 4, 8)
 _DURATION_S = 2.0
-_UNITS_NS = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
 
 def usual_concurrency(cores: int) -> tuple[int, ...]:
@@ -88,25 +88,7 @@ def parse_slo(text: str, option: str) -> dict[str, int]:
     Raises:
         BadInput: no statistic, or no time.
     """
-    found: dict[str, int] = {}
-    for part in text.split(","):
-        name, equals, limit = (it.strip() for it in part.partition("="))
-        if not equals:
-            raise BadInput(f"{option} {part.strip()!r}: name the statistic, such as p99=20ms", option)
-        if name not in STATISTICS:
-            raise BadInput(
-                f"{option} {name!r}: there is no such statistic; choose from {', '.join(STATISTICS)}", option
-            )
-        if name in found:
-            raise BadInput(f"{option} {name}: was given twice; give it once", option)
-        time = re.fullmatch(r"(\d+(?:\.\d+)?) ?(ns|us|µs|ms|s)", limit, re.ASCII) or re.fullmatch(
-            r"(\d+(?:\.\d+)?) ?(µs)", limit
-        )
-        ns = float(time[1]) * _UNITS_NS[time[2]] if time else 0.0
-        if not 1 <= ns < 1e15:
-            raise BadInput(f"{option} {name}={limit}: write a time above zero such as 20ms, 500us or 1s", option)
-        found[name] = round(ns)
-    return found
+    return parse_limits(text, option, STATISTICS)
 
 
 def _callers(value: int, option: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ortbench.errors import BadInput
@@ -51,21 +52,40 @@ class Slo(NamedTuple):
         return f"{self.statistic} ≤ {duration(self.limit_ns)}"
 
 
+def parse_limits(text: str, option: str, statistics: Collection[str]) -> dict[str, int]:
+    """``p99=20ms`` or ``p99=20ms,mean=5ms`` as ns by statistic, at least one.
+
+    Raises:
+        BadInput: no such statistic, or no time.
+    """
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, limit = (it.strip() for it in part.partition("="))
+        if not equals:
+            raise BadInput(f"{option} {part.strip()!r}: name the statistic, such as p99=20ms", option)
+        if name not in statistics:
+            reason = f"there is no such statistic; choose from {', '.join(statistics)}"
+            raise BadInput(f"{option} {name!r}: {reason}", option)
+        if name in found:
+            raise BadInput(f"{option} {name}: was given twice; give it once", option)
+        time = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(ns|us|µs|ms|s)", limit)
+        ns = float(time[1]) * _UNITS[time[2]] if time else 0.0
+        if not 1 <= ns < 1e15:
+            raise BadInput(f"{option} {name}={limit}: write a time above zero such as 20ms, 500us or 1s", option)
+        found[name] = round(ns)
+    return found
+
+
 def parse_slo(text: str, option: str) -> Slo:
     """``p99=20ms`` or ``total=1.5s``.
 
     Raises:
         BadInput: not of that form.
     """
-    name, _, limit = text.partition("=")
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)", limit.strip(), re.ASCII)
-    if name.strip() not in _FIELDS or found is None:
-        reason = f"write a statistic ({', '.join(_FIELDS)}) and a time, such as p99=20ms"
-        raise BadInput(f"{option} {text!r}: {reason}", option)
-    limit_ns = round(float(found[1]) * _UNITS[found[2]])
-    if limit_ns < 1:
-        raise BadInput(f"{option} {text!r}: the time must be above zero", option)
-    return Slo(name.strip(), limit_ns)
+    found = parse_limits(text, option, _FIELDS)
+    if len(found) > 1:
+        raise BadInput(f"{option} {text!r}: name one statistic, by which the best shape is told", option)
+    return Slo(*found.popitem())
 
 
 def _toml(value: Any, option: str) -> str:

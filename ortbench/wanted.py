@@ -22,7 +22,7 @@ class Wanted:
     Attributes:
         out: where the run's own folder is made.
         bandwidth: a sweep to hold the copies against; None for the newest in `out` that fits.
-        json, junit, action_json, trace, html, markdown: files besides those of the folder.
+        json, junit, action_json, bmf, trace, html, markdown: files besides those of the folder.
         quiet: print nothing but errors.
     """
 
@@ -47,6 +47,10 @@ class Wanted:
     action_json: str | None = _written(
         "action-json", "PATH", "Write what github-action-benchmark reads (customSmallerIsBetter).",
         commands=("run", "loop", "chain", "load", "suite", "merge"),
+    )  # fmt: skip
+    bmf: str | None = _written(
+        "bmf", "PATH", "Write what Bencher reads (its metric format).",
+        commands=("run", "loop", "chain", "suite", "merge"),
     )  # fmt: skip
     trace: str | None = _written(
         "trace",

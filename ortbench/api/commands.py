@@ -65,6 +65,7 @@ def run(
     items: int | str | None = None,
     out: Place | None = None,
     bandwidth: Place | None = None,
+    bmf: str | None = None,
     progress: Tell | None = None,
 ) -> Result:
     """Measure a model in its I/O modes: what copies and inference cost.
@@ -123,6 +124,7 @@ def run(
         out: The folder in which a folder of its own is made for what is measured; by default nothing is written.
         bandwidth: A sweep of 'ortbench bandwidth' to hold the copies against. Default: the newest in `out` that
             fits; none without `out`.
+        bmf: Write what Bencher reads (its metric format).
         progress: called with a `Progress` now and then, from this thread; what it raises ends the call.
 
     Returns:
@@ -182,6 +184,7 @@ def loop(
     name: str | None = None,
     note: str | None = None,
     out: Place | None = None,
+    bmf: str | None = None,
     progress: Tell | None = None,
 ) -> Result:
     """Measure a model whose outputs are inputs of its next step: what the copies of its state cost.
@@ -234,6 +237,7 @@ def loop(
         name: What to call the run: its folder, and it in every report and comparison.
         note: Kept in the result, and shown in its heading.
         out: The folder in which a folder of its own is made for what is measured; by default nothing is written.
+        bmf: Write what Bencher reads (its metric format).
         progress: called with a `Progress` now and then, from this thread; what it raises ends the call.
 
     Returns:
@@ -270,6 +274,7 @@ def chain(
     name: str | None = None,
     note: str | None = None,
     out: Place | None = None,
+    bmf: str | None = None,
     progress: Tell | None = None,
 ) -> Result:
     """Measure models one behind the other: what it costs that each hands on through the host.
@@ -297,6 +302,7 @@ def chain(
         name: What to call the run: its folder, and it in every report and comparison.
         note: Kept in the result, and shown in its heading.
         out: The folder in which a folder of its own is made for what is measured; by default nothing is written.
+        bmf: Write what Bencher reads (its metric format).
         progress: called with a `Progress` now and then, from this thread; what it raises ends the call.
 
     Returns:

@@ -158,9 +158,9 @@ def _show_side_by_side(launched: Launched, each: bool, quiet: bool) -> None:
 
 def _write_exports(launched: Launched, labels: Sequence[str], plan: Plan, wanted: Wanted) -> None:
     """The forms that CI systems read; a label says which of several sides a result is of, "" where its EP does."""
-    if wanted.junit is None and wanted.action_json is None:
+    if wanted.junit is None and wanted.action_json is None and wanted.bmf is None:
         return
-    from ortbench.report.exports import github
+    from ortbench.report.exports import bencher, github
     from ortbench.report.exports.junit import ERROR, Outcome, outcomes_of_run
 
     if wanted.junit is not None:
@@ -171,6 +171,8 @@ def _write_exports(launched: Launched, labels: Sequence[str], plan: Plan, wanted
         write_junit(wanted.junit, f"ortbench {command}", outcomes)
     if wanted.action_json is not None:
         write(wanted.action_json, github.action_json(launched.results, labels), "--action-json")
+    if wanted.bmf is not None:
+        write(wanted.bmf, bencher.bmf(launched.results, labels), "--bmf")
 
 
 def _write_trace(launched: Launched, labels: Sequence[str], path: str, quiet: bool) -> None:

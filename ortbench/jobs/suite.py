@@ -98,7 +98,7 @@ def _conclude(name: str, records: Sequence[Record], place: Path, wanted: Wanted,
     summarise_job(markdown(report))
     cases = [record.to_dict() for record in records]
     write_json({"suite": name, "exit_code": code, "folder": str(place), "cases": cases}, wanted.json)
-    if wanted.junit is not None or wanted.action_json is not None:
+    if wanted.junit is not None or wanted.action_json is not None or wanted.bmf is not None:
         _write_exports(name, records, place, wanted)
     if wanted.json != "-" and not wanted.quiet:
         from ortbench.report.terminal.print import print_report
@@ -109,7 +109,7 @@ def _conclude(name: str, records: Sequence[Record], place: Path, wanted: Wanted,
 
 def _write_exports(name: str, records: Sequence[Record], place: Path, wanted: Wanted) -> None:
     """The forms that CI systems read."""
-    from ortbench.report.exports import github, junit
+    from ortbench.report.exports import bencher, github, junit
 
     outcomes, results = [], []
     for record in records:
@@ -131,3 +131,5 @@ def _write_exports(name: str, records: Sequence[Record], place: Path, wanted: Wa
         write_junit(wanted.junit, name, outcomes)
     if wanted.action_json is not None:
         write(wanted.action_json, github.action_json(results), "--action-json")
+    if wanted.bmf is not None:
+        write(wanted.bmf, bencher.bmf(results), "--bmf")

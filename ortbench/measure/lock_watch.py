@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -64,6 +65,8 @@ class LockWatch:
         return (sum(waiting), len(waiting) * len(self._files)) if waiting else None
 
     def _watch(self) -> None:
+        if sys.platform == "win32":  # there is no such file to look at
+            return
         with suppress(OSError):  # the worker has ended, or may not be looked at
             while not self._end.wait(self._random.expovariate(1 / _EVERY_S)):
                 at = time.perf_counter_ns()

@@ -176,7 +176,7 @@ def test_a_mode_that_the_ep_has_not_is_said() -> None:
 
 
 CLOSE_US, CLOSE = 20, 0.03
-ATTEMPTS = 5  # noise of a busy machine is never taken away from times, so one good attempt shows both right
+ATTEMPTS = 5  # noise of a busy machine is added to times and never taken away, so the best of each are compared
 
 
 @pytest.mark.timing
@@ -187,18 +187,15 @@ def test_a_programs_median_is_that_of_ortbench(library: Path, bare: Environment,
     model, target = MODELS / "loop_on_device.onnx", ("--ep-library", library)
     prefix = ("env", *(f"{name}={value}" for name, value in variables.items()))
     assert programs.written(tmp_path / "p", model, *target, "--duration", 0.5, modes=modes, **variables) == {}
-    off: dict[str, tuple[float, float]] = {}
+    best: dict[str, tuple[float, float]] = dict.fromkeys(modes, (float("inf"), float("inf")))
     for attempt in range(ATTEMPTS):
         asked = [word for mode in modes for word in ("--mode", mode)]
         out = tmp_path / str(attempt)
         result = measure(model, *target, *asked, "--duration", 1, out=out, prefix=prefix)
-        own = {case["mode"]: case["phases"]["total"]["median_ns"] / 1000 for case in result["cases"]}
         found = programs.run_all(tmp_path / "p", bare, **variables)
-        off = {
-            mode: (own[mode], us)
-            for mode, us in found.values()
-            if abs(us - own[mode]) > max(CLOSE_US, CLOSE * own[mode])
-        }
-        if not off:
+        for case in result["cases"]:
+            mode, own, other = case["mode"], case["phases"]["total"]["median_ns"] / 1000, found[case["mode"]][1]
+            best[mode] = min(best[mode][0], own), min(best[mode][1], other)
+        if all(abs(one - other) <= max(CLOSE_US, CLOSE * one) for one, other in best.values()):
             return
-    raise AssertionError(f"medians of ortbench and of programs, µs: {off}")
+    raise AssertionError(f"medians of ortbench and of programs, µs: {best}")

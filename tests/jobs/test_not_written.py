@@ -35,7 +35,14 @@ def not_written(ran: Ran, why: str = FULL) -> set[str]:
     return {Path(name.split()[-1]).name for name in names}
 
 
-EXPORTS = {"r.json": "--json", "j.xml": "--junit", "a.json": "--action-json", "p.html": "--html", "t.json": "--trace"}
+EXPORTS = {
+    "r.json": "--json",
+    "j.xml": "--junit",
+    "a.json": "--action-json",
+    "p.html": "--html",
+    "t.json": "--trace",
+    "b.json": "--bmf",
+}
 
 
 def exports(place: Path, *names: str) -> list[object]:

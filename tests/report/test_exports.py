@@ -17,12 +17,13 @@ from ortbench.errors import BadInput
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.report.exports import github
 from ortbench.report.exports import junit as exports_junit
+from ortbench.report.exports.bencher import bmf
 from ortbench.report.exports.github import SUMMARY_CUT, SUMMARY_LIMIT, action_json, step_summary
 from ortbench.report.exports.junit import ERROR, SKIPPED, Outcome, junit, outcomes_of_checks, outcomes_of_run
 from ortbench.result import UNSUPPORTED, Case, Result, load
 from ortbench.stats import SAMPLES_FOR
 from tests.conftest import ROOT
-from tests.results import broken, measured, result_of, steady
+from tests.results import broken, measured, published, result_of, steady
 
 US, MS = 1_000, 1_000_000
 HOST = {"type": "CPU"}
@@ -414,6 +415,18 @@ def test_action_json_of_a_device() -> None:
         "ortbench 0.1.0, ONNX Runtime 1.31.1, RefDeviceExecutionProvider 1.0.0\n"
         "ortbench run models/copy_bound.onnx --ep-library build/librefdevice-7e1b4eddc7b6.so"
     )
+
+
+def test_bencher_gets_the_same_medians_with_their_intervals() -> None:
+    made = published()
+    found = json.loads(bmf([made]))
+    entries = json.loads(action_json([made]))
+    assert list(found) == [entry["name"] for entry in entries]
+    for entry in entries:
+        metric = found[entry["name"]]["latency"]
+        assert metric["value"] / 1e6 == entry["value"]
+        assert metric["lower_value"] <= metric["value"] <= metric["upper_value"]
+    assert json.loads(bmf([])) == {}
 
 
 def test_action_json_of_the_cpu() -> None:

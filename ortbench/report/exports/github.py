@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import FileIO
 
 from ortbench.analysis.compare import parts
@@ -53,16 +53,8 @@ def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
         settings: of each what it was measured with, in a few words, where it is one of several; then this stands in place
             of the shapes.
     """
+    entries = [_entry(*it) for it in medians(results, settings)]
     labels = _labels(results, settings or [""] * len(results))
-    entries = [
-        _entry(label, result, case, phase, stats)
-        for label, result in zip(labels, results, strict=True)
-        if result.load is None
-        for case in result.cases
-        if case.status == OK
-        for phase in (parts([result]) or _PHASES)
-        if (stats := case.stats(phase)) is not None and timed_phase(case.mode, phase) == phase
-    ]
     entries += [
         _level_entry(label, result, level, stat)
         for label, result in zip(labels, results, strict=True)
@@ -73,10 +65,21 @@ def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
     return json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _entry(label: str, result: Result, case: Case, phase: str, stats: Stats) -> dict[str, str | float]:
+def medians(results: Sequence[Result], settings: Sequence[str] = ()) -> Iterator[tuple[str, Result, Case, str, Stats]]:
+    """Every median that was measured, but of loads: its name, the result, the case, the phase and the statistics; see
+    `action_json`."""
+    for label, result in zip(_labels(results, settings or [""] * len(results)), results, strict=True):
+        for case in result.cases if result.load is None else ():
+            for phase in (parts([result]) or _PHASES) if case.status == OK else ():
+                stats = case.stats(phase)
+                if stats is not None and timed_phase(case.mode, phase) == phase:
+                    yield f"{label}: {case.mode} {phase}", result, case, phase, stats
+
+
+def _entry(name: str, result: Result, case: Case, phase: str, stats: Stats) -> dict[str, str | float]:
     beyond = max(abs(end - stats.median_ns) for end in stats.ci95_ns)
     return {
-        "name": f"{label}: {case.mode} {phase}",
+        "name": name,
         "unit": ACTION_UNIT,
         "value": stats.median_ns / _NS_PER_ACTION_UNIT,
         "range": f"± {_decimal(beyond)}",

@@ -7,6 +7,7 @@ its run if a caller is free: no queue between threads, and nobody to be woken by
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -83,14 +84,16 @@ class ProcessTurn:
         self._shared = mmap.mmap(self._file.fileno(), 16)
 
     def __enter__(self) -> None:
-        import fcntl  # which Windows has not
-
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._lock(True)
 
     def __exit__(self, *_: object) -> None:
-        import fcntl
+        self._lock(False)
 
-        fcntl.flock(self._file, fcntl.LOCK_UN)
+    def _lock(self, take: bool) -> None:
+        if sys.platform != "win32":  # where such a load is refused
+            import fcntl
+
+            fcntl.flock(self._file, fcntl.LOCK_EX if take else fcntl.LOCK_UN)
 
     def next(self) -> int:
         number = int.from_bytes(self._shared[:8], "little")
