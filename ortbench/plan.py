@@ -28,7 +28,7 @@ from ortbench.kinds import (
 )
 from ortbench.lists import CHOICES, ENTRIES, REPEATED, WHOLES
 from ortbench.lists import SHAPES as SHAPE_LISTS
-from ortbench.modes import ALL_MODES, CHAIN_MODES, LOOP_MODES, MODES, RESIDENT, USUAL_MODES, modes_by, modes_that
+from ortbench.modes import ALL_MODES, CHAIN_MODES, CPU, LOOP_MODES, MODES, USUAL_MODES, modes_by, modes_that
 from ortbench.options import (
     CHAINED,
     INPUT,
@@ -355,7 +355,7 @@ class Plan:
     modes: tuple[str, ...] = option(
         "mode", "NAME", f"{', '.join(MODES)}.", MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
         shown=f"all but {', '.join(modes_that(lambda mode: mode.option))}", commands=(*CHAINED, "compare", "code"),
-        per={"compare": {"shown": "all"}, "chain": {"help": f"{', '.join(CHAIN_MODES)}.", "shown": "both"}, "loop": {"help": f"{', '.join(LOOP_MODES)}.", "shown": "all but shared"}, "code": {"help": f"{', '.join(ALL_MODES)}.", "shown": RESIDENT}},
+        per={"compare": {"shown": "all"}, "chain": {"help": f"{', '.join(CHAIN_MODES)}.", "shown": "both"}, "loop": {"help": f"{', '.join(LOOP_MODES)}.", "shown": "all but shared"}, "code": {"help": f"{', '.join(ALL_MODES)}.", "shown": MODES[CPU].without_copies}},
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)
     timeout_s: float = timeout()
