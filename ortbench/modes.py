@@ -229,3 +229,21 @@ def is_rate(mode: str, phase: str) -> bool:
 
 
 USUAL_MODES = modes_that(lambda mode: not mode.option)  # what is measured where nothing is asked for
+
+# What each does, for a reader of a program who knows no other mode; and what it does in a loop.
+MODES_DO = {
+    CPU: "Arrays in, arrays out: onnxruntime copies them to the device and back inside every run.",
+    CPU_PINNED: "Arrays in, arrays out, the inputs in host memory that the device reaches itself (pinned).",
+    DEVICE: "Inputs are copied to device tensors, the run is bound to them, outputs are copied back: every time.",
+    DEVICE_PINNED: "Inputs are copied from pinned memory to device tensors and outputs back to it, every time.",
+    RESIDENT: "Tensors stay on the device: copied in once before all runs, and out once after them.",
+    HOST_ACCESSIBLE: "Tensors are in memory that host and device both reach, bound as they are: nothing is copied.",
+    PIPELINED: "Several inferences are in flight: copies of others go on behind the one that runs, on streams.",
+    ASYNC: "Tensors stay on the device, many runs are started, and one wait is for all of them.",
+}
+LOOPS_DO = {
+    CPU: "A loop with arrays: its state goes to the device and back in every step.",
+    RESIDENT: "A loop whose state stays on the device; what is no state is copied in and out in every step.",
+    HOST_ACCESSIBLE: "A loop in memory that host and device both reach: nothing is copied.",
+    SHARED.name: "A loop whose state stays on the device, in one buffer that a step reads and writes.",
+}

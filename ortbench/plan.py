@@ -31,10 +31,10 @@ from ortbench.lists import SHAPES as SHAPE_LISTS
 from ortbench.modes import (
     ALL_MODES,
     CHAIN_MODES,
+    CPU,
     LOAD_MODES,
     LOOP_MODES,
     MODES,
-    RESIDENT,
     USUAL_MODES,
     modes_by,
     modes_that,
@@ -387,7 +387,7 @@ class Plan:
             "load": {"help": f"{', '.join(LOAD_MODES)}."},
             "chain": {"help": f"{', '.join(CHAIN_MODES)}.", "shown": "both"},
             "loop": {"help": f"{', '.join(LOOP_MODES)}.", "shown": "all but shared"},
-            "code": {"help": f"{', '.join(ALL_MODES)}.", "shown": RESIDENT},
+            "code": {"help": f"{', '.join(ALL_MODES)}.", "shown": MODES[CPU].without_copies},
         },
     )  # fmt: skip
     loop: Loop = field(default_factory=Loop)

@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ortbench.modes import HOST_ACCESSIBLE, RESIDENT, SHARED
+from ortbench.modes import CPU, HOST_ACCESSIBLE, MODES, SHARED
 from ortbench.result import Result
 
 # Modes that take another program than most have; how `cpu` and `device` are written is known from any sample.
-_WORTH = (RESIDENT, HOST_ACCESSIBLE, SHARED.name)
+_WORTH = (MODES[CPU].without_copies, HOST_ACCESSIBLE, SHARED.name)
 # What no program is written with, by the settings of a result.
 _NOT_WRITTEN = ("dynamic_outputs", "external", "cuda_graph", "stream", "policy")
 

@@ -11,7 +11,7 @@ import typer
 from ortbench.asked import plan_of
 from ortbench.cli.options import Model, command_line, takes
 from ortbench.errors import BadInput
-from ortbench.modes import ALL_MODES, RESIDENT
+from ortbench.modes import ALL_MODES, CPU, MODES
 from ortbench.options import WRITTEN, Given
 from ortbench.plan import CODE_DURATION_S, PLAN, POLICIES, Plan, check
 
@@ -54,7 +54,7 @@ def _mode(given: Given) -> str:
     modes = list(dict.fromkeys([*given.get("mode", ()), *added]))
     if len(modes) > 1:
         raise BadInput(f"a program does one mode, and these are {len(modes)}: {', '.join(modes)}", "--mode")
-    return modes[0] if modes else RESIDENT
+    return modes[0] if modes else MODES[CPU].without_copies
 
 
 def _check(plan: Plan) -> None:

@@ -171,7 +171,10 @@ def test_real_inputs_take_turns_and_their_outputs_are_checked(tmp_path: Path) ->
     [
         ("a sweep needs several shapes", ["--dim", "batch=1"]),
         ("--dim nothing: the model has no such symbolic dimension; it has batch, sequence", ["--dim", "nothing=1,2"]),
-        ("--slo 'p98': there is no such statistic; choose from total, mean, p90, p95, p99, max", ["--dim", "batch=1,2", "--slo", "p98=1ms"]),
+        (
+            "--slo 'p98': there is no such statistic; choose from total, mean, p90, p95, p99, max",
+            ["--dim", "batch=1,2", "--slo", "p98=1ms"],
+        ),
         ("No such option", ["--dim", "batch=1,2", "--nodes"]),
     ],
 )

@@ -17,18 +17,7 @@ from ortbench import __version__
 from ortbench.answers import Opened, Prepared, Program, ProgramTensor, ProgramWait
 from ortbench.characters import visible
 from ortbench.errors import BenchmarkFailed
-from ortbench.modes import (
-    ASYNC,
-    CPU,
-    CPU_PINNED,
-    DEVICE,
-    DEVICE_PINNED,
-    HOST_ACCESSIBLE,
-    PIPELINED,
-    RESIDENT,
-    SHARED,
-    mode_of,
-)
+from ortbench.modes import CPU, HOST_ACCESSIBLE, LOOPS_DO, MODES_DO, PER_ITEM, SHARED, mode_of
 from ortbench.plan import Plan
 from ortbench.report.programs import literals
 from ortbench.report.programs.steps import steps_context
@@ -40,36 +29,6 @@ _LEVELS = {
     "basic": "ORT_ENABLE_BASIC",
     "extended": "ORT_ENABLE_EXTENDED",
     "layout": "ORT_ENABLE_LAYOUT",
-}
-# The templates of the modes' own part.
-_OWN = {
-    CPU: "cpu",
-    CPU_PINNED: "cpu",
-    DEVICE: "bound",
-    DEVICE_PINNED: "bound",
-    RESIDENT: "bound",
-    HOST_ACCESSIBLE: "bound",
-    ASYNC: "bound",
-    PIPELINED: "pipelined",
-}
-
-
-# What each does, for a reader who knows no other mode.
-_DOES = {
-    CPU: "Arrays in, arrays out: onnxruntime copies them to the device and back inside every run.",
-    CPU_PINNED: "Arrays in, arrays out, the inputs in host memory that the device reaches itself (pinned).",
-    DEVICE: "Inputs are copied to device tensors, the run is bound to them, outputs are copied back: every time.",
-    DEVICE_PINNED: "Inputs are copied from pinned memory to device tensors and outputs back to it, every time.",
-    RESIDENT: "Tensors stay on the device: copied in once before all runs, and out once after them.",
-    HOST_ACCESSIBLE: "Tensors are in memory that host and device both reach, bound as they are: nothing is copied.",
-    PIPELINED: "Several inferences are in flight: copies of others go on behind the one that runs, on streams.",
-    ASYNC: "Tensors stay on the device, many runs are started, and one wait is for all of them.",
-}
-_DOES_IN_A_LOOP = {
-    CPU: "A loop with arrays: its state goes to the device and back in every step.",
-    RESIDENT: "A loop whose state stays on the device; what is no state is copied in and out in every step.",
-    HOST_ACCESSIBLE: "A loop in memory that host and device both reach: nothing is copied.",
-    SHARED.name: "A loop whose state stays on the device, in one buffer that a step reads and writes.",
 }
 
 
@@ -132,7 +91,7 @@ def write(plan: Plan, opened: Opened, prepared: Prepared, found: Program, comman
     environment.filters |= {"literal": literals.literal, "listed": literals.listed, "dtype": literals.dtype}
     names = ["loop_inputs", "loop_cpu" if mode == CPU else "loop_bound", "loop_measure"]
     if plan.steps is None:
-        names = ["inputs", _OWN[mode], "measure"]
+        names = ["inputs", _own(mode), "measure"]
     parts = []
     for name in ("imports", "session", *names):
         text = environment.get_template(f"{name}.py.j2").render(context)
@@ -141,12 +100,18 @@ def write(plan: Plan, opened: Opened, prepared: Prepared, found: Program, comman
     return Written(title, _about(plan, found, command), parts)
 
 
+def _own(mode: str) -> str:
+    """The template of a mode's own part."""
+    known = mode_of(mode)
+    return "cpu" if known.of_cpu_tensors else "pipeline" if known.figure == PER_ITEM else "bound"
+
+
 def _about(plan: Plan, found: Program, command: Sequence[str]) -> str:
     """What a reader should know first."""
     (mode,) = plan.modes
     needs = ["onnxruntime", "numpy", *filter(None, [found["session"]["module"]])]
     said = [
-        (_DOES if plan.steps is None else _DOES_IN_A_LOOP)[mode],
+        (MODES_DO if plan.steps is None else LOOPS_DO)[mode],
         f"Needs {', '.join(needs)}; what waits for the device was proved with onnxruntime "
         f"{found['session']['onnxruntime']}, and can be another thing with another version or device.",
     ]
@@ -163,9 +128,10 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
     """What the templates are filled with."""
     (mode,) = plan.modes
     moved = _moved(found, mode)
-    copying = mode in (DEVICE, DEVICE_PINNED)
+    known = mode_of(mode)
+    copying = known.times_copies and not known.is_rate
     waits = [found["wait_download"] if copying else found["wait"]]
-    pinned = mode in (CPU_PINNED, DEVICE_PINNED)
+    pinned = known.pinned
     context: dict[str, Any] = {
         "mode": mode,
         "model": plan.model,
@@ -194,14 +160,14 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "in_place": mode == HOST_ACCESSIBLE,
         "copies_each_run": copying,
         "waits": found["wait"]["kind"] != RUN,
-        "with_options": ", run_options" if plan.target.run_config or mode == ASYNC else "",
+        "with_options": ", run_options" if plan.target.run_config or known.in_bursts else "",
         "one_buffer": mode == SHARED.name,
-        "burst": prepared["runs_per_sample"] if mode == ASYNC else None,
+        "burst": prepared["runs_per_sample"] if known.in_bursts else None,
         "depth": plan.loop.depth,
         "rolls": prepared["pipeline"] is not None and prepared["pipeline"]["distinct"] == prepared["pipeline"]["items"],
         "tolerance": _tolerance(found["outputs"]),
         "exact": [it["name"] for it in found["outputs"] if it["tolerance"] is None],
-        "os_imported": mode == PIPELINED,
+        "os_imported": known.figure == PER_ITEM,
         "steps": None,
     }
     if plan.steps is not None and found["loop"] is not None:
@@ -245,7 +211,7 @@ def _refuse(mode: str, context: dict[str, Any], found: Program) -> None:
             raise BenchmarkFailed(
                 "nothing but reading all outputs back waits for a run here, and no loop is written for that"
             )
-    if mode != PIPELINED:
+    if mode_of(mode).figure != PER_ITEM:
         return
     if any(it["memory"] == "stays" for it in found["outputs"]):
         raise BenchmarkFailed("an output stays in host memory, and no pipeline is written for such a session")
