@@ -185,7 +185,7 @@ def test_poisson_arrivals_before_one_engine_wait_as_long_as_theory_says(library:
         folder = tmp_path / str(attempt)
         folder.mkdir()
         found = put(
-            library, folder, "--rate", "300,500", "--duration", 25, "--seed", attempt, compute_us=950, spin_us=1000
+            library, folder, "--rate", "600,1000", "--duration", 25, "--seed", attempt, compute_us=480, spin_us=1000
         )
         wrong = []
         for number in range(2):
