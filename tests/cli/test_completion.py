@@ -13,10 +13,8 @@ import pytest
 from ortbench.cli import COMMANDS
 from ortbench.installed_eps import installed_eps
 from ortbench.modes import LOOP_MODES, MODES
-from tests.conftest import ROOT, Ran, ortbench, ortbench_here
+from tests.conftest import ROOT, Ran, lacking, ortbench, ortbench_here
 from tests.test_architecture import loaded_after
-
-BASH = shutil.which("bash")
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +28,13 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def with_path(program: Path, **more: str) -> dict[str, str]:
-    return {**os.environ, "PATH": f"{program}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT), **more}
+    return {**os.environ, "PATH": f"{program}{os.pathsep}{os.environ['PATH']}", **more}
 
 
 def shell(script: str, program: Path, home: Path, name: str = "bash", *options: str) -> list[str]:
     """What a shell prints, line by line."""
+    if shutil.which(name) is None:
+        lacking(f"{name} is not installed")
     done = subprocess.run(
         [name, *options, "-c", script],
         cwd=ROOT, env=with_path(program, HOME=str(home)), capture_output=True, text=True, timeout=600,
@@ -55,7 +55,6 @@ ask() {
 
 
 @pytest.mark.process
-@pytest.mark.skipif(BASH is None, reason="no bash")
 def test_bash_completes_commands_options_eps_modes_and_files(program: Path, tmp_path: Path) -> None:
     lines = [
         "ask ortbench ''",
@@ -90,7 +89,6 @@ def test_bash_completes_commands_options_eps_modes_and_files(program: Path, tmp_
 
 
 @pytest.mark.process
-@pytest.mark.skipif(BASH is None, reason="no bash")
 def test_what_is_installed_for_bash_begins_with_the_next_one(program: Path, tmp_path: Path) -> None:
     place = tmp_path / ".bash_completions" / "ortbench.sh"
     said = f"Completion for bash is in {place}; it begins with the next bash that is started."
@@ -104,8 +102,6 @@ def test_what_is_installed_for_bash_begins_with_the_next_one(program: Path, tmp_
 @pytest.mark.process
 @pytest.mark.parametrize("name", ["zsh", "fish"])
 def test_zsh_and_fish_take_the_script(name: str, program: Path, tmp_path: Path) -> None:
-    if shutil.which(name) is None:
-        pytest.skip(f"no {name}")
     asked = {
         "zsh": 'autoload -Uz compinit; compinit -u; eval "$(ortbench --show-completion)"; whence _ortbench_completion',
         "fish": 'ortbench --show-completion | source; complete --do-complete "ortbench ru"',
