@@ -71,7 +71,9 @@ subprocess.Popen.__init__ = _start_unless_pure  # type: ignore[method-assign]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is pure, so that it can be chosen: `pytest -m pure`."""
+    """Mark what is pure, so that it can be chosen: `pytest -m pure`; and begin with what takes longest, the software GPU, so that
+    nobody waits for that alone in the end."""
+    items.sort(key=lambda item: "webgpu" not in item.name and "software_gpu" not in getattr(item, "fixturenames", ()))
     for item in items:
         if not _marks(item) & {"process", "timing"}:
             item.add_marker(pytest.mark.pure)

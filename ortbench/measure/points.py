@@ -90,7 +90,7 @@ class PointSide(Side):
         self._lost_before = 0
 
     @property
-    def _worker(self) -> Client:
+    def worker(self) -> Client:
         self._shared.client.while_waiting = self.while_waiting
         return self._shared.client
 
@@ -111,15 +111,15 @@ class PointSide(Side):
 
     def _receive_opened(self, stage: str) -> Opened:
         first = self._number == 0 and not self._shared.times_lost
-        with self.stage(stage, self._worker.started_ns if first else None) as parts:
+        with self.stage(stage, self.worker.started_ns if first else None) as parts:
             self._lost_before = self._shared.times_lost
             of_session = self._shared.opened()
             if first:
-                started = self._worker.started_ns
+                started = self.worker.started_ns
                 parts.append(("starting the worker with ONNX Runtime", started, of_session["stages"][0][1] - started))
                 parts += of_session["stages"]
             inputs = request_of(self.plan)["inputs"]
-            answer: Opened = self._worker.ask("open_point", point=self._number, inputs=inputs)
+            answer: Opened = self.worker.ask("open_point", point=self._number, inputs=inputs)
             parts += answer["stages"]
         return answer
 
@@ -136,9 +136,9 @@ class PointSide(Side):
             mode = arguments.get("mode")
             if do != "prepare" and mode is not None and mode not in self._prepared:
                 raise BenchmarkFailed(str(self.cases[mode].reason))
-        return self._worker.ask(do, **({} if do == "release" else {"of_point": self._number}), **arguments)
+        return self.worker.ask(do, **({} if do == "release" else {"of_point": self._number}), **arguments)
 
-    def _restart(self) -> None:
+    def restart(self) -> None:
         self._shared.restart()
         self._set_up_again()
 
