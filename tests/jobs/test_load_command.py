@@ -152,7 +152,12 @@ def test_an_ep_that_is_not_safe_for_threads_is_found_out_and_the_other_levels_ar
 ) -> None:
     model = relu_model(tmp_path / "relu.onnx", 4096)
     load = ("--mode", "device-resident", "--concurrency", "1,2", "--duration", 0.4)
-    ran, result = on_device(library, tmp_path, *load, model=model, compute_us=20_000, servers=2, crowd=crowd)
+    for attempt in range(5):  # outputs are looked at after the last runs of blocks, which can happen not to be mixed up
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        ran, result = on_device(library, folder, *load, model=model, compute_us=20_000, servers=2, crowd=crowd)
+        if crowd != 1 or ran.code != 0:
+            break
     words, wrong = CROWDS[crowd]
     alone, together = result.levels
     is_whole(alone)

@@ -99,7 +99,7 @@ def waiting_share(found: Put, number: int, callers: int) -> float:
 def test_the_share_of_time_in_which_callers_wait_for_pythons_lock(library: Path, tmp_path: Path) -> None:
     """Copies of 4 ms hold it, and there is nothing else to do: one of n callers has it, the others wait, (n - 1)/n of the
     time but for the runs between."""
-    wrong: dict[str, float | None] = {}
+    wrong: dict[str, float | None] | None = None
     for attempt in range(ATTEMPTS):
         copying, resident = tmp_path / f"c{attempt}", tmp_path / f"r{attempt}"
         copying.mkdir()
@@ -108,18 +108,19 @@ def test_the_share_of_time_in_which_callers_wait_for_pythons_lock(library: Path,
         times = {"upload_latency_us": 4000, "download_latency_us": 4000, "compute_us": 0}
         held = put(library, copying, *load, mode="device", **times)
         free = put(library, resident, *load, compute_us=5000)
-        wrong = {}
+        now: dict[str, float | None] = {}
         for number, level in enumerate(held.result.levels):
             callers, share = level["concurrency"], level["lock_wait"]
             if (
                 share is None
                 or abs(share - waiting_share(held, number, callers)) > 0.05
-                or (share < 0.35 * (callers > 1))
+                or (share < 0.25 * (callers > 1))
             ):
-                wrong[f"copies of {callers}"] = share
+                now[f"copies of {callers}"] = share
         for level in free.result.levels:
             if level["lock_wait"] is None or level["lock_wait"] > 0.02:
-                wrong[f"no copies of {level['concurrency']}"] = level["lock_wait"]
+                now[f"no copies of {level['concurrency']}"] = level["lock_wait"]
+        wrong = now if wrong is None else {what: share for what, share in now.items() if what in wrong}
         if not wrong:
             said = [it["message"] for it in held.result.warnings if it["code"] == "lock-wait"]
             assert [it.partition(" of their time")[2] for it in said] == [
@@ -179,40 +180,44 @@ def level_of(found: Put, number: int) -> Level:
 
 
 def test_poisson_arrivals_before_one_engine_wait_as_long_as_theory_says(library: Path, tmp_path: Path) -> None:
-    """M/D/1 at 30 and 50 %, with service time and utilisation as measured in the same run."""
-    wrong: list[str] = []
+    """M/D/1 at 30 and 50 %, with service time and utilisation as measured in the same run: that of the request and, as far as
+    one waits behind another, what the host needs between them, which only the requests that wait have."""
+    wrong: dict[int, str] | None = None
     for attempt in range(ATTEMPTS):
         folder = tmp_path / str(attempt)
         folder.mkdir()
         found = put(
-            library, folder, "--rate", "600,1000", "--duration", 25, "--seed", attempt, compute_us=480, spin_us=1000
+            library, folder, "--rate", "600,1000", "--duration", 35, "--seed", attempt, compute_us=480, spin_us=1000
         )
-        wrong = []
+        now: dict[int, str] = {}
         for number in range(2):
-            record, _ = requests_of(found, number)
+            record, begin = requests_of(found, number)
             service = level_of(found, number)["service_ns"]
             assert service is not None
             rate = (record.due.size - 1) * 1e9 / float(record.due[-1] - record.due[0])
-            theory = md1_wait(service["mean"], rate * service["mean"] / 1e9)
+            each = service["mean"], float(services_of(found, record, begin).mean())
+            least, most = (md1_wait(ns, rate * ns / 1e9) for ns in each)
             interval = mean_interval(record.waits, 0.99)
             assert interval is not None
             low, high = interval
-            if not low <= theory <= high or high - low > 0.2 * theory:
-                wrong.append(f"theory {theory / 1e3:.1f} µs, measured {low / 1e3:.1f} to {high / 1e3:.1f} µs")
+            if low > most or high < least or high - low > 0.1 * (least + most):
+                theory = f"theory {least / 1e3:.1f} to {most / 1e3:.1f} µs"
+                now[number] = f"{theory}, measured {low / 1e3:.1f} to {high / 1e3:.1f} µs"
+        wrong = now if wrong is None else {level: said for level, said in now.items() if level in wrong}
         if not wrong:
             return
     raise AssertionError(wrong)
 
 
 def test_uniform_arrivals_below_capacity_do_not_wait(library: Path, tmp_path: Path) -> None:
-    late: list[object] = []
+    """No request finds the engine busy, but where the machine stood still for the length of a gap."""
+    found_busy: list[float] = []
     for attempt in range(ATTEMPTS):
         folder = tmp_path / str(attempt)
         folder.mkdir()
         found = put(library, folder, "--rate", "100", "--arrivals", "uniform", "--duration", 2, compute_us=5000)
-        wait = level_of(found, 0)["wait_ns"]
-        assert wait is not None
-        if wait["p99"] < MS // 4 and (level_of(found, 0)["late"] or 0) < 0.02:
+        record, _ = requests_of(found, 0)
+        found_busy.append(float((record.free > record.due).mean()))
+        if found_busy[-1] < 0.03 and np.median(record.waits) < MS // 10:
             return
-        late.append(wait)
-    raise AssertionError(late)
+    raise AssertionError(found_busy)
