@@ -187,7 +187,7 @@ def test_poisson_arrivals_before_one_engine_wait_as_long_as_theory_says(library:
         folder = tmp_path / str(attempt)
         folder.mkdir()
         found = put(
-            library, folder, "--rate", "600,1000", "--duration", 35, "--seed", attempt, compute_us=480, spin_us=1000
+            library, folder, "--rate", "600,1000", "--duration", 45, "--seed", attempt, compute_us=480, spin_us=1000
         )
         now: dict[int, str] = {}
         for number in range(2):
