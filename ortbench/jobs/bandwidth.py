@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from ortbench import files, stopping
 from ortbench.characters import complain
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
+from ortbench.jobs.progress import observed
 from ortbench.jobs.writing import summarise_job, write
 from ortbench.measure.process import open_copies
 
@@ -59,17 +59,13 @@ def measured(
         stopping.hold()  # from here on there is a folder, and soon something in it
         folder = None if out is None else new_folder(out, bandwidth_name(plan))
         try:
-            if observer is None and not quiet and sys.stderr.isatty():
-                from ortbench.report.terminal.progress import LiveProgress
-
-                observer = stack.enter_context(LiveProgress())
 
             def keep(sweep: CopySweep) -> None:
                 if folder is not None:
                     with files.noting(folder / FILE_NAME):
                         save(sweep, folder)
 
-            bench = CopyBench(plan, client, keep, observer)
+            bench = CopyBench(plan, client, keep, observed(stack, quiet, observer))
             bench.run()
         except BaseException:
             if folder is not None:

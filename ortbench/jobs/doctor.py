@@ -12,6 +12,7 @@ from ortbench import interpreters, stopping
 from ortbench.analysis.doctor.finding import Section
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED
 from ortbench.facts import Facts, Noise
+from ortbench.jobs.progress import observed
 from ortbench.jobs.writing import write_json
 
 
@@ -59,12 +60,7 @@ def _noise(python: str | None) -> Noise | None:
 
     stopping.hold()  # from here on there are files to be removed, and the page is still to be shown
     with ExitStack() as stack:
-        progress = None
-        if sys.stderr.isatty():
-            from ortbench.report.terminal.progress import LiveProgress
-
-            progress = stack.enter_context(LiveProgress())
-        return noise(progress, python=python)
+        return noise(observed(stack, quiet=False), python=python)
 
 
 def _print(sections: Sequence[Section], facts: Facts, measured: bool) -> None:

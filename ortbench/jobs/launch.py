@@ -5,7 +5,6 @@ Heavy imports wait until the first worker has been started: it has more to impor
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from ortbench import files, stopping
 from ortbench.characters import plain_name
 from ortbench.errors import BadInput, OrtbenchError
+from ortbench.jobs.progress import observed
 from ortbench.measure.process import open_worker
 
 if TYPE_CHECKING:
@@ -94,11 +94,7 @@ def launch(
                 )
                 for number, plan in enumerate(plans)
             ]
-            if observer is None and not quiet and sys.stderr.isatty():
-                from ortbench.report.terminal.progress import LiveProgress
-
-                observer = stack.enter_context(LiveProgress())
-            bench = Bench(sides, observer, load_the_rest, judge, after_open)
+            bench = Bench(sides, observed(stack, quiet, observer), load_the_rest, judge, after_open)
             bench.run()
         except BaseException:
             if parent is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from ortbench import stopping
 from ortbench.errors import INTERRUPTED
 from ortbench.jobs.junit import write_junit
+from ortbench.jobs.progress import observed
 from ortbench.jobs.run import check_wanted
 from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_page
 from ortbench.measure.process import open_worker
@@ -75,12 +75,7 @@ def measure(plan: Plan, put: LoadPlan, place: Callable[[], Path], quiet: bool) -
         folder = place()
         try:
             side = Side(plan, client, partial(keep, path=folder / "result.json"))
-            progress = None
-            if not quiet and sys.stderr.isatty():
-                from ortbench.report.terminal.progress import LiveProgress
-
-                progress = stack.enter_context(LiveProgress())
-            bench = LoadBench(side, put, progress, load_the_rest)
+            bench = LoadBench(side, put, observed(stack, quiet), load_the_rest)
             bench.run()
         except BaseException:
             discard_if_empty(folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from ortbench import files, stopping
 from ortbench.characters import complain, visible
 from ortbench.ep_options import refuse_unclaimed
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput, BenchmarkFailed
+from ortbench.jobs.progress import observed
 from ortbench.jobs.writing import summarise_job, write, write_compressible, write_page
 from ortbench.measure.process import open_session
 
@@ -90,11 +90,7 @@ def _measure(shapes: Sequence[Shape], slo: Slo | None, wanted: Wanted) -> Measur
                 PointSide(shape.plan, number, worker, shape.name, Timeline() if wanted.trace is not None else None)
                 for number, shape in enumerate(shapes)
             ]
-            progress = None
-            if not wanted.quiet and sys.stderr.isatty():
-                from ortbench.report.terminal.progress import LiveProgress
-
-                progress = stack.enter_context(LiveProgress())
+            progress = observed(stack, wanted.quiet)
             bench = SweepBench(shapes, sides, worker, slo, keep, progress, load_the_rest, when_open)
             bench.run()
             result = bench.result()
