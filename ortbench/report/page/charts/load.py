@@ -6,25 +6,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from ortbench import units
 from ortbench.analysis.levels import rate_text
 from ortbench.report.page.charts.sheet import (
-    FAR,
     INK,
     MUTED,
     PAPER,
     SMALL,
     Legend,
+    Room,
     Sample,
     Sheet,
     is_narrow,
     level_mark,
     mode_shape,
-    plain,
     point_mark,
-    times_to,
+    upright_axis,
 )
 from ortbench.report.page.pictures.load import ByCallers, ByRate, Line, Loads, Point
 
@@ -37,6 +36,7 @@ _RING: dict[str, Any] = {
     "markeredgecolor": INK,
     "linestyle": "none",
 }
+_ROOM = Room(1.4, 1.5, 1.12, 4)  # for what is written at points
 _SLO: dict[str, Any] = {"color": MUTED, "linewidth": 1.2, "dashes": (6, 3)}
 
 
@@ -212,14 +212,4 @@ def _rate_axis(axes: Axes, rates: Sequence[float]) -> None:
 def _time_axis(axes: Axes, values: Sequence[float], slo_ns: int | None) -> None:
     """From nothing to the longest; logarithmic where the shortest would lie on the floor. The SLO is within it."""
     known = [max(value, 1) for value in values] + ([slo_ns] if slo_ns is not None else [])
-    low, high = min(known), max(known)
-    if high > FAR * low:
-        axes.set_yscale("log")
-        axes.set_ylim(low / 1.4, high * 1.5)
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 500 * low else (1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda ns, _: plain(units.duration(ns))))
-    else:
-        axes.set_ylim(0, high * 1.12)
-        axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
-        axes.yaxis.set_major_formatter(times_to(high))
-    axes.yaxis.set_minor_locator(NullLocator())
+    upright_axis(axes, min(known), max(known), room=_ROOM)

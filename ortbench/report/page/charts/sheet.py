@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -245,6 +245,42 @@ def times_to(longest: float, ns_each: float = 1.0) -> FuncFormatter:
     """Ticks in the unit that suits the longest time, ns; values are in units of `ns_each` ns."""
     unit, scale = units.time_unit(longest)
     return FuncFormatter(lambda value, _: f"{value * ns_each / scale:g} {unit}" if value else "0")
+
+
+class Room(NamedTuple):
+    """What an upright axis leaves beside the values, as factors: below and above them on a logarithmic scale, above them on one
+    from nothing; and how many ticks that has."""
+
+    below: float = 1.3
+    above: float = 1.3
+    over: float = 1.1
+    ticks: int = 5
+
+
+USUAL_ROOM = Room()
+
+
+def upright_axis(
+    axes: Axes, low: float, high: float, shown: FuncFormatter | None = None, room: Room = USUAL_ROOM
+) -> None:
+    """From nothing to the highest; logarithmic where the lowest would lie on the floor.
+
+    Args:
+        axes: whose y axis it is.
+        low, high: of the values.
+        shown: how a tick is written; by default as a time in ns.
+        room: beside the values.
+    """
+    if high > FAR * low > 0:
+        axes.set_yscale("log")
+        axes.set_ylim(low / room.below, high * room.above)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 500 * low else (1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(shown or FuncFormatter(lambda ns, _: plain(units.duration(ns))))
+    else:
+        axes.set_ylim(0, high * room.over)
+        axes.yaxis.set_major_locator(MaxNLocator(room.ticks, steps=[1, 2, 2.5, 5, 10]))
+        axes.yaxis.set_major_formatter(shown or times_to(high))
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def duration_axis(axes: Axes, low: float, high: float, narrow: bool) -> None:

@@ -7,11 +7,10 @@ from math import nan
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, NullLocator
 
 from ortbench import units
 from ortbench.report.page.charts.sheet import (
-    FAR,
     INK,
     MUTED,
     SMALL,
@@ -20,10 +19,9 @@ from ortbench.report.page.charts.sheet import (
     is_narrow,
     level_mark,
     mode_shape,
-    plain,
     point_mark,
     text_width,
-    times_to,
+    upright_axis,
 )
 from ortbench.report.page.pictures.sizes import Curve, Sizes
 
@@ -100,14 +98,5 @@ def _value_axis(axes: Axes, picture: Sizes) -> None:
     if picture.slo is not None:
         low, high = min(low, picture.slo.limit_ns), max(high, picture.slo.limit_ns)
     shown = FuncFormatter(lambda value, _: units.rate(value)) if picture.rates else None
-    if high > FAR * low > 0:
-        axes.set_yscale("log")
-        axes.set_ylim(low / 1.3, high * 1.3)
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 500 * low else (1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(shown or FuncFormatter(lambda ns, _: plain(units.duration(ns))))
-    else:
-        axes.set_ylim(0, high * 1.1)
-        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-        axes.yaxis.set_major_formatter(shown or times_to(high))
-    axes.yaxis.set_minor_locator(NullLocator())
+    upright_axis(axes, low, high, shown)
     axes.yaxis.grid(True)

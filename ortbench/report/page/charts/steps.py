@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
 from ortbench import units
 from ortbench.report.page.charts.sheet import (
-    FAR,
     MUTED,
     SMALL,
     Legend,
     Sheet,
     is_narrow,
     mode_shape,
-    plain,
     point_mark,
-    times_to,
+    upright_axis,
 )
 from ortbench.report.page.pictures.steps import Steps, StepTimes
 
@@ -38,7 +35,8 @@ def step_times(picture: StepTimes, width: int) -> Sheet:
     count = max(len(it.ns) for it in picture.modes)
     room = max(count - 1, 1) / 40
     axes.set_xlim(-room, max(count - 1, 1) + room)
-    _time_axis(axes, [max(ns, 1) for it in picture.modes for ns in it.ns])
+    times = [max(ns, 1) for it in picture.modes for ns in it.ns]
+    upright_axis(axes, min(times), max(times))
     axes.xaxis.set_major_locator(MaxNLocator(5 if narrow else 10, integer=True))
     axes.yaxis.grid(True)
     for it in picture.modes:
@@ -59,18 +57,3 @@ def _line(sheet: Sheet, axes: Axes, steps: Steps, first_apart: bool) -> None:
     later = steps.ns[begins:]
     (line,) = axes.plot(range(begins, len(steps.ns)), [max(ns, 1) for ns in later], **style)
     sheet.tip(line, f"{steps.mode}: {units.duration(later[0])} to {units.duration(later[-1])}")
-
-
-def _time_axis(axes: Axes, values: Sequence[int]) -> None:
-    """From nothing to the longest; logarithmic where the shortest would lie on the floor."""
-    low, high = min(values), max(values)
-    if high > FAR * low:
-        axes.set_yscale("log")
-        axes.set_ylim(low / 1.3, high * 1.3)
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 500 * low else (1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda ns, _: plain(units.duration(ns))))
-    else:
-        axes.set_ylim(0, high * 1.1)
-        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-        axes.yaxis.set_major_formatter(times_to(high))
-    axes.yaxis.set_minor_locator(NullLocator())
