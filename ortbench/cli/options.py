@@ -151,16 +151,20 @@ def _read_plainly(param: Any) -> Any:
     return param
 
 
-class Program(TyperGroup):
-    """All commands."""
+class _HelpReadPlainly:
+    """What Typer's own ``--help`` needs for that, of a program or a command."""
 
     def get_help_option(self, ctx: Any) -> Any:
         """``--help``; None where there is none."""
-        option = super().get_help_option(ctx)
+        option = super().get_help_option(ctx)  # type: ignore[misc]
         return option and _read_plainly(option)
 
 
-class Command(TyperCommand):
+class Program(_HelpReadPlainly, TyperGroup):
+    """All commands."""
+
+
+class Command(_HelpReadPlainly, TyperCommand):
     """A command that takes no option twice, whose help shows its options panel by panel, as plain text, and which knows
     where JUnit XML is awaited."""
 
@@ -168,11 +172,6 @@ class Command(TyperCommand):
         super().__init__(*arguments, **named)
         for param in self.params:
             _read_plainly(param)
-
-    def get_help_option(self, ctx: Any) -> Any:
-        """``--help``; None where there is none."""
-        option = super().get_help_option(ctx)
-        return option and _read_plainly(option)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of a command line; what is wrong in it is told to CI too, if `--junit` is in it.
