@@ -148,6 +148,7 @@ def changes(one: Result, other: Result) -> list[str]:
         *_versions(one, other),
         *_packages(one, other),
         ("GPU driver", _drivers(one), _drivers(other)),
+        *_governors(one, other),
         *settings_of(one, other),
         ("Python", one.environment.get("python"), other.environment.get("python")),
         ("locked clocks", one.environment.get("locked_clocks"), other.environment.get("locked_clocks")),
@@ -201,6 +202,13 @@ def _packages(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
     """The packages of ONNX Runtime and of EPs, where both results have them."""
     found = [result.environment.get("packages") for result in (one, other)]
     return [] if None in found else [("packages", found[0], found[1])]
+
+
+def _governors(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
+    """Which frequency governors the cores have, where both results have them."""
+    found = [result.environment.get("governors") for result in (one, other)]
+    mine, theirs = (", ".join(it or ()) or "none" for it in found)
+    return [] if None in found else [("frequency governor", mine, theirs)]
 
 
 def _drivers(result: Result) -> list[str]:

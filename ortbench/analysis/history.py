@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from statistics import median
 
 from ortbench.analysis.change_points import change_points
@@ -77,7 +78,7 @@ class Series:
     def levels(self) -> list[tuple[Figure, ...]]:
         """The figures between steps."""
         bounds = [0, *(step.at for step in self.steps), len(self.figures)]
-        return [self.figures[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+        return [self.figures[a:b] for a, b in pairwise(bounds)]
 
     @property
     def scatter(self) -> float | None:
@@ -205,13 +206,13 @@ def _steps(figures: Sequence[Figure], same: float) -> Iterator[Step]:
     places = change_points([math.log(value) for value in values])
     while True:
         bounds = [0, *places, len(values)]
-        levels = [values[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
-        sizes = [shift(before, after) for before, after in zip(levels, levels[1:], strict=False)]
+        levels = [values[a:b] for a, b in pairwise(bounds)]
+        sizes = [shift(before, after) for before, after in pairwise(levels)]
         doubtful = [at for at, size in enumerate(sizes) if not size.is_beyond(same)]
         if not doubtful:
             break
         del places[min(doubtful, key=lambda at: abs(math.log(sizes[at].ratio)))]
-    for place, size, before, after in zip(places, sizes, levels, levels[1:], strict=False):
+    for place, size, (before, after) in zip(places, sizes, pairwise(levels), strict=True):
         changed = tuple(_changes(figures[place - 1].run.result, figures[place].run.result))
         yield Step(place, median(before), median(after), (len(before), len(after)), size, changed)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ortbench.analysis.history import Run, groups, run_of, series
+from ortbench.analysis.history import Run, groups, run_of
 from ortbench.compared import Compared
 from ortbench.errors import BadInput, OrtbenchError
 from ortbench.jobs.compare import results_at
 from ortbench.jobs.git_results import is_revision, results_in
-from ortbench.jobs.writing import check_place, summarise_job, quieten_matplotlib, write, write_json
+from ortbench.jobs.writing import check_place, quieten_matplotlib, summarise_job, write, write_json
 from ortbench.report import history as shown
 from ortbench.report.markdown import markdown
 from ortbench.result import parse

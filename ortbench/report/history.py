@@ -180,7 +180,9 @@ def _note(at: datetime, place: str, steps: Sequence[tuple[str, Step]]) -> Note:
     changed = dict.fromkeys(change for _, step in steps for change in step.changed)
     what = "; ".join(changed) if changed else "nothing that is recorded"
     slower = any(step.size.ratio > 1 for _, step in steps)
-    return Note(f"since {day(at)} ({place}): {sizes}; changed there: {what}", "✗" if slower else "✓", BAD if slower else GOOD)
+    return Note(
+        f"since {day(at)} ({place}): {sizes}; changed there: {what}", "✗" if slower else "✓", BAD if slower else GOOD
+    )
 
 
 def remarks(found: Sequence[Told], left_out: Sequence[str]) -> list[str]:
@@ -190,7 +192,9 @@ def remarks(found: Sequence[Told], left_out: Sequence[str]) -> list[str]:
     said = [f"left out: {error}" for error in left_out[:_MOST]]
     said += [f"left out: {len(left_out) - _MOST} more"] if len(left_out) > _MOST else []
     if few:
-        which = "all series have" if few == len(every) else f"{few} of {len(every)} series {'has' if few == 1 else 'have'}"
+        which = (
+            "all series have" if few == len(every) else f"{few} of {len(every)} series {'has' if few == 1 else 'have'}"
+        )
         said.append(f"too few results: {which} fewer than {FEWEST}, in which no step can be told from chance")
     return said
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.ticker import MaxNLocator
 
 from ortbench import units
@@ -14,12 +14,15 @@ from ortbench.report.page.charts.sheet import (
     ACCENT,
     COLOURS,
     INK,
+    SMALL,
     Legend,
     Sheet,
     is_narrow,
+    labels_apart,
     level_mark,
     patch_mark,
     point_mark,
+    text_width,
     times_to,
     upright_mark,
 )
@@ -59,11 +62,21 @@ def over_time(picture: OverTime, width: int) -> Sheet:
         at: Any = figures[step.at].run.at
         tipped = axes.axvline(at, **_STEP)
         sheet.tip(tipped, picture.step_in_words(step))
-        axes.annotate(
-            f"×{units.ratio(step.size.ratio)}", (at, 1), (0, 4), xycoords=("data", "axes fraction"),
-            textcoords="offset points", ha="center", color=INK,
-        )  # fmt: skip
+    _sizes(sheet, axes, picture, top - 5)
     return sheet
+
+
+def _sizes(sheet: Sheet, axes: Axes, picture: OverTime, y: float) -> None:
+    """How great each step is, above it, or as near as there is room; nothing where there are too many."""
+    steps = picture.series.steps
+    at = [date2num(picture.series.figures[step.at].run.at) for step in steps]  # type: ignore[no-untyped-call]
+    centres = [float(axes.transData.transform((x, 0))[0]) for x in at]
+    texts = [f"×{units.ratio(step.size.ratio)}" for step in steps]
+    widths = [text_width(text, SMALL) for text in texts]
+    if sum(widths) + 10 * len(widths) > sheet.width:
+        return
+    for text, centre in zip(texts, labels_apart(centres, widths, sheet.width), strict=True):
+        sheet.text(centre, y, text, ha="center", fontsize=SMALL)
 
 
 def _entries(picture: OverTime) -> list[Any]:
@@ -83,7 +96,7 @@ def _axes(axes: Axes, picture: OverTime, narrow: bool) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     axes.yaxis.set_major_formatter(times_to(high))
     axes.yaxis.grid(True)
-    locator = AutoDateLocator(minticks=2, maxticks=4 if narrow else 8)
+    locator = AutoDateLocator(minticks=2, maxticks=4 if narrow else 8)  # type: ignore[no-untyped-call]
     axes.xaxis_date()
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]

@@ -15,7 +15,20 @@ from ortbench.report.page.pictures.steps import StepTimes, step_times
 from ortbench.report.page.pictures.totals import Totals, totals
 from ortbench.result import Result
 
-Picture = Split | Sizes | StepTimes | StageTimes | LinkCosts | ByCallers | ByRate | Spread | Drift | Bandwidth | Totals | OverTime
+Picture = (
+    Split
+    | Sizes
+    | StepTimes
+    | StageTimes
+    | LinkCosts
+    | ByCallers
+    | ByRate
+    | Spread
+    | Drift
+    | Bandwidth
+    | Totals
+    | OverTime
+)
 
 
 def of_one(result: Result) -> list[Picture]:

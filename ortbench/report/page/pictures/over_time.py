@@ -46,7 +46,12 @@ class OverTime:
     def table(self) -> Table:
         """What it shows, in numbers."""
         unit, scale = units.time_unit(max(it.median_ns for it in self.series.figures))
-        headed = (Column("measured", Kind.NAME), Column("median", Kind.TIME), *columns(Kind.NUMBER, "95 %"), Column("place", Kind.LONG_NAME))
+        headed = (
+            Column("measured", Kind.NAME),
+            Column("median", Kind.TIME),
+            *columns(Kind.NUMBER, "95 %"),
+            Column("place", Kind.LONG_NAME),
+        )
         rows = tuple(
             (
                 day(it.run.at),
