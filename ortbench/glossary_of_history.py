@@ -20,9 +20,9 @@ HISTORY: Texts = {
         "history.md",
     ),
     "over time": (
-        "a curve of the medians from result to result, the lowest at ▁",
-        "Its scale reaches from 5 % below the middle to 5 % above it at least. At most 16 characters wide: each then stands for "
-        "several results.",
+        "a curve of the medians from result to result, each on a scale of its own",
+        "The scale reaches from 5 % below the middle to 5 % above it at least, so that scatter is no mountain. At most 16 "
+        "characters wide: of more results each stands for several.",
         "history.md",
     ),
     "scatter": (
