@@ -152,6 +152,8 @@ def _models(runs: Sequence[Run]) -> dict[str, str]:
 
 def _is_same(one: Result, other: Result, force: bool) -> bool:
     """Whether two results of one model are of the same thing, with the same settings."""
+    if one.target["ep"] != other.target["ep"]:  # most of the time that is all, and told at once
+        return False
     free = {MODEL, *(MACHINE if force else ())}
     if any(name not in free for name, _, _ in differences(one, other)):
         return False

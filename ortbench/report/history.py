@@ -165,24 +165,27 @@ def _step_row(name: str, one: Series, step: Step) -> tuple[str, ...]:
 
 
 def step_notes(found: Sequence[Told]) -> list[Note]:
-    """Where steps are, which, and what had changed there: those of one result together, by time."""
-    of_run: dict[tuple[datetime, str], list[tuple[str, Step]]] = {}
+    """Where steps are, which, and what had changed there: those of a day at which the same had changed together, by time."""
+    of_day: dict[tuple[str, tuple[str, ...]], list[tuple[Run, str, Step]]] = {}
     for group in found:
         for one in group.series:
             for step in one.steps:
                 run = one.figures[step.at].run
-                of_run.setdefault((run.at, run.place), []).append((group.title(one), step))
-    return [_note(at, place, steps) for (at, place), steps in sorted(of_run.items(), key=lambda it: it[0])]
+                of_day.setdefault((day(run.at)[:10], step.changed), []).append((run, group.title(one), step))
+    together = (sorted(it, key=lambda each: each[0].at) for it in of_day.values())
+    return [_note(it) for it in sorted(together, key=lambda it: it[0][0].at)]
 
 
-def _note(at: datetime, place: str, steps: Sequence[tuple[str, Step]]) -> Note:
-    sizes = ", ".join(f"{name} {verdict(it.size)} ×{units.ratio(it.size.ratio, 3)}" for name, it in steps)
-    changed = dict.fromkeys(change for _, step in steps for change in step.changed)
-    what = "; ".join(changed) if changed else "nothing that is recorded"
-    slower = any(step.size.ratio > 1 for _, step in steps)
-    return Note(
-        f"since {day(at)} ({place}): {sizes}; changed there: {what}", "✗" if slower else "✓", BAD if slower else GOOD
-    )
+def _note(steps: Sequence[tuple[Run, str, Step]]) -> Note:
+    """Steps that belong together, the first of them at first."""
+    first, _, step = steps[0]
+    more = len({run.place for run, _, _ in steps}) - 1
+    where = f"{first.place} and {more} more" if more else first.place
+    sizes = ", ".join(f"{name} {verdict(it.size)} ×{units.ratio(it.size.ratio, 3)}" for _, name, it in steps)
+    what = "; ".join(step.changed) or "nothing that is recorded"
+    slower = any(it.size.ratio > 1 for _, _, it in steps)
+    text = f"since {day(first.at)} ({where}): {sizes}; changed there: {what}"
+    return Note(text, "✗" if slower else "✓", BAD if slower else GOOD)
 
 
 def remarks(found: Sequence[Told], left_out: Sequence[str]) -> list[str]:

@@ -69,9 +69,26 @@ def test_steps_of_one_night_are_one_sentence() -> None:
     assert note.tone == BAD
     start, _, changed = note.text.partition("; changed there: ")
     assert re.fullmatch(
-        r"since 2026-10-19 02:00 \(reports/18/result\.json\): m cpu slower ×1\.1\d+, m device slower ×1\.(19|20)\d", start
+        r"since 2026-10-19 02:00 \(reports/18/result\.json\): m cpu slower ×1\.1\d+, m device slower ×1\.(19|20)\d",
+        start,
     )
     assert changed == "ONNX Runtime: 1.30.0 → 1.31.1; checkout: 0000011 → 0000012"
+
+
+def test_steps_of_several_results_of_a_day_are_one_sentence_where_the_same_had_changed() -> None:
+    sides = [nights(stepped(30, 18, 1.12, seed=seed), upgraded=18) for seed in (1, 2, 3)]
+    for threads, results in enumerate(sides, 1):
+        for result in results:
+            result.target["threads"] = threads
+            result.created = result.created.replace("T02:", f"T{threads + 2:02}:")
+            result.environment["os"] = (
+                "other" if threads == 3 and result.environment["onnxruntime"] == "1.31.1" else "x"
+            )
+    first, other = step_notes(of([result for results in sides for result in results]))
+    assert first.text.startswith("since 2026-10-19 03:00 (reports/18/result.json and 1 more): threads=1 cpu slower")
+    assert "threads=2 cpu slower" in first.text
+    assert other.text.startswith("since 2026-10-19 05:00 (reports/78/result.json): threads=3 cpu slower")
+    assert other.text.endswith("OS: x → other; checkout: 0000011 → 0000012")
 
 
 def test_what_got_faster_is_good_and_that_nothing_changed_is_said() -> None:
@@ -132,6 +149,7 @@ def test_the_page_has_the_steps_first_and_a_picture_for_each_series() -> None:
     assert page.text("li")[0].startswith("since 2026-10-19 02:00")
     assert page.text("li")[-1] == "left out: x is not a result file"
     assert page.text("h2") == ["Over time", "Steps", "m cpu", "m device", "Words"]
+    assert "<figure>" not in build_history(of(nights([1])), 1, SAME)
     words = build_history(found, 30, SAME).partition("<h2>Words</h2>")[2]
     assert {"series", "scatter", "since", "95 %", "median"} <= set(Page(words.partition("</section>")[0]).text("th"))
 

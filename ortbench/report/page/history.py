@@ -19,7 +19,7 @@ from ortbench.report.page.sections import Section
 def build_history(found: Sequence[Told], count: int, same: float, left_out: Sequence[str] = ()) -> str:
     """The page; for the arguments see `ortbench.report.history.build`."""
     tables = [table for table in (series_table(found), step_table(found)) if table.rows]
-    pictures = [OverTime(group.title(one), one) for group in found for one in group.series]
+    pictures = [OverTime(group.title(one), one) for group in found for one in group.series if len(one.figures) > 1]
     return filled_in(
         "history.html.j2",
         version=__version__,

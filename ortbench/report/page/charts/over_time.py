@@ -33,6 +33,8 @@ _HEIGHT, _ABOVE, _BELOW = {True: 200, False: 220}, 18, 44  # px
 _LEFT, _RIGHT = 70, 24  # px
 _ROOM = 0.03  # of the highest value that the axis shows above and below at least
 _LINE: dict[str, Any] = {"color": COLOURS[UPLOAD], "linewidth": 1.4, "marker": "o", "markersize": 4, "clip_on": False}
+_DENSE: dict[str, Any] = {**_LINE, "linewidth": 1.0, "markersize": 2.5}
+_MANY = 120  # results, from which on points and lines are small
 _BAND: dict[str, Any] = {"color": COLOURS[UPLOAD], "alpha": 0.22, "linewidth": 0}
 _LEVEL: dict[str, Any] = {"color": INK, "linewidth": 1.4}
 _STEP: dict[str, Any] = {"color": ACCENT, "linewidth": 1.4, "linestyle": (0, (4, 3))}
@@ -51,7 +53,7 @@ def over_time(picture: OverTime, width: int) -> Sheet:
     times: list[Any] = [it.run.at for it in figures]
     low, high = [it.ci95_ns[0] for it in figures], [it.ci95_ns[1] for it in figures]
     axes.fill_between(times, low, high, **_BAND)
-    (line,) = axes.plot(times, [it.median_ns for it in figures], **_LINE)
+    (line,) = axes.plot(times, [it.median_ns for it in figures], **(_DENSE if len(figures) > _MANY else _LINE))
     sheet.tip(line, f"{units.duration(figures[0].median_ns)} to {units.duration(figures[-1].median_ns)}")
     if picture.series.steps:
         for level, middle in picture.levels:
