@@ -89,7 +89,7 @@ class Series:
         if len(self.figures) < 4:
             return None
         middles = [(level, median(it.median_ns for it in level)) for level in self.levels]
-        return 1.4826 * median(abs(it.median_ns / middle - 1) for level, middle in middles for it in level)
+        return 1.4826 * median(abs(it.median_ns - middle) / max(middle, 1) for level, middle in middles for it in level)
 
 
 def run_of(result: Result, place: str) -> Run:

@@ -65,7 +65,7 @@ def _contents(blobs: dict[str, str]) -> Iterator[tuple[str, bytes]]:
         for blob, name in blobs.items():
             git.stdin.write(f"{blob}\n".encode())
             git.stdin.flush()
-            *_, size = git.stdout.readline().split()
+            size = (git.stdout.readline().split() or [b""])[-1]
             if not size.isdigit():
                 raise BadInput(f"git cannot read {name}: {size.decode(errors='replace') or 'it ended'}")
             content = git.stdout.read(int(size))

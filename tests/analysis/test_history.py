@@ -121,6 +121,7 @@ def test_few_results_are_shown_and_not_searched() -> None:
     assert (almost.is_searched, almost.steps) == (False, ())
     assert (enough.is_searched, [step.at for step in enough.steps]) == (True, [6])
     assert found(nights([1.0]))[0].scatter is None
+    assert found(nights([0.0] * FEWEST))[0].scatter == 0  # less than the clock's step
 
 
 def test_only_what_is_asked_for() -> None:
