@@ -18,6 +18,7 @@ def quiet_machine() -> Facts:
         "packages": {
             "module": SITE,
             "distributions": [{"name": "onnxruntime", "version": "1.31.1", "folder": SITE}],
+            "numpy": "2.4.6",
         },
         "installed": {
             "eps": [ep("CPUExecutionProvider", hardware("CPU", "Intel"))],

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from ortbench import errors
+from ortbench.interpreters import with_pip_of
 from ortbench.worker.state import Answer, State
 
 _REQUESTS = {
@@ -54,10 +55,25 @@ class Worker:
             module = import_module(f"ortbench.worker.{_HOME[name]}")
             state = self.state if point is None else self.state.points[point]
             return {"ok": getattr(module, name)(state, **arguments)}
-        except ModuleNotFoundError as error:
-            if error.name not in _NEEDED:
-                return errors.to_data(error)
-            how = f"install it with: {sys.executable} -m pip install onnxruntime"
-            return errors.to_data(errors.BenchmarkFailed(f"{sys.executable} has no package {error.name}; {how}"))
+        except ImportError as error:
+            return errors.to_data(_not_there(error))
         except Exception as error:
             return errors.to_data(error)
+
+
+def _not_there(error: ImportError) -> Exception:
+    """The same, with what to do about it, where this environment lacks what a worker needs."""
+    from ortbench.analysis.needed_numpy import mending
+    from ortbench.worker.session import distributions
+
+    onnxruntime, numpy = distributions.module_folder(), distributions.version("numpy")
+    command = mending(str(error), numpy) if onnxruntime is not None else "pip install onnxruntime"
+    if isinstance(error, ModuleNotFoundError):
+        if error.name not in _NEEDED or command is None:
+            return error
+        what = f"{sys.executable} has no package {error.name}; install it"
+    elif onnxruntime is None or command is None:
+        return error
+    else:
+        what = f"{errors.one_line(error)}: this ONNX Runtime was built for numpy 1, and numpy {numpy} is here; mend it"
+    return errors.BenchmarkFailed(f"{what} with: {with_pip_of(command, sys.executable)}")

@@ -348,22 +348,38 @@ def test_a_package_in_another_folder_is_only_hidden() -> None:
     assert said(facts, BAD, KNOW) == [("ONNX Runtime", KNOW, text, "")]
 
 
+NO_MODULE = "No module named 'onnxruntime'"
+
+
 @pytest.mark.parametrize(
-    ("module", "names", "command"),
+    ("module", "names", "numpy", "problem", "command"),
     [
-        (None, [], "pip install onnxruntime"),
-        (SITE, ["onnxruntime-gpu"], "pip install --force-reinstall onnxruntime-gpu==1.31.1"),
-        (SITE, [], "pip install --force-reinstall onnxruntime"),
+        (None, [], "2.4.6", NO_MODULE, "pip install onnxruntime"),
+        (SITE, ["onnxruntime-gpu"], "2.4.6", NO_MODULE, "pip install --force-reinstall onnxruntime-gpu==1.31.1"),
+        (SITE, [], "2.4.6", NO_MODULE, "pip install --force-reinstall onnxruntime"),
+        # Another package's module would be overwritten by the plain one.
+        (SITE, ["onnxruntime-rocm"], None, "no package numpy; install it with: pip install numpy", "pip install numpy"),
+        (SITE, ["onnxruntime-cann"], "2.4.6", "import numpy failed", "pip install 'numpy<2'"),
+        (
+            SITE,
+            ["onnxruntime-cann"],
+            "1.26.4",
+            "import numpy failed",
+            "pip install --force-reinstall onnxruntime-cann==1.31.1",
+        ),
     ],
 )
-def test_an_onnxruntime_that_does_not_load(module: str | None, names: list[str], command: str) -> None:
+def test_an_onnxruntime_that_does_not_load(
+    module: str | None, names: list[str], numpy: str | None, problem: str, command: str
+) -> None:
     facts = quiet_machine()
     facts["packages"] = {
         "module": module,
         "distributions": [{"name": name, "version": "1.31.1", "folder": SITE} for name in names],
+        "numpy": numpy,
     }
-    change(installed=None, problem="No module named 'onnxruntime'", noise=None)(facts)
-    assert said(facts, BAD)[0][2:] == ("ONNX Runtime does not work: No module named 'onnxruntime'", command)
+    change(installed=None, problem=problem, noise=None)(facts)
+    assert said(facts, BAD)[0][2:] == (f"ONNX Runtime does not work: {problem.partition('; ')[0]}", command)
     assert not works(facts)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ortbench.analysis.doctor.finding import BAD, GOOD, KNOW, Finding, number
+from ortbench.analysis.needed_numpy import mending
 from ortbench.analysis.overwritten import in_folder, overwritten
 from ortbench.analysis.same_name import CODE as SHARED
 from ortbench.answers import ListedEp
@@ -28,8 +29,10 @@ def packages(facts: Facts) -> Iterator[Finding]:
     if installed is None:
         mend = "pip install onnxruntime" if module is None else "pip install --force-reinstall onnxruntime"
         if found:
-            mend = f"pip install --force-reinstall {found[0]['name']}=={found[0]['version']}"
-        yield Finding(BAD, f"ONNX Runtime does not work: {facts['problem']}", mend)
+            again = f"pip install --force-reinstall {found[0]['name']}=={found[0]['version']}"
+            mend = mending(facts["problem"] or "", facts["packages"]["numpy"]) or again
+        problem = re.sub(r"; (install|mend) it with: .*", "", facts["problem"] or "")  # the command stands for itself
+        yield Finding(BAD, f"ONNX Runtime does not work: {problem}", mend)
     else:
         of = f" of the package {installed['package']}" if installed["package"] else ""
         yield Finding(GOOD, f"ONNX Runtime {installed['runtime']['onnxruntime']}{of}; {facts['system']}")

@@ -26,7 +26,7 @@ from ortbench.worker.session.libraries import (
 )
 from ortbench.worker.session.memory import describe
 from ortbench.worker.session.plugins import Plugin, plugins
-from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.providers import Provider, on_cpu_by_option
 from ortbench.worker.session.runtime import own_package
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _built_in_entry(name: str) -> ListedEp:
     problem = None if library is None else _problem(name, library)
     entry = _entry(name, library, ort.__version__, own_package(), problem)
     if library is None and not entry["devices"]:  # ORT knows it by its name alone
-        entry["devices"] = [_device(Provider(name), None)]
+        entry["devices"] = [_device(Provider(name, on_cpu_by_option=on_cpu_by_option(name, {})), None)]
     return entry
 
 
