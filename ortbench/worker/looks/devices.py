@@ -32,6 +32,7 @@ from ortbench.worker.session.runtime import own_package
 if TYPE_CHECKING:
     from ortbench.answers import EpDevice, ListedEp, Streams
 
+_NO_COPIES = "does not use DEFAULT memory of a non-CPU device"  # ONNX Runtime's words for an EP on the CPU, say
 # Not hardware: an EP that sends a model to a service, listed by every onnxruntime wheel.
 _NOT_LOCAL = {"AzureExecutionProvider"}
 
@@ -118,5 +119,6 @@ def _streams(device: Any) -> Streams:
     try:
         device.create_sync_stream()
     except Exception as error:
-        return {"offered": False, "why": one_line(error)}
+        why = "they are for copies to a device's DEFAULT memory" if _NO_COPIES in str(error) else one_line(error)
+        return {"offered": False, "why": why}
     return {"offered": True, "why": None}
