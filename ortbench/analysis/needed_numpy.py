@@ -12,8 +12,7 @@ def mending(problem: str, numpy: str | None) -> str | None:
         problem: why it does not load.
         numpy: the version that is installed, or None.
     """
-    if numpy is None:
-        return "pip install numpy"  # not onnxruntime, which would overwrite another package's module
-    if _FAILED in problem and not numpy.startswith("1."):
-        return "pip install 'numpy<2'"
-    return None
+    if _FAILED in problem:
+        return None if numpy is None or numpy.startswith("1.") else "pip install 'numpy<2'"
+    # Not onnxruntime, which brings numpy, and would overwrite another package's module.
+    return "pip install numpy" if numpy is None and "numpy" in problem else None

@@ -66,14 +66,16 @@ def _not_there(error: ImportError) -> Exception:
     from ortbench.analysis.needed_numpy import mending
     from ortbench.worker.session import distributions
 
-    onnxruntime, numpy = distributions.module_folder(), distributions.version("numpy")
-    command = mending(str(error), numpy) if onnxruntime is not None else "pip install onnxruntime"
+    numpy = distributions.version("numpy")
+    command = mending(str(error), numpy)
     if isinstance(error, ModuleNotFoundError):
-        if error.name not in _NEEDED or command is None:
+        if error.name not in _NEEDED:
             return error
+        if command is None or distributions.module_folder() is None:
+            command = "pip install onnxruntime"
         what = f"{sys.executable} has no package {error.name}; install it"
-    elif onnxruntime is None or command is None:
-        return error
-    else:
+    elif command is not None and numpy is not None:
         what = f"{errors.one_line(error)}: this ONNX Runtime was built for numpy 1, and numpy {numpy} is here; mend it"
+    else:
+        return error
     return errors.BenchmarkFailed(f"{what} with: {with_pip_of(command, sys.executable)}")

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import onnxruntime
 import pytest
@@ -81,7 +82,7 @@ sys.stdin.read()
 
 def test_a_card_on_which_nothing_is_as_it_should_be(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     """By NVML: somebody else's process is on it, it is too hot, it may not draw what it could, its driver comes and goes."""
-    knobs = Config(used=tmp_path / "used", slowed=TOO_HOT, power_limit_w=200, persistence=False).environ()
+    knobs: Any = Config(used=tmp_path / "used", slowed=TOO_HOT, power_limit_w=200, persistence=False).environ()
     line = [*software_cuda, sys.executable, "-c", HOLDS_MEMORY]
     with subprocess.Popen(
         line, env={**os.environ, **knobs}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
