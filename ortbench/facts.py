@@ -16,10 +16,11 @@ class Distribution(TypedDict):
 
 
 class Packages(TypedDict):
-    """Where ``import onnxruntime`` finds the module, and every package on the search path that brings one."""
+    """Where ``import onnxruntime`` finds the module, every package on the search path that brings one, and numpy's version."""
 
     module: str | None
     distributions: list[Distribution]
+    numpy: str | None
 
 
 class CudaLibrary(TypedDict):

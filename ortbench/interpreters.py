@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from ortbench.errors import BadInput
@@ -12,6 +13,7 @@ _SITES = ("lib/python3*/site-packages", "lib/site-packages", "Lib/site-packages"
 _PROGRAMS = {"bin", "Scripts"}
 _SAY_NOTHING = {"venv", ".venv", "env", ".env"}  # folders of environments that are called like all others
 _SYSTEM = {"usr", "local", ""}
+_PIP = re.compile(r"(?<!\S)(?<!-m )pip (?=install |uninstall )")
 # What tells Python where its packages are: ortbench's own are not for another interpreter.
 _OF_PYTHON = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 
@@ -57,6 +59,14 @@ def packages(path: str) -> list[str]:
     found = Path(program(path)).absolute()
     places = [it for root in found.parents[:2] for pattern in _SITES for it in root.glob(pattern)]
     return sorted(info.stem.replace("-", " ", 1) for place in places for info in place.glob("*.dist-info"))
+
+
+def with_pip_of(text: str, python: str) -> str:
+    """A text whose commands of pip are those of an environment: the pip on the path is that of another one."""
+    import shlex
+
+    pip = f"{shlex.quote(program(python))} -m pip "
+    return _PIP.sub(lambda _: pip, text)
 
 
 def surroundings() -> dict[str, str]:

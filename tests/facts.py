@@ -18,6 +18,7 @@ def quiet_machine() -> Facts:
         "packages": {
             "module": SITE,
             "distributions": [{"name": "onnxruntime", "version": "1.31.1", "folder": SITE}],
+            "numpy": "2.4.6",
         },
         "installed": {
             "eps": [ep("CPUExecutionProvider", hardware("CPU", "Intel"))],
@@ -38,7 +39,7 @@ def quiet_machine() -> Facts:
         },
         "memory": {"total": 64_000_000_000, "available": 60_000_000_000},
         "nvidia": {"present": False, "driver": None, "cuda": None, "cards": []},
-        "profiler": {"nsys": None, "nvtx": "0.2.17", "problem": None},
+        "profiler": {"nsys": "2025.5.1", "nvtx": "0.2.17", "problem": None},
         "noise": {
             "problem": None,
             "seconds": 5.0,

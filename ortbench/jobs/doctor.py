@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -47,12 +45,8 @@ def of_environment(section: Section, python: str | None) -> Section:
     """A section whose commands mend the environment that it is about: its own pip, not the one on the path."""
     if python is None:
         return section
-    pip = f"{shlex.quote(interpreters.program(python))} -m pip "
-    return section._replace(
-        findings=[
-            it._replace(command=re.sub(r"(?:^|(?<= ))pip ", lambda _: pip, it.command)) for it in section.findings
-        ]
-    )
+    findings = [it._replace(command=interpreters.with_pip_of(it.command, python)) for it in section.findings]
+    return section._replace(findings=findings)
 
 
 def _noise(python: str | None) -> Noise | None:

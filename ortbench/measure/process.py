@@ -59,7 +59,9 @@ class Client:
         self._called = "the worker" if python is None else f"the worker of {python}"
         with _started(python), stopping.held():  # what started is known to be ended
             self._process = subprocess.Popen(
-                [sys.executable if python is None else program(python), str(BOOTSTRAP)],
+                [sys.executable, str(BOOTSTRAP)]
+                if python is None
+                else [program(python), str(BOOTSTRAP), program(python)],
                 env=None if python is None else surroundings(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

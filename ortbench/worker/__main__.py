@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import IO
 
 from ortbench.profiler import is_profiled
+from ortbench.worker import its_pip
 from ortbench.worker.worker import Worker
 
 
@@ -38,6 +39,7 @@ def main() -> None:
     """The process: keeps the answers' channel to itself."""
     gc.set_threshold(100_000)  # looking for rubbish among modules, which stay, takes a tenth of loading them
     _end_with_parent()
+    its_pip.is_of(*sys.argv[1:])
     channel = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from ortbench import errors
+from ortbench.interpreters import with_pip_of
 from ortbench.worker.state import Answer, State
 
 _REQUESTS = {
@@ -54,10 +55,27 @@ class Worker:
             module = import_module(f"ortbench.worker.{_HOME[name]}")
             state = self.state if point is None else self.state.points[point]
             return {"ok": getattr(module, name)(state, **arguments)}
-        except ModuleNotFoundError as error:
-            if error.name not in _NEEDED:
-                return errors.to_data(error)
-            how = f"install it with: {sys.executable} -m pip install onnxruntime"
-            return errors.to_data(errors.BenchmarkFailed(f"{sys.executable} has no package {error.name}; {how}"))
+        except ImportError as error:
+            return errors.to_data(_not_there(error))
         except Exception as error:
             return errors.to_data(error)
+
+
+def _not_there(error: ImportError) -> Exception:
+    """The same, with what to do about it, where this environment lacks what a worker needs."""
+    from ortbench.analysis.needed_numpy import mending
+    from ortbench.worker.session import distributions
+
+    numpy = distributions.version("numpy")
+    command = mending(str(error), numpy)
+    if isinstance(error, ModuleNotFoundError):
+        if error.name not in _NEEDED:
+            return error
+        if command is None or distributions.module_folder() is None:
+            command = "pip install onnxruntime"
+        what = f"{sys.executable} has no package {error.name}; install it"
+    elif command is not None and numpy is not None:
+        what = f"{errors.one_line(error)}: this ONNX Runtime was built for numpy 1, and numpy {numpy} is here; mend it"
+    else:
+        return error
+    return errors.BenchmarkFailed(f"{what} with: {with_pip_of(command, sys.executable)}")

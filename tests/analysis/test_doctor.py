@@ -12,7 +12,7 @@ from ortbench.analysis.doctor import machine
 from ortbench.analysis.doctor.finding import BAD, GOOD, KNOW
 from ortbench.analysis.doctor.sections import examine, works
 from ortbench.facts import Facts
-from tests.facts import SITE, card, ep, gpu_machine, quiet_machine
+from tests.facts import SITE, card, ep, gpu_machine, hardware, quiet_machine
 
 GPU_PACKAGE = "pip install 'onnxruntime-gpu[cuda,cudnn]'"
 TOP = "ps -eo pcpu,pid,comm --sort=-pcpu | head"
@@ -31,12 +31,14 @@ def test_a_quiet_machine_is_good_in_every_line() -> None:
             "Processor and memory",
             [
                 (GOOD, "Intel Xeon: this process may run on 8 cores", ""),
+                (GOOD, "no container limits how much of its cores' time it may take", ""),
                 (GOOD, "the frequency governor is performance", ""),
                 (GOOD, "turbo is off", ""),
                 (GOOD, "load average 0.1 over the last minute, for 8 cores", ""),
                 (GOOD, "60.0 GB of 64.0 GB memory are free", ""),
             ],
         ),
+        ("Profiling", [(GOOD, "Nsight Systems 2025.5.1 takes ranges from nvtx 0.2.17", "")]),
         (
             "Noise",
             [
@@ -191,6 +193,14 @@ def change(**at: Any) -> Change:
                 "pip install --force-reinstall --no-deps onnxruntime==1.31.1",
             ),
         ),
+        (
+            change(profiler__nsys=None),
+            (
+                KNOW,
+                "Nsight Systems is not there: 'ortbench profile' records nothing by itself (https://developer.nvidia.com/nsight-systems)",
+                "",
+            ),
+        ),
         (change(nvidia__present=True), (BAD, "there is an NVIDIA card, and no driver answers for it: install one, or give the container the card", "nvidia-smi")),
     ],
 )  # fmt: skip
@@ -246,14 +256,6 @@ OLD = "/usr/local/cuda-12.4/lib64/libcudart.so.12"
                 KNOW,
                 "libcudart.so.13 is there 2 times, in /a/libcudart.so.13 and /b/libcudart.so.13; /b/libcudart.so.13 is the one loaded",
                 "",
-            ),
-        ),
-        (
-            change(installed__cuda=None),
-            (
-                KNOW,
-                "this ONNX Runtime was built without CUDA, so that it leaves the NVIDIA card alone",
-                f"pip uninstall -y onnxruntime && {GPU_PACKAGE}",
             ),
         ),
         (
@@ -348,22 +350,38 @@ def test_a_package_in_another_folder_is_only_hidden() -> None:
     assert said(facts, BAD, KNOW) == [("ONNX Runtime", KNOW, text, "")]
 
 
+NO_MODULE = "No module named 'onnxruntime'"
+
+
 @pytest.mark.parametrize(
-    ("module", "names", "command"),
+    ("module", "names", "numpy", "problem", "command"),
     [
-        (None, [], "pip install onnxruntime"),
-        (SITE, ["onnxruntime-gpu"], "pip install --force-reinstall onnxruntime-gpu==1.31.1"),
-        (SITE, [], "pip install --force-reinstall onnxruntime"),
+        (None, [], "2.4.6", NO_MODULE, "pip install onnxruntime"),
+        (SITE, ["onnxruntime-gpu"], "2.4.6", NO_MODULE, "pip install --force-reinstall onnxruntime-gpu==1.31.1"),
+        (SITE, [], "2.4.6", NO_MODULE, "pip install --force-reinstall onnxruntime"),
+        # Another package's module would be overwritten by the plain one.
+        (SITE, ["onnxruntime-rocm"], None, "no package numpy; install it with: pip install numpy", "pip install numpy"),
+        (SITE, ["onnxruntime-cann"], "2.4.6", "import numpy failed", "pip install 'numpy<2'"),
+        (
+            SITE,
+            ["onnxruntime-cann"],
+            "1.26.4",
+            "import numpy failed",
+            "pip install --force-reinstall onnxruntime-cann==1.31.1",
+        ),
     ],
 )
-def test_an_onnxruntime_that_does_not_load(module: str | None, names: list[str], command: str) -> None:
+def test_an_onnxruntime_that_does_not_load(
+    module: str | None, names: list[str], numpy: str | None, problem: str, command: str
+) -> None:
     facts = quiet_machine()
     facts["packages"] = {
         "module": module,
         "distributions": [{"name": name, "version": "1.31.1", "folder": SITE} for name in names],
+        "numpy": numpy,
     }
-    change(installed=None, problem="No module named 'onnxruntime'", noise=None)(facts)
-    assert said(facts, BAD)[0][2:] == ("ONNX Runtime does not work: No module named 'onnxruntime'", command)
+    change(installed=None, problem=problem, noise=None)(facts)
+    assert said(facts, BAD)[0][2:] == (f"ONNX Runtime does not work: {problem.partition('; ')[0]}", command)
     assert not works(facts)
 
 
@@ -409,7 +427,23 @@ def test_what_nobody_can_tell_is_left_out() -> None:
     facts["noise"] = None
     assert works(facts)
     texts = [text for _, _, text, _ in said(facts, GOOD, KNOW, BAD)]
-    assert texts[2:] == ["60.0 GB of 64.0 GB memory are free"]
+    assert texts[2:-1] == [
+        "frequency governor and turbo are not told here, as in most virtual machines: clocks may follow the load",
+        "60.0 GB of 64.0 GB memory are free",
+    ]
+
+
+def test_an_nvidia_ep_of_a_package_uses_the_card_too() -> None:
+    """The CUDA plugin EP, or TensorRT RTX's, beside an ONNX Runtime without CUDA."""
+    facts = gpu_machine()
+    assert facts["installed"] is not None
+    facts["installed"]["cuda"] = None
+    facts["installed"]["eps"] = [ep("CPUExecutionProvider", hardware("CPU", "Intel"))]
+    text = "this ONNX Runtime was built without CUDA, so that it leaves the NVIDIA card alone"
+    alone = ("CUDA", KNOW, text, f"pip uninstall -y onnxruntime && {GPU_PACKAGE}")
+    assert alone in said(facts, KNOW)
+    facts["installed"]["eps"].append(ep("NvTensorRTRTXExecutionProvider", hardware("GPU", "NVIDIA")))
+    assert alone not in said(facts, KNOW)
 
 
 @pytest.mark.parametrize(

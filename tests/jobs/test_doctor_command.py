@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import onnxruntime
 import pytest
 
 from tests.conftest import ortbench, ortbench_here
+from tests.softcuda import Config
 
 pytestmark = pytest.mark.process
+
+TOO_HOT = 0x40  # nvmlClocksEventReasonHwThermalSlowdown
 
 
 def test_the_page_of_this_machine() -> None:
@@ -62,6 +69,42 @@ def test_an_onnxruntime_that_does_not_load_is_said_and_is_exit_code_1(tmp_path: 
     )
     assert "Noise" not in ran.out
     assert "Processor and memory\n" in ran.out
+
+
+HOLDS_MEMORY = """
+import ctypes, sys
+pointer = ctypes.c_void_p()
+assert ctypes.CDLL("libcudart.so.13").cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(64_000_000)) == 0
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_card_on_which_nothing_is_as_it_should_be(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
+    """By NVML: somebody else's process is on it, it is too hot, it may not draw what it could, its driver comes and goes."""
+    knobs: Any = Config(used=tmp_path / "used", slowed=TOO_HOT, power_limit_w=200, persistence=False).environ()
+    line = [*software_cuda, sys.executable, "-c", HOLDS_MEMORY]
+    with subprocess.Popen(
+        line, env={**os.environ, **knobs}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        ran = ortbench("doctor", "--no-noise", prefix=software_cuda, COLUMNS="400", **knobs)
+    assert (ran.code, ran.err) == (0, "")
+    (cuda,) = [part.splitlines() for part in ran.out.split("\n\n") if part.startswith("CUDA\n")]
+    assert cuda[1].startswith("good NVIDIA's driver 999.99, for CUDA up to 13.0")
+    (cards,) = [part.splitlines() for part in ran.out.split("\n\n") if part.startswith("NVIDIA cards\n")]
+    assert cards[1].startswith(
+        "know GPU 0: softcuda (no GPU), SM clock 1000 of 1500 MHz, memory clock 2000 of 2000 MHz now"
+    )
+    assert cards[1].endswith("try: sudo nvidia-smi -i 0 -lgc 1500,1500")
+    assert cards[2:] == [
+        "bad  GPU 0: persistence mode is off, so that the driver is loaded anew when nothing uses the card; "
+        "try: sudo nvidia-smi -i 0 -pm 1",
+        "know GPU 0: its power is limited to 200 W of 350 W; try: sudo nvidia-smi -i 0 -pl 350",
+        "bad  GPU 0: it is slowed down now by its temperature (hardware); try: nvidia-smi -i 0 -q -d PERFORMANCE",
+        f"bad  GPU 0: 1 other process on it: {Path(sys.executable).name} ({other.pid}, 64.0 MB); try: nvidia-smi -i 0",
+    ]
 
 
 def test_an_nvml_that_lacks_a_call_leaves_out_what_it_would_tell(software_cuda: tuple[str, ...]) -> None:

@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 
 from tests.conftest import MODELS, ONCE, ortbench
+from tests.environments import with_onnxruntime_alone
 
 pytestmark = pytest.mark.process
 
@@ -49,6 +50,21 @@ def test_devices_warns_before_its_list(site: str) -> None:
     found = json.loads(ortbench("devices", "--json", "-", PYTHONPATH=site).out)
     assert found["warnings"] == [{"code": "packages-overwritten", "message": MESSAGE}]
     assert json.loads(ortbench("devices", "--json", "-").out)["warnings"] == []
+
+
+def test_in_another_environment_it_is_mended_there(tmp_path: Path) -> None:
+    """By its own pip: the one on the path would take packages away from the wrong environment."""
+    made = with_onnxruntime_alone(tmp_path / "other")
+    (made.site / "onnxruntime_windowsml-1.30.0.dist-info").mkdir()
+    (made.site / "onnxruntime_windowsml-1.30.0.dist-info" / "RECORD").write_text("onnxruntime/__init__.py,sha256=x,1\n")
+    pip = f"{made.python} -m pip"
+    found = json.loads(ortbench("devices", "--python", made.python, "--json", "-").out)
+    (warning,) = found["warnings"]
+    assert f"mend it with: {pip} uninstall -y onnxruntime" in warning["message"]
+    assert f" && {pip} install " in warning["message"]
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "migraphx", "--python", made.python, "--out", tmp_path / "out")
+    assert ran.code == 1
+    assert f"; install it with: {pip} install 'onnxruntime-migraphx', or name its library" in ran.error_line
 
 
 def test_doctor_calls_it_bad(site: str) -> None:

@@ -210,6 +210,27 @@ def test_an_environment_without_onnxruntime_is_one_line(tmp_path: Path) -> None:
     assert ran.error_line == f"{python} has no package numpy; install it with: {python} -m pip install onnxruntime"
 
 
+def test_what_numpy_lacks_is_mended_without_another_onnxruntime(tmp_path: Path) -> None:
+    """One that is not the plain one, whose module `pip install onnxruntime` would overwrite; some packages bring no numpy."""
+    venv.create(tmp_path / "env", symlinks=True)
+    python = tmp_path / "env" / "bin" / "python"
+    (site,) = (tmp_path / "env" / "lib").glob("python3*/site-packages")
+    (site / "onnxruntime.py").write_text("import numpy")
+    without = ortbench("devices", "--python", python)
+    assert (without.code, without.error_line) == (
+        1, f"{python} has no package numpy; install it with: {python} -m pip install numpy"
+    )  # fmt: skip
+    other = with_onnxruntime_alone(tmp_path / "other")
+    (other.site / "onnxruntime").unlink()
+    # As the extension module of one that was built for numpy 1 says.
+    (other.site / "onnxruntime.py").write_text("raise ImportError('import numpy failed')")
+    older = ortbench("devices", "--python", other.python)
+    assert (older.code, older.error_line) == (
+        1, f"import numpy failed: this ONNX Runtime was built for numpy 1, and numpy {np.__version__} is here; "
+        f"mend it with: {other.python} -m pip install 'numpy<2'",
+    )  # fmt: skip
+
+
 def test_a_python_that_is_too_old_says_so(tmp_path: Path) -> None:
     python = script(
         tmp_path / "python",

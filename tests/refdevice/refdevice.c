@@ -191,9 +191,11 @@ static Stream *new_stream(Queue *queue) {
 
 /* ---- the execution provider of one session ---- */
 
+static const char *ep_name = EP_NAME;
+
 static const char *get_name(const void *self) {
   (void)self;
-  return EP_NAME;
+  return ep_name;
 }
 
 static Status *ep_compile(Ep *self, const void **sources, const void **fused, size_t count, Graph **graphs,
@@ -509,6 +511,9 @@ typedef struct { /* OrtApiBase */
 __attribute__((visibility("default"))) Status *CreateEpFactories(const char *registered_name, const ApiBase *base,
                                                                  const void *logger, Factory **factories, size_t space,
                                                                  size_t *count) {
+#ifdef NAMED_AS_REGISTERED
+  ep_name = strdup(registered_name);
+#endif
   (void)registered_name;
   (void)logger;
   const Fn *newest = base->get_api(API_VERSION);

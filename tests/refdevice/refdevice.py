@@ -37,6 +37,7 @@ def build(
     ep: str | None = None,
     version: str | None = None,
     compute_us: int | None = None,
+    named_as_registered: bool = False,
 ) -> Path:
     """Compile the library into `directory` and return its path. Nothing is compiled if the sources are unchanged.
 
@@ -48,6 +49,7 @@ def build(
         ep: what its EP is called instead.
         version: that its EP says it is of, in place of 1.0.0.
         compute_us: how long an inference lasts unless a knob says otherwise, in microseconds.
+        named_as_registered: its EP takes the name that it is registered by, as the example of ONNX Runtime's sources does.
     """
     here = Path(__file__).parent
     flags = []
@@ -56,6 +58,8 @@ def build(
     if operators:
         flags.append(f'-DOPERATORS=",{",".join(operators)},"')
     flags += [f'-D{macro}="{text}"' for macro, text in (("EP_NAME", ep), ("EP_VERSION", version)) if text is not None]
+    if named_as_registered:
+        flags.append("-DNAMED_AS_REGISTERED")
     if compute_us is not None:
         flags.append(f"-DCOMPUTE_NS={compute_us * 1000}")
     sources = [here / source for source in SOURCES]

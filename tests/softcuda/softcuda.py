@@ -89,6 +89,10 @@ class Config:
     """Whether NVML tells of each process what it holds."""
     slowed_until_s: float | None = None
     """For how many seconds after it is first asked it says so; None for ever."""
+    persistence: bool = True
+    """Whether the driver stays loaded when nothing uses the card."""
+    power_limit_w: int | None = None
+    """To how many W its power is limited; None for the 350 W that are usual for it."""
     card: Path | None = None
     """File of what all processes see of the card, see `Card`; None for a card without an energy counter."""
     trace: Path | None = None

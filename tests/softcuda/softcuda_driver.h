@@ -59,6 +59,7 @@ API int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
 }
 
 API int nvmlSystemGetDriverVersion(char *text, unsigned size) { return snprintf(text, size, "999.99"), NVML_OK; }
+API int nvmlSystemGetCudaDriverVersion_v2(int *version) { return *version = 13000, NVML_OK; }
 API int nvmlDeviceGetName(void *device, char *text, unsigned size) {
   return (void)device, snprintf(text, size, "softcuda (no GPU)"), NVML_OK;
 }
@@ -108,6 +109,22 @@ API int nvmlDeviceGetClockInfo(void *device, int clock, unsigned *mhz) {
 API int nvmlDeviceGetMaxClockInfo(void *device, int clock, unsigned *mhz) {
   *mhz = clock == CLOCK_SM ? SM_MHZ_MAX : MEMORY_MHZ;
   return (void)device, NVML_OK;
+}
+
+/* Off with SOFTCUDA_PERSISTENCE=0. */
+API int nvmlDeviceGetPersistenceMode(void *device, int *mode) {
+  const char *text = getenv("SOFTCUDA_PERSISTENCE");
+  return (void)device, *mode = !(text && *text == '0'), NVML_OK;
+}
+
+/* SOFTCUDA_POWER_LIMIT_W, or what it is by default. */
+enum { POWER_W = 350 };
+API int nvmlDeviceGetPowerManagementDefaultLimit(void *device, unsigned *milliwatts) {
+  return (void)device, *milliwatts = POWER_W * 1000, NVML_OK;
+}
+API int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *milliwatts) {
+  const char *text = getenv("SOFTCUDA_POWER_LIMIT_W");
+  return (void)device, *milliwatts = 1000 * (text ? (unsigned)strtoul(text, NULL, 10) : POWER_W), NVML_OK;
 }
 
 API int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius) {

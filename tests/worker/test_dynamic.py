@@ -14,12 +14,12 @@ import pytest
 
 from ortbench.analysis.advice import sentences
 from ortbench.analysis.comparable import changes
-from ortbench.modes import DEVICE, RESIDENT
+from ortbench.modes import DEVICE, RESIDENT, USUAL_MODES
 from ortbench.plan import Inputs, Target
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import first_run, providers, session
-from tests.conftest import MODELS, ROOT, cases, measure
+from tests.conftest import MODELS, ONCE, ROOT, cases, measure
 from tests.refdevice import Config, Trace
 from tests.results import measured, result_of, steady
 from tests.truth import is_kind, recorded, relu_model, run_on_device
@@ -50,6 +50,16 @@ def test_each_run_allocates_its_outputs_on_the_device(library: Path, tmp_path: P
         for events in recorded(result, case, "total", trace):
             made = events[is_kind(events, "alloc") & (events["bytes"] == SIZE)]
             assert len(made) == allocations, mode
+
+
+@pytest.mark.process
+def test_the_fence_of_long_runs_is_proved_in_every_mode(library: Path, tmp_path: Path) -> None:
+    """A fence that is known from another mode is confirmed, behind long runs without one of this mode before it."""
+    config = Config(compute_us=20_000, alignment=0)
+    model = relu_model(tmp_path / "relu.onnx", SIZE)
+    code, result, _, errors = run_on_device(library, model, config, tmp_path, "--dynamic-outputs", *ONCE)
+    assert code == 0, errors
+    assert {case.mode: case.status for case in result.cases} == dict.fromkeys(USUAL_MODES, "ok")
 
 
 @pytest.mark.process

@@ -16,7 +16,8 @@ from ortbench.worker.session import memory, named, providers
 from ortbench.worker.session.libraries import load_problem
 from ortbench.worker.session.providers import Provider, library_name
 from tests.compiling import BuildError, compile_library
-from tests.conftest import ROOT, lacking
+from tests.conftest import MODELS, ONCE, ROOT, lacking, measure
+from tests.refdevice import build
 
 
 @pytest.mark.process
@@ -109,3 +110,15 @@ def test_openvino_inside_an_onnxruntime_computes_in_host_memory_on_the_cpu(
         assert reasons == [None, None, None]
     else:
         assert None not in reasons
+
+
+@pytest.mark.process
+def test_an_ep_that_is_called_what_its_library_is_registered_as(tmp_path: Path) -> None:
+    """As EPs are that were made from the example in ONNX Runtime's sources, onnxruntime-ggml's for one."""
+    try:
+        library = build(tmp_path, named_as_registered=True).rename(tmp_path / "libmine.so")
+    except BuildError as error:
+        lacking(str(error))
+    result = measure(MODELS / "tiny.onnx", "--ep", library, "--mode", "device", *ONCE, out=tmp_path / "out")
+    assert (result["target"]["ep"], result["target"]["ep_library"]) == ("mine", str(library))
+    assert result["placement"]["nodes"] == {"mine": 1}

@@ -50,6 +50,8 @@ def _cores(cpu: Cpu) -> Iterator[Finding]:
             "for each core: all of them are stopped until the next period when it is spent"
         )
         yield Finding(BAD, text, f"ortbench run MODEL --ep cpu --threads {threads}")
+    elif usable is not None:
+        yield Finding(GOOD, "no container limits how much of its cores' time it may take")
 
 
 def _clocks(cpu: Cpu) -> Iterator[Finding]:
@@ -67,6 +69,11 @@ def _clocks(cpu: Cpu) -> Iterator[Finding]:
         yield Finding(KNOW, text, _NO_TURBO if intel else "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost")
     elif cpu["turbo"] is False:
         yield Finding(GOOD, "turbo is off")
+    elif not governors:
+        yield Finding(
+            KNOW,
+            "frequency governor and turbo are not told here, as in most virtual machines: clocks may follow the load",
+        )
 
 
 def _load(load: float, cores: int) -> Finding:

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ortbench.analysis.doctor.finding import BAD, GOOD, KNOW, Finding, number
+from ortbench.analysis.needed_numpy import mending
 from ortbench.analysis.overwritten import in_folder, overwritten
 from ortbench.analysis.same_name import CODE as SHARED
 from ortbench.answers import ListedEp
 from ortbench.characters import listed
-from ortbench.facts import Cuda, Facts, Nvidia, Profiler
+from ortbench.facts import Cuda, Facts, Installed, Nvidia, Profiler
 from ortbench.origins import CUDA_PACKAGE, origin
 from ortbench.plan import is_nvidia
 
@@ -28,8 +29,10 @@ def packages(facts: Facts) -> Iterator[Finding]:
     if installed is None:
         mend = "pip install onnxruntime" if module is None else "pip install --force-reinstall onnxruntime"
         if found:
-            mend = f"pip install --force-reinstall {found[0]['name']}=={found[0]['version']}"
-        yield Finding(BAD, f"ONNX Runtime does not work: {facts['problem']}", mend)
+            again = f"pip install --force-reinstall {found[0]['name']}=={found[0]['version']}"
+            mend = mending(facts["problem"] or "", facts["packages"]["numpy"]) or again
+        problem = re.sub(r"; (install|mend) it with: .*", "", facts["problem"] or "")  # the command stands for itself
+        yield Finding(BAD, f"ONNX Runtime does not work: {problem}", mend)
     else:
         of = f" of the package {installed['package']}" if installed["package"] else ""
         yield Finding(GOOD, f"ONNX Runtime {installed['runtime']['onnxruntime']}{of}; {facts['system']}")
@@ -91,9 +94,14 @@ def cuda(facts: Facts) -> Iterator[Finding]:
         yield _driver(nvidia, built)
     if built is not None and (nvidia["present"] or any(it["found"] for it in built["libraries"])):
         yield from _libraries(built, nvidia["present"])
-    elif built is None and installed is not None and nvidia["present"]:
+    elif built is None and installed is not None and nvidia["present"] and not _has_nvidia_ep(installed):
         text = "this ONNX Runtime was built without CUDA, so that it leaves the NVIDIA card alone"
         yield Finding(KNOW, text, f"pip uninstall -y onnxruntime && pip install '{CUDA_PACKAGE}'")
+
+
+def _has_nvidia_ep(installed: Installed) -> bool:
+    """Whether a package brings an EP for NVIDIA's cards, which this ONNX Runtime then need not have in itself."""
+    return any(is_nvidia(ep["name"]) for ep in installed["eps"])
 
 
 def _driver(nvidia: Nvidia, built: Cuda | None) -> Finding:
@@ -144,13 +152,13 @@ def _missing(names: Sequence[str], others: Sequence[str], stops: bool) -> Findin
 
 
 def profiler(facts: Facts) -> Iterator[Finding]:
-    """Nsight Systems and nvtx; nothing where neither is there nor could be of use."""
+    """Nsight Systems and nvtx."""
     found = facts["profiler"]
     if found["problem"] is not None:
         yield Finding(BAD, f"Nsight Systems does not start: {found['problem']}", "nsys --version")
     elif found["nsys"] is not None:
         yield _nsight(found, found["nsys"])
-    elif facts["nvidia"]["present"]:
+    else:
         yield Finding(KNOW, f"Nsight Systems is not there: 'ortbench profile' records nothing by itself ({_NSIGHT})")
     if found["nvtx"] is None and (found["nsys"] is not None or facts["nvidia"]["present"]):
         yield Finding(KNOW, "the package nvtx is not there: profilers are shown no ranges", "pip install nvtx")

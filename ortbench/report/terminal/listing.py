@@ -46,7 +46,7 @@ def print_devices(found: Listed) -> None:
 
 def _print_device(screen: Screen, index: int, device: EpDevice) -> None:
     hardware, memory, streams = device["hardware"], device["memory"], device["streams"]
-    screen.text(_hardware(hardware), label=f"  device {index}  ")
+    screen.text(_hardware(hardware, memory["kind"] == "host"), label=f"  device {index}  ")
     default, shared = memory["default"] or "no DEFAULT", memory["host_accessible"] or "no HOST_ACCESSIBLE"
     screen.text(default if memory["kind"] == "host" else f"{default}; {shared}", label="    memory   ")
     screen.text("yes" if streams["offered"] else f"no: {streams['why']}", label="    streams  ")
@@ -56,9 +56,10 @@ def _print_device(screen: Screen, index: int, device: EpDevice) -> None:
     screen.text(", ".join(can) + (f" (not {'; '.join(cannot)})" if cannot else ""), label="    modes    ")
 
 
-def _hardware(hardware: Device) -> str:
+def _hardware(hardware: Device, on_host: bool) -> str:
     if "vendor_id" not in hardware:
-        return "no EP device: ONNX Runtime knows the EP by its name alone, and what it computes on is its own choice"
+        where = "the CPU, unless its options say otherwise" if on_host else "what it computes on is its own choice"
+        return f"no EP device: ONNX Runtime knows the EP by its name alone; {where}"
     vendor = hardware["vendor"] or "vendor"
     ids = f"{vendor} 0x{hardware['vendor_id']:04x}, device 0x{hardware['device_id']:04x}"
     details = "".join(f", {key}={value}" for key, value in hardware["metadata"].items())

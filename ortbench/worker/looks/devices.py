@@ -26,12 +26,13 @@ from ortbench.worker.session.libraries import (
 )
 from ortbench.worker.session.memory import describe
 from ortbench.worker.session.plugins import Plugin, plugins
-from ortbench.worker.session.providers import Provider
+from ortbench.worker.session.providers import Provider, on_cpu_by_option
 from ortbench.worker.session.runtime import own_package
 
 if TYPE_CHECKING:
     from ortbench.answers import EpDevice, ListedEp, Streams
 
+_NO_COPIES = "does not use DEFAULT memory of a non-CPU device"  # ONNX Runtime's words for an EP on the CPU, say
 # Not hardware: an EP that sends a model to a service, listed by every onnxruntime wheel.
 _NOT_LOCAL = {"AzureExecutionProvider"}
 
@@ -77,7 +78,7 @@ def _built_in_entry(name: str) -> ListedEp:
     problem = None if library is None else _problem(name, library)
     entry = _entry(name, library, ort.__version__, own_package(), problem)
     if library is None and not entry["devices"]:  # ORT knows it by its name alone
-        entry["devices"] = [_device(Provider(name), None)]
+        entry["devices"] = [_device(Provider(name, on_cpu_by_option=on_cpu_by_option(name, {})), None)]
     return entry
 
 
@@ -118,5 +119,6 @@ def _streams(device: Any) -> Streams:
     try:
         device.create_sync_stream()
     except Exception as error:
-        return {"offered": False, "why": one_line(error)}
+        why = "they are for copies to a device's DEFAULT memory" if _NO_COPIES in str(error) else one_line(error)
+        return {"offered": False, "why": why}
     return {"offered": True, "why": None}

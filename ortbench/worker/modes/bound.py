@@ -132,6 +132,9 @@ class BoundMode(OneAtATime, SingleMode):
     def _prove_run(self) -> Fence:
         if self._token is None:
             return Fence(RUN, None, 0, "the EP computes in host memory and its run returns when it is done")
+        if self._dynamic is not None:  # the proof reads outputs back, which a run must have made
+            self._launch()
+            self._settled(self._download)()
         return self._model.fences.prove(*self.run_to_prove())
 
     def run_to_prove(self) -> tuple[str, Copy, Candidates, Copy, Copy]:

@@ -21,7 +21,18 @@ _FILE = b"onnxruntime/__init__.py,"  # as RECORD lists it
 def packages() -> Packages:
     """Where the module is, and every package on the search path that brings one."""
     folders = dict.fromkeys(os.path.abspath(folder) for folder in sys.path if folder)
-    return {"module": module_folder(), "distributions": [it for folder in folders for it in bringing(folder)]}
+    found = [it for folder in folders for it in bringing(folder)]
+    return {"module": module_folder(), "distributions": found, "numpy": version("numpy")}
+
+
+def version(package: str) -> str | None:
+    """The version of an installed package, or None; it is not loaded for that."""
+    from importlib import metadata
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def warnings() -> list[Warned]:
@@ -31,9 +42,10 @@ def warnings() -> list[Warned]:
     if len(found) < 2:
         return []
     from ortbench.analysis.overwritten import CODE, overwritten  # seldom needed, and every run would wait for it
+    from ortbench.worker.its_pip import in_its_words
 
     clash = overwritten(found)
-    return [] if clash is None else [{"code": CODE, "message": clash.message}]
+    return [] if clash is None else [{"code": CODE, "message": in_its_words(clash.message)}]
 
 
 def module_folder() -> str | None:

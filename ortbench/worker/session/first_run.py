@@ -17,6 +17,7 @@ from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, Unsupporte
 from ortbench.plan import Inputs, Target
 from ortbench.worker.inputs import arrays as input_arrays
 from ortbench.worker.inputs.index_sizes import index_sizes
+from ortbench.worker.its_pip import in_its_words
 from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs import random_nodes
 from ortbench.worker.session.providers import Provider
@@ -138,7 +139,7 @@ def run_error(
     if type(error).__name__ == "InvalidArgument":
         return BadInput(f"the model refuses to run{hint}: {ort_text(error)}")
     if "cuDNN is unavailable" in str(error):
-        hint = f", as cuDNN is missing (it comes with: pip install '{PACKAGES[CUDA_EP]}')"
+        hint = in_its_words(f", as cuDNN is missing (it comes with: pip install '{PACKAGES[CUDA_EP]}')")
     return BenchmarkFailed(f"the first run failed{hint}: {ort_text(error)}")
 
 

@@ -19,6 +19,7 @@ from ortbench.ep_names import CUDA_EP, NVIDIA_EPS
 from ortbench.errors import BenchmarkFailed, one_line, ort_text
 from ortbench.origins import origin
 from ortbench.plan import is_nvidia
+from ortbench.worker.its_pip import in_its_words
 
 # EPs inside an onnxruntime wheel whose library can be registered like a plugin's, which gives them an EP device.
 _BUNDLED_LIBRARIES = {CUDA_EP: "cuda", "TensorrtExecutionProvider": "tensorrt", "MIGraphXExecutionProvider": "migraphx"}
@@ -95,14 +96,15 @@ def is_accelerator(ep_device: Any) -> bool:
 _registered: dict[str, str] = {}  # by the real path of a library the name that it was registered by
 
 
-def register(name: str, library: str) -> None:
+def register(name: str, library: str, called: str | None = None) -> None:
     """Register a plugin EP's library; registering one that is registered already is fine.
 
     Another library whose EP has the same name may be registered too: `devices_of` tells their devices apart.
 
     Args:
-        name: of the EP, or whatever the library is to be registered as where the EP's name is not known yet.
+        name: of the EP, or of its library where the EP's is not known yet.
         library: its path.
+        called: what it is to be registered as, in place of `name`; an EP may take that for its own name.
 
     Raises:
         NotLoaded: it cannot be loaded; the message names the missing shared library where that is the cause.
@@ -113,7 +115,8 @@ def register(name: str, library: str) -> None:
     built_in_eps()  # while they are alone
     if name in NVIDIA_EPS or is_nvidia(Path(library).name):
         preload_nvidia()
-    called = f"{name} of {place}" if name in _registered.values() else name  # ORT takes a name once
+    called = called or name
+    called = f"{called} of {place}" if called in _registered.values() else called  # ORT takes a name once
     try:
         ort.register_execution_provider_library(called, library)
     except Exception as error:
@@ -158,7 +161,7 @@ def load_problem(error: BaseException) -> LoadProblem:
 
 def _hint(library: str) -> str:
     found = origin(library)
-    return "" if found is None else f" ({found.sentence})"
+    return "" if found is None else f" ({in_its_words(found.sentence)})"
 
 
 def bundled_library(ep_name: str) -> str | None:
@@ -181,7 +184,7 @@ def register_library(library: str) -> list[str]:
         BenchmarkFailed: it does not load, or finds no device.
     """
     # Made absolute: a bare file name would be looked for where the system keeps its libraries.
-    register(library, str(Path(library).resolve()))
+    register(library, str(Path(library).resolve()), Path(library).stem.removeprefix("lib"))
     place = real_path(library)
     names = sorted({device.ep_name for device in all_ep_devices() if library_of(device) == place})
     if not names:

@@ -16,6 +16,7 @@ from ortbench.ep_names import NVIDIA_EPS, OPENVINO_EP, PACKAGES, SHORT_NAMES
 from ortbench.ep_options import own
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.plan import CPU_EP, POLICIES, Target
+from ortbench.worker.its_pip import in_its_words
 from ortbench.worker.session import distributions
 from ortbench.worker.session.candidates import candidates, has_nvidia_gpu, load, origin, package_of
 from ortbench.worker.session.libraries import (
@@ -114,7 +115,7 @@ def find(target: Target) -> Provider:
     options = own(target.options, provider.name, target.several_eps)
     if provider.name == CPU_EP and options:
         raise BadInput(f"--ep-option: {CPU_EP} has no options (ONNX Runtime would ignore them)")
-    provider.on_cpu_by_option = provider.ep_device is None and _on_cpu_by_option(provider.name, options)
+    provider.on_cpu_by_option = provider.ep_device is None and on_cpu_by_option(provider.name, options)
     return provider
 
 
@@ -145,7 +146,9 @@ def _by_name(target: Target) -> Provider:
     else:
         package = PACKAGES.get(name)
         quoted = " ".join(f"'{it}'" for it in (package or "").split())
-        how = f"install it with: pip install {quoted}" if package else "install the package that brings it"
+        how = (
+            in_its_words(f"install it with: pip install {quoted}") if package else "install the package that brings it"
+        )
         raise BenchmarkFailed(f"{name} is not installed; {how}, or name its library with --ep-library")
     return _noted(provider, note)
 
@@ -163,7 +166,7 @@ def _cpu(target: Target) -> Provider:
     return Provider(CPU_EP, version=ort.__version__)
 
 
-def _on_cpu_by_option(name: str, options: Mapping[str, str]) -> bool:
+def on_cpu_by_option(name: str, options: Mapping[str, str]) -> bool:
     """Whether an EP's options have it compute on the CPU: OpenVINO's inside an onnxruntime wheel does so by default."""
     return name == OPENVINO_EP and options.get("device_type", "CPU").upper() == "CPU"
 
