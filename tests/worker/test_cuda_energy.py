@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -31,9 +32,9 @@ def wait_for(there: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def drawn(found: dict[str, Any], trace: Path) -> float:
-    """What the law says that the work drew which ended in the stretch, J a run; it counts when it ends."""
-    begin = found["start_ns"]
+def drawn(found: dict[str, Any], trace: Path, late_s: float = 0) -> float:
+    """What the law says that the work drew which ended in the stretch, or so much earlier, J a run; it counts when it ends."""
+    begin = found["start_ns"] - late_s * 1e9
     end = begin + sum(seconds for _, seconds, _ in found["parts"]) * 1e9
     watts = {"compute": KERNEL_W, "upload": COPY_W, "download": COPY_W}
     inside = [it for it in softcuda.records(trace) if it.engine in watts and begin <= it.end_ns <= end]
@@ -65,6 +66,23 @@ def test_energy_is_what_the_law_of_power_says(software_cuda: tuple[str, ...], tm
     assert "by the energy counter of GPU 0, in a stretch of runs after the measurement" in table
     assert "clocks locked to base" in table
     assert "energy_j" in (folder / "table.csv").read_text().splitlines()[0].split(",")
+
+
+def test_power_is_integrated_where_there_is_no_counter(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
+    """A reading is the mean of the second before it, and so is what the stretch is said to have drawn."""
+    card = Card(tmp_path / "card", idle_w=IDLE_W, kernel_w=KERNEL_W, copy_w=COPY_W, counter=False)
+    trace = tmp_path / "trace"
+    prefix = with_knobs(software_cuda, Config(kernel_us=5000, card=card.path, trace=trace))
+    asked = ("--ep", "cuda", "--mode", "device-resident", "--iterations", 6, "--warmup", 1, "--energy")
+    result = measure(TINY, *asked, out=tmp_path / "out", prefix=prefix)
+    found = cases(result)["device-resident"]["energy"]
+    assert (found["how"], found["of"]) == ("power", "GPU 0")
+    assert found["idle_watts"] == pytest.approx(IDLE_W, rel=0.1)
+    meant = [drawn(found, trace, late_s=tenth / 10) for tenth in range(11)]
+    assert found["joules"] == pytest.approx(fmean(meant), rel=0.1)
+    (table,) = tmp_path.glob("out/*/table.md")
+    said = "by readings of the power of GPU 0, integrated, as it has no energy counter, in a stretch of runs"
+    assert said in table.read_text()
 
 
 def test_rounds_held_back_in_a_known_time_are_left_out(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
