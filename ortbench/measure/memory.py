@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ortbench.answers import Weighed, WeighedArenas, WeighedHost
 
 _PROFILE = "ONNX Runtime's profile of the same runs in another worker"
+_OF_STAGES = f"{_PROFILE}; the sum of what each stage's had at most, which need not be at the same time"
 
 
 def learn_forms(side: Side) -> None:
@@ -104,7 +105,7 @@ def _add_arenas(memory: CaseMemory, side: Side, request: dict[str, Any]) -> None
     except OrtbenchError as error:
         memory["arenas_how"] = f"not known: {error}"
         return
-    memory["arenas"], memory["arenas_how"] = found["arenas"], _PROFILE
+    memory["arenas"], memory["arenas_how"] = found["arenas"], _PROFILE if side.plan.chain is None else _OF_STAGES
     if not found["arenas"]:
         memory["arenas_how"] = (
             f"not known: the profile of ONNX Runtime {found['version']} has nothing of it (it has since 1.28, where the EP's "
