@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +16,8 @@ from typing import Any
 import pytest
 
 from tests import softcuda
-from tests.conftest import MODELS, cases, command, measure, ortbench
+from tests.conftest import MODELS, cases, command, measure, ortbench, ortbench_here
+from tests.jobs.test_chain_command import BETWEEN, STAGES, defaults, write
 from tests.softcuda import Card, Config
 from tests.worker.test_cuda import with_knobs
 
@@ -66,6 +69,38 @@ def test_energy_is_what_the_law_of_power_says(software_cuda: tuple[str, ...], tm
     assert "by the energy counter of GPU 0, in a stretch of runs after the measurement" in table
     assert "clocks locked to base" in table
     assert "energy_j" in (folder / "table.csv").read_text().splitlines()[0].split(",")
+
+
+def test_a_suite_has_the_energy_and_the_memory_of_models_and_chains(
+    software_cuda: tuple[str, ...], tmp_path: Path
+) -> None:
+    chain = write(tmp_path, defaults("cuda") + STAGES + BETWEEN)
+    file = tmp_path / "bench.toml"
+    file.write_text(
+        '[defaults]\nmode = "device-resident"\niterations = 6\nwarmup = 1\nenergy = true\nmemory = true\n'
+        f'[[bench]]\nmodel = "{TINY}"\nep = "cuda"\n[[bench]]\nchain = "{chain}"\n'
+    )
+    card = Card(tmp_path / "card", idle_w=IDLE_W, kernel_w=KERNEL_W, copy_w=COPY_W)
+    knobs = Config(kernel_us=1000, card=card.path, trace=tmp_path / "trace", used=tmp_path / "used")
+    out, page = tmp_path / "out", tmp_path / "page.html"
+    ran = ortbench("suite", file, "--out", out, "--quiet", prefix=with_knobs(software_cuda, knobs))
+    assert (ran.code, ran.err) == (0, "")
+    rows = {row["id"]: row for row in csv.DictReader((out / "summary.csv").read_text().splitlines())}
+    assert [*rows] == ["tiny--cuda", "chain"]
+    users = [most for _, most in softcuda.users(tmp_path / "used").values()]
+    for name, row in rows.items():
+        (case,) = json.loads((out / name / "result.json").read_text())["cases"]
+        found = case["energy"]
+        assert found["how"] == "counter"
+        assert found["joules"] == pytest.approx(drawn(found, tmp_path / "trace"), rel=0.05), name
+        assert float(row["energy_j"]) == found["joules"]
+        assert int(row["memory_device"]) == case["memory"]["device"]["bytes"]
+        assert int(row["memory_device"]) in users
+        assert int(row["memory_host"]) == case["memory"]["host"]["peak"]
+    assert float(rows["chain"]["energy_j"]) > 3 * float(rows["tiny--cuda"]["energy_j"])  # 5 runs of 1 or 2 kernels and copies
+    assert "| device memory | host memory | energy/run |" in (out / "summary.md").read_text()
+    assert ortbench_here("report", out, "--html", page).code == 0
+    assert "What else it costs: energy" in page.read_text()
 
 
 def test_power_is_integrated_where_there_is_no_counter(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
