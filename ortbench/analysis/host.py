@@ -57,7 +57,9 @@ def _is_spinning(case: Case) -> bool:
 def _shows(case: Case) -> bool:
     """Whether there are blocks enough to tell."""
     spent = case.phases.get(CPU_TIME)
-    return spent is not None and spent.n >= FEWEST and case.spin is not None and case.spin["cpu_time_ci95_ns"] is not None
+    return (
+        spent is not None and spent.n >= FEWEST and case.spin is not None and case.spin["cpu_time_ci95_ns"] is not None
+    )
 
 
 def host_sentences(result: Result) -> list[str]:

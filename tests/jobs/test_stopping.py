@@ -210,7 +210,8 @@ def test_in_every_stage(number: int, stage: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "what", "times"), [(INT, "stage memory of device", 0), (TERM, "asked memory", 1), (INT, "asked arenas", 1)]
+    ("number", "what", "times"),
+    [(INT, "stage memory of device", 0), (TERM, "asked memory", 1), (INT, "asked arenas", 1)],
 )
 def test_while_modes_are_weighed(number: int, what: str, times: int, tmp_path: Path) -> None:
     """Of three the first is weighed; nothing that was measured before is touched."""
@@ -232,7 +233,9 @@ def test_while_modes_are_weighed(number: int, what: str, times: int, tmp_path: P
 
 def test_while_the_energy_of_modes_is_measured(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     environment = Config(card=Card(tmp_path / "card").path).environ()
-    shell = f"exec {shlex.join(['env', *(f'{name}={value}' for name, value in environment.items()), *software_cuda])} \"$@\""
+    shell = (
+        f'exec {shlex.join(["env", *(f"{name}={value}" for name, value in environment.items()), *software_cuda])} "$@"'
+    )
     line = ["run", TINY, "--ep", "cuda", "--mode", "device", "--mode", "device-resident", "--iterations", 2, "--warmup", 1,
             "--energy", "--out", tmp_path / "out"]  # fmt: skip
     ran = stopped(INT, "asked stretch", 1, tmp_path, *line, shell=shell)

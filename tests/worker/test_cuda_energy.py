@@ -97,7 +97,9 @@ def test_a_suite_has_the_energy_and_the_memory_of_models_and_chains(
         assert int(row["memory_device"]) == case["memory"]["device"]["bytes"]
         assert int(row["memory_device"]) in users
         assert int(row["memory_host"]) == case["memory"]["host"]["peak"]
-    assert float(rows["chain"]["energy_j"]) > 3 * float(rows["tiny--cuda"]["energy_j"])  # 5 runs of 1 or 2 kernels and copies
+    assert float(rows["chain"]["energy_j"]) > 3 * float(
+        rows["tiny--cuda"]["energy_j"]
+    )  # 5 runs of 1 or 2 kernels and copies
     assert "| device memory | host memory | energy/run |" in (out / "summary.md").read_text()
     assert ortbench_here("report", out, "--html", page).code == 0
     assert "What else it costs: energy" in page.read_text()
