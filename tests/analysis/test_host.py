@@ -51,7 +51,9 @@ def test_host_bound_says_what_helps_as_far_as_it_is_there() -> None:
     assert f"{said}." in sentences(bound(late))
 
 
-@pytest.mark.parametrize(("submit", "is_bound"), [(1799 * US, False), (1800 * US, True), (2001 * US, True)])
+@pytest.mark.parametrize(
+    ("submit", "is_bound"), [(1799 * US, False), (1800 * US, True), (1979 * US, True), (1981 * US, False)]
+)
 def test_from_where_on_it_is_host_bound(submit: int, is_bound: bool) -> None:
     assert bool(host_sentences(bound(resident(submit)))) is is_bound
 
@@ -62,21 +64,32 @@ def test_it_is_said_only_where_it_is_certain() -> None:
     assert host_sentences(bound(resident(late, blocks=5))) == []
     assert host_sentences(bound(resident(late, late, late, early, blocks=8))) == []
     assert host_sentences(bound(resident(late, late, late, early, blocks=40)))
-    sure = measured("device", submit=steady([910] * 6), inference=steady([1000] * 6), total=steady([1000] * 6))
+    sure = measured("device", submit=steady([910 * US] * 6), inference=steady([MS] * 6), total=steady([MS] * 6))
     assert host_sentences(bound(resident(late, blocks=5), sure)) == [
         "Host-bound: submit is 91% of an inference with device."
     ]
 
 
+def test_a_run_that_waits_is_not_host_bound_where_a_busy_machine_hid_that_it_does() -> None:
+    """What is waited for behind it is then no more than the fence takes by itself."""
+    waits = resident(1138 * US, total=1143 * US)
+    assert host_sentences(bound(waits)) == []
+    late = resident(1120 * US, total=1143 * US)
+    assert host_sentences(bound(late))
+    late.fence = {"kind": "synchronize_outputs", "cost_ns": 5 * US, "how": "", "upload": None, "download": None}
+    assert host_sentences(bound(late)) == []
+
+
 def test_the_mode_that_is_most_so_is_named() -> None:
-    many = measured("device-resident-async", submit=steady([199] * 6), total=steady([200] * 6))
+    many = measured("device-resident-async", submit=steady([199 * US] * 6), total=steady([200 * US] * 6))
+    many.runs_per_sample = 100
     assert host_sentences(bound(resident(1920 * US), many)) == [
         "Host-bound: submit is 100% of a run with device-resident-async."
     ]
 
 
 def test_no_graph_is_advised_where_addresses_are_not_fixed() -> None:
-    shared = measured("host-accessible", submit=steady([99] * 6), total=steady([100] * 6))
+    shared = measured("host-accessible", submit=steady([9900 * US] * 6), total=steady([10 * MS] * 6))
     assert host_sentences(bound(shared, ep=CUDA_EP)) == [
         "Host-bound: submit is 99% of an inference with host-accessible."
     ]

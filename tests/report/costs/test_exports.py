@@ -31,7 +31,9 @@ def test_the_actions_json_has_them_as_series_of_their_own() -> None:
         "cpu total", "cpu cpu_time", "device-resident total", "device-resident submit", "device-resident cpu_time",
         "cpu memory.device", "cpu memory.host", "device-resident energy",
     ]  # fmt: skip
-    shown = {name: (it["value"], it["unit"], it.get("range"), it["extra"].splitlines()[0]) for name, it in series.items()}
+    shown = {
+        name: (it["value"], it["unit"], it.get("range"), it["extra"].splitlines()[0]) for name, it in series.items()
+    }
     assert shown["cpu cpu_time"] == (12, "ms", "± 0", "median of 10 blocks, time per run, p95 –")
     assert shown["device-resident submit"] == (3.05, "ms", "± 0", "median of 30 runs, p95 3.05 ms")
     assert shown["cpu memory.device"] == (0.0123, "MB", None, "at most, in a worker of its own")
