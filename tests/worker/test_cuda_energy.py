@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import psutil
 import pytest
 
 from tests import softcuda
@@ -143,10 +144,13 @@ def test_rounds_held_back_in_a_known_time_are_left_out(software_cuda: tuple[str,
     assert all(start > max(held) for _, _, start in case["blocks"]["total"])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    ("number", "of_worker"), [(signal.SIGTERM, False), (signal.SIGKILL, False), (signal.SIGKILL, True)]
+)
 def test_clocks_are_reset_however_the_run_ends(
-    number: signal.Signals, software_cuda: tuple[str, ...], tmp_path: Path
+    number: signal.Signals, of_worker: bool, software_cuda: tuple[str, ...], tmp_path: Path
 ) -> None:
+    """Ended by a signal, killed, or with its worker killed, as an EP that crashes does."""
     card = Card(tmp_path / "card")
     prefix = with_knobs(software_cuda, Config(card=card.path))
     line = command("run", TINY, "--ep", "cuda", "--mode", "device", "--precision", 0, "--duration", 600,
@@ -154,9 +158,15 @@ def test_clocks_are_reset_however_the_run_ends(
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             wait_for(lambda: card.locked_mhz == 1200)
-        finally:
-            os.kill(process.pid, number)
+            (worker,) = (
+                it for it in psutil.Process(process.pid).children() if any("worker" in word for word in it.cmdline())
+            )
+        except BaseException:
+            process.kill()
+            raise
+        os.kill(worker.pid if of_worker else process.pid, number)
         process.wait(PATIENCE_S)
+    assert process.returncode == (1 if of_worker else 143 if number == signal.SIGTERM else -number)
     wait_for(lambda: card.locked_mhz == 0)
 
 
