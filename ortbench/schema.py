@@ -698,10 +698,10 @@ class HostTime(TypedDict):
 
 class Spin(HostTime):
     """``--spin``: the same with threads that do not spin, in a pass of its own after the measurement, and the median of
-    ``total`` there; ``cpu_time_ci95_ns``: where the median over its blocks of the CPU time per run lies with 95 %."""
+    ``total`` there; ``cpu_time_ci95_ns``: where the median over its blocks of the CPU time per run lies with 95 %, null with fewer than six blocks."""
 
     total_ns: int
-    cpu_time_ci95_ns: list[int]
+    cpu_time_ci95_ns: list[int] | None
 
 
 class Copied(TypedDict):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # A percentile needs at least one sample beyond it, or it is only another name for the slowest one.
 SAMPLES_FOR = {"p95": 20, "p99": 100}
+FEWEST = 6  # samples or pairs from which the sign test has a 95 % interval
 # Student's t for 95 % two-sided at 1 and 2 degrees of freedom, where the expansion in `t_quantile` is too coarse.
 _T_SMALL = {1: 12.706, 2: 4.303}
 
@@ -146,7 +147,7 @@ def t_quantile(degrees: int, q: float = 0.975) -> float:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio of two medians and its 95 % interval (None with fewer than six pairs, which cannot give one)."""
+    """A ratio of two medians and its 95 % interval (None with fewer than `FEWEST` pairs, which cannot give one)."""
 
     ratio: float
     ci95: tuple[float, float] | None
@@ -175,14 +176,14 @@ def paired_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Ra
 
 
 def difference_interval(differences: Sequence[float]) -> tuple[float, float] | None:
-    """The 95 % interval of the median of differences of pairs, by the sign test; None with fewer than six."""
+    """The 95 % interval of the median of differences of pairs, by the sign test; None with fewer than `FEWEST`."""
     ordered = sorted(differences)
     rank = _sign_test_rank(len(ordered))
     return None if rank is None else (ordered[rank], ordered[len(ordered) - 1 - rank])
 
 
 def _sign_test_rank(n: int) -> int | None:
-    """How many order statistics to leave out at each end for 95 % of a median (Conover, 3.2); None when n < 6."""
+    """How many order statistics to leave out at each end for 95 % of a median (Conover, 3.2); None when n < `FEWEST`."""
     if n > 1000:  # the normal approximation, with its continuity correction, is within one rank here
         return math.floor(n / 2 - NormalDist().inv_cdf(0.975) * math.sqrt(n) / 2 - 0.5)
     total, term = 0, 1

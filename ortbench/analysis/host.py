@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
+from ortbench.analysis.pairs import block_medians, shared
 from ortbench.ep_names import CAPTURING_EPS
 from ortbench.modes import CPU_TIME, SUBMIT, TOTAL, mode_of
 from ortbench.result import OK, Case, Result
 from ortbench.schema import HostTime
+from ortbench.stats import FEWEST, difference_interval, paired_ratio
 from ortbench.units import duration, share
 
 HOST_BOUND = 0.9  # of an inference: where submitting takes as much, the device has next to nothing left to do behind it
+# And what it has left at least: less of a wait is the fence's own time, and then it may be the run that waits (proofs of fences
+# go by as much).
+_LEFT_NS = 20_000
 
 
 def submit_share(case: Case) -> float | None:
     """Which part of an inference is over when its call returns, by the medians; None where the call is the wait."""
-    submit, whole = case.median(SUBMIT), case.median("inference") or case.median(TOTAL)
+    submit, whole = case.median(SUBMIT), case.median(_whole(case))
     return None if submit is None or not whole else submit / whole
+
+
+def _whole(case: Case) -> str:
+    """The phase whose calls submit is of."""
+    return TOTAL if case.median("inference") is None else "inference"
+
+
+def _is_host_bound(case: Case) -> bool:
+    """Whether submit is `HOST_BOUND` of an inference beyond doubt, over the blocks that both were taken in.
+
+    On a busy machine a run that waits can go for one that does not; then submit is all of it and says nothing of the host.
+    """
+    submit, whole = shared(*(block_medians(case, phase) for phase in (SUBMIT, _whole(case))))
+    left = difference_interval([a - b for a, b in zip(whole, submit, strict=True)])
+    interval = paired_ratio(submit, whole).ci95 if submit else None
+    if left is None or interval is None:
+        return False
+    cost = 0 if case.fence is None else case.fence["cost_ns"]
+    return interval[0] >= HOST_BOUND and left[0] * case.inferences(_whole(case)) > _LEFT_NS + cost
 
 
 def cpu_time_ns(found: HostTime) -> float:
@@ -36,8 +60,16 @@ def spin_share(case: Case) -> float | None:
 
 def _is_spinning(case: Case) -> bool:
     """Whether a run takes less of the CPU without threads that spin beyond doubt."""
+    spent, still = case.phases.get(CPU_TIME), case.spin and case.spin["cpu_time_ci95_ns"]
+    return bool(spent and still and _shows(case) and spent.ci95_ns[0] > still[1])
+
+
+def _shows(case: Case) -> bool:
+    """Whether there are blocks enough to tell."""
     spent = case.phases.get(CPU_TIME)
-    return spent is not None and case.spin is not None and spent.ci95_ns[0] > case.spin["cpu_time_ci95_ns"][1]
+    return (
+        spent is not None and spent.n >= FEWEST and case.spin is not None and case.spin["cpu_time_ci95_ns"] is not None
+    )
 
 
 def host_sentences(result: Result) -> list[str]:
@@ -46,10 +78,11 @@ def host_sentences(result: Result) -> list[str]:
 
 
 def _host_bound(result: Result) -> list[str]:
-    bound = [(part, case) for case in result.cases if case.status == OK and (part := submit_share(case)) is not None]
-    part, case = max(bound, key=lambda it: it[0], default=(0.0, None))
-    if case is None or part < HOST_BOUND:
+    sure = [case for case in result.cases if case.status == OK and _is_host_bound(case)]
+    bound = [(part, case) for case in sure if (part := submit_share(case)) is not None]
+    if not bound:
         return []
+    part, case = max(bound, key=lambda it: it[0])
     whole = "a run" if mode_of(case.mode).in_bursts else "an inference"
     said = f"Host-bound: submit is {share(min(part, 1.0))} of {whole} with {case.mode}"
     helps = _what_helps(result, case)
@@ -69,8 +102,10 @@ def _what_helps(result: Result, case: Case) -> list[str]:
 def _spinning(result: Result) -> list[str]:
     asked = [case for case in result.cases if case.status == OK and case.spin is not None]
     sure = {case.mode: part for case in asked if _is_spinning(case) and (part := spin_share(case)) is not None}
+    if not sure and any(map(_shows, asked)):
+        return ["That threads of ONNX Runtime spin is no measurable part of the CPU time."]
     if not sure:
-        return ["That threads of ONNX Runtime spin is no measurable part of the CPU time."] if asked else []
+        return ["How much of the CPU time is threads that spin does not show in so few blocks."] if asked else []
     case = next(case for case in asked if sure.get(case.mode) == max(sure.values()))
     assert case.host is not None
     assert case.spin is not None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ortbench.answers import Weighed, WeighedArenas, WeighedHost
 
 _PROFILE = "ONNX Runtime's profile of the same runs in another worker"
+_OF_STAGES = f"{_PROFILE}; the sum of what each stage's had at most, which need not be at the same time"
 
 
 def learn_forms(side: Side) -> None:
@@ -39,17 +40,26 @@ def weigh_modes(side: Side, tell: Callable[[str], None]) -> None:
     Args:
         side: measured, its worker ended, so that the card is free of it; its forms by `learn_forms`.
         tell: what is going on, in words.
+
+    Raises:
+        KeyboardInterrupt: what was weighed by then is kept, and the other modes say so.
     """
-    for mode, case in side.cases.items():
-        if case.status != OK:
-            continue
-        tell(f"memory of {mode} ({side.name})")
-        with side.stage(f"memory of {mode}"):
-            try:
-                case.memory = _weigh(side, mode)
-            except OrtbenchError as error:
-                case.memory = failed(str(error))
+    left = {mode: case for mode, case in side.cases.items() if case.status == OK}
+    try:
+        for mode, case in list(left.items()):
+            tell(f"memory of {mode} ({side.name})")
+            with side.stage(f"memory of {mode}"):
+                try:
+                    case.memory = _weigh(side, mode)
+                except OrtbenchError as error:
+                    case.memory = failed(str(error))
+            del left[mode]
+            side.keep()
+    except KeyboardInterrupt:
+        for case in left.values():
+            case.memory = failed("it was interrupted")
         side.keep()
+        raise
 
 
 def _weigh(side: Side, mode: str) -> CaseMemory:
@@ -95,7 +105,7 @@ def _add_arenas(memory: CaseMemory, side: Side, request: dict[str, Any]) -> None
     except OrtbenchError as error:
         memory["arenas_how"] = f"not known: {error}"
         return
-    memory["arenas"], memory["arenas_how"] = found["arenas"], _PROFILE
+    memory["arenas"], memory["arenas_how"] = found["arenas"], _PROFILE if side.plan.chain is None else _OF_STAGES
     if not found["arenas"]:
         memory["arenas_how"] = (
             f"not known: the profile of ONNX Runtime {found['version']} has nothing of it (it has since 1.28, where the EP's "

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ortbench.modes import CPU_TIME, TOTAL
 from ortbench.plan import NO_SPIN, Plan
 from ortbench.result import Result
+from ortbench.stats import FEWEST, Stats
 
 _LONGEST_S = 1.0  # per mode: CPU time needs no more
 
@@ -35,9 +36,14 @@ def take_spin(result: Result, still: Result) -> None:
         other, found = next((it for it in still.cases if it.mode == case.mode), None), still.case(case.mode)
         total, spent = (None, None) if found is None else (found.median(TOTAL), found.phases.get(CPU_TIME))
         if found is not None and found.host is not None and total is not None and spent is not None:
-            case.spin = {**found.host, "total_ns": total, "cpu_time_ci95_ns": [*spent.ci95_ns]}
+            case.spin = {**found.host, "total_ns": total, "cpu_time_ci95_ns": _interval(spent)}
         elif other is not None:
             result.warn(NOT_MEASURED, f"--spin gave nothing of {case.mode}: {other.reason or 'it was interrupted'}")
+
+
+def _interval(spent: Stats) -> list[int] | None:
+    """Of the CPU time of blocks; a few of them are no measure of their noise."""
+    return [*spent.ci95_ns] if spent.n >= FEWEST else None
 
 
 NOT_MEASURED = "spin-not-measured"  # the code of the warning

@@ -9,13 +9,18 @@ from ortbench.analysis.host import cores, cpu_time_ns, host_sentences, spin_shar
 from ortbench.ep_names import CAPTURING_EPS, CUDA_EP, SHORT_NAMES
 from ortbench.result import Case, Result
 from ortbench.schema import Items
-from tests.results import MS, US, case, host_time, result_of, spin, stats
+from tests.results import MS, US, case, host_time, measured, result_of, spin, stats, steady
 
 BATCH: Items = {"count": 8, "dim": "batch"}
 
 
-def resident(submit: int, total: int = 2 * MS) -> Case:
-    return case("device-resident", submit=submit, inference=total, total=total)
+def resident(*submit: int, total: int = 2 * MS, blocks: int = 6) -> Case:
+    """Of so many blocks, in which submit takes these times in turns."""
+    return measured(
+        "device-resident",
+        submit=steady(submit[number % len(submit)] for number in range(blocks)),
+        total=steady([total] * blocks),
+    )
 
 
 def bound(*cases: Case, ep: str = "SomeExecutionProvider", items: Items | None = None, **target: object) -> Result:
@@ -46,20 +51,45 @@ def test_host_bound_says_what_helps_as_far_as_it_is_there() -> None:
     assert f"{said}." in sentences(bound(late))
 
 
-@pytest.mark.parametrize(("submit", "is_bound"), [(1799 * US, False), (1800 * US, True), (2001 * US, True)])
+@pytest.mark.parametrize(
+    ("submit", "is_bound"), [(1799 * US, False), (1800 * US, True), (1979 * US, True), (1981 * US, False)]
+)
 def test_from_where_on_it_is_host_bound(submit: int, is_bound: bool) -> None:
     assert bool(host_sentences(bound(resident(submit)))) is is_bound
 
 
+def test_it_is_said_only_where_it_is_certain() -> None:
+    """By the interval over pairs of blocks: not of five of them, nor where one in four is below the share."""
+    late, early = 1920 * US, 1700 * US
+    assert host_sentences(bound(resident(late, blocks=5))) == []
+    assert host_sentences(bound(resident(late, late, late, early, blocks=8))) == []
+    assert host_sentences(bound(resident(late, late, late, early, blocks=40)))
+    sure = measured("device", submit=steady([910 * US] * 6), inference=steady([MS] * 6), total=steady([MS] * 6))
+    assert host_sentences(bound(resident(late, blocks=5), sure)) == [
+        "Host-bound: submit is 91% of an inference with device."
+    ]
+
+
+def test_a_run_that_waits_is_not_host_bound_where_a_busy_machine_hid_that_it_does() -> None:
+    """What is waited for behind it is then no more than the fence takes by itself."""
+    waits = resident(1138 * US, total=1143 * US)
+    assert host_sentences(bound(waits)) == []
+    late = resident(1120 * US, total=1143 * US)
+    assert host_sentences(bound(late))
+    late.fence = {"kind": "synchronize_outputs", "cost_ns": 5 * US, "how": "", "upload": None, "download": None}
+    assert host_sentences(bound(late)) == []
+
+
 def test_the_mode_that_is_most_so_is_named() -> None:
-    many = case("device-resident-async", submit=199, total=200)
+    many = measured("device-resident-async", submit=steady([199 * US] * 6), total=steady([200 * US] * 6))
+    many.runs_per_sample = 100
     assert host_sentences(bound(resident(1920 * US), many)) == [
         "Host-bound: submit is 100% of a run with device-resident-async."
     ]
 
 
 def test_no_graph_is_advised_where_addresses_are_not_fixed() -> None:
-    shared = case("host-accessible", submit=99, inference=100, total=100)
+    shared = measured("host-accessible", submit=steady([9900 * US] * 6), total=steady([10 * MS] * 6))
     assert host_sentences(bound(shared, ep=CUDA_EP)) == [
         "Host-bound: submit is 99% of an inference with host-accessible."
     ]
@@ -80,6 +110,16 @@ def spinning(mode: str, on: int, off: int, within: int = 0) -> Case:
     made.host, made.spin = host_time(100, 1 * MS, on, 0), spin(50, off, 1200 * US, within)
     made.phases["cpu_time"] = stats(on)
     return made
+
+
+def test_a_few_blocks_do_not_show_what_spins() -> None:
+    known, few, unknown = (spinning("cpu", 2 * MS, 500 * US) for _ in range(3))
+    few.phases["cpu_time"] = stats(2 * MS, n=5)
+    assert unknown.spin is not None
+    unknown.spin["cpu_time_ci95_ns"] = None
+    said = ["How much of the CPU time is threads that spin does not show in so few blocks."]
+    assert host_sentences(result_of(few)) == host_sentences(result_of(unknown)) == said
+    assert host_sentences(result_of(few, known))[0].startswith("≈75% of the CPU time with cpu is threads")
 
 
 def test_how_much_of_the_cpu_time_is_spinning() -> None:

@@ -100,3 +100,11 @@ def test_they_agree_with_what_the_device_takes_of_the_host(library: Path, tmp_pa
         if len(right) == len(found):
             return
     assert {it.what for it in found} - right == set()
+
+
+@pytest.mark.timing
+def test_host_bound_is_said_where_the_call_is_nearly_all_of_an_inference(library: Path, tmp_path: Path) -> None:
+    line = ("--iterations", 30, "--warmup", 1, "--mode", "device-resident")
+    host = {"honesty": "async", "submit_us": 50_000, "busy_us": 0, "compute_us": 1000}
+    runs = (measure(library, tmp_path / str(attempt), *line, **host)[1] for attempt in range(ATTEMPTS))
+    assert any("• Host-bound: submit is 9" in out for out in runs)

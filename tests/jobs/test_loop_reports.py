@@ -81,5 +81,5 @@ def test_a_loop_leaves_its_page_its_steps_and_what_ci_reads(tmp_path: Path) -> N
     assert found.text("h1") == ["CPUExecutionProvider computes in host memory: no state crosses to a device"]
     assert '<testsuite name="ortbench loop" tests="3"' in files["junit.xml"].read_text()
     names = [it["name"] for it in json.loads(files["action.json"].read_text())]
-    assert [name.partition(": ")[2] for name in names[:2]] == ["cpu loop", "cpu step"]
-    assert len(names) == 6
+    assert [name.partition(": ")[2] for name in names[:3]] == ["cpu loop", "cpu step", "cpu cpu_time"]
+    assert len(names) == 9

@@ -12,8 +12,10 @@ import pytest
 
 from tests import softcuda
 from tests.conftest import MODELS, cases, measure, ortbench
+from tests.jobs.test_chain_command import BETWEEN, BYTES, STAGES, defaults, run
 from tests.refdevice import Config, Trace
 from tests.truth import relu_model, run_on_device
+from tests.versions import environment
 
 pytestmark = pytest.mark.process
 
@@ -74,6 +76,49 @@ def test_a_loops_figure_is_what_the_device_gave_out(library: Path, tmp_path: Pat
     memory: Any = result.cases[0].memory
     _, weighed, _ = by_worker(Trace.read(tmp_path / "trace"), "default")
     assert (memory["device"]["bytes"], memory["failed"]) == (weighed[1], None)
+
+
+def test_a_chain_is_the_sum_of_its_stages(library: Path, tmp_path: Path) -> None:
+    """With cpu each session has its tensors while it runs, which is one after the other; with device-resident all are there."""
+    config = Config(compute_us=100, trace=tmp_path / "trace")
+    result, ran = run(tmp_path, defaults(library) + STAGES + BETWEEN, *QUICK, **config.environ())
+    tensors = {"first": 2, "middle": 4, "last": 3}
+    _, (_, of_cpu), _, (_, of_resident), _ = by_worker(Trace.read(tmp_path / "trace"), "default")
+    assert of_cpu == max(tensors.values()) * BYTES
+    cpu, resident = (case.memory for case in result.cases)
+    assert cpu is not None
+    assert resident is not None
+    assert (cpu["device"] and cpu["device"]["bytes"]) == sum(tensors.values()) * BYTES
+    assert cpu["arenas_how"].endswith("; the sum of what each stage's had at most, which need not be at the same time")
+    assert cpu["arenas_how"] in ran.out.replace("\n  ", " ")
+    assert (resident["device"] and resident["device"]["bytes"]) == of_resident
+
+
+def test_what_an_older_onnx_runtime_does_not_tell_of_a_device_is_not_known(library: Path, tmp_path: Path) -> None:
+    asked = ("--python", environment("1.27.0"), "--ep-library", library, "--mode", "device-resident")
+    memory = cases(measure(MODELS / "tiny.onnx", *asked, *QUICK, out=tmp_path))["device-resident"]["memory"]
+    bound = memory["device"].pop("bound")
+    assert 0 < bound <= 2 * 16 * 4 + TOKEN
+    how = "not known: NVML tells nothing of the device, and the EP's allocator neither"
+    assert memory["device"] == {"bytes": None, "how": how, "card": None}
+    (table,) = tmp_path.glob("*/table.md")
+    assert f"- device: {how}" in table.read_text()
+
+
+def test_what_an_older_onnx_runtime_does_not_tell_is_not_known(tmp_path: Path) -> None:
+    """Its profile has nothing of memory; the host's figures are the system's."""
+    version = "1.24.4"
+    asked = ("--python", environment(version), "--ep", "cpu", "--mode", "cpu", "--nodes")
+    result = measure(MODELS / "copy_bound.onnx", *asked, *QUICK, out=tmp_path)
+    memory = cases(result)["cpu"]["memory"]
+    how = f"not known: the profile of ONNX Runtime {version} has nothing of it (it has since 1.28, where the EP's allocator tells)"
+    assert (memory["failed"], memory["device"], memory["arenas"], memory["arenas_how"]) == (None, None, [], how)
+    assert 0 < memory["host"]["before"] < memory["host"]["session"] < memory["host"]["peak"]
+    assert {node["op"]: node["allocated"] for node in memory["nodes"]} == {"Mul": None, "Add": None, "Clip": None}
+    (table,) = tmp_path.glob("*/table.md")
+    text = table.read_text()
+    assert f"- arena: {how}" in text
+    assert "| mode | before | with session | host peak |" in text
 
 
 def test_the_cpus_arena_holds_the_tensors_of_the_model(tmp_path: Path) -> None:

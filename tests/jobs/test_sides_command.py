@@ -57,7 +57,10 @@ def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
     assert (folder / "comparison.md").read_text().startswith("# ortbench compare: batch=1, batch=8, batch=32\n")
     # And in what other programs read each side has its name.
     names = [it["name"] for it in json.loads((tmp_path / "action-json").read_text())]
-    assert [re.search(r"\((batch=\d+)\)", name)[1] for name in names] == ["batch=1", "batch=8", "batch=32"]  # type: ignore[index]
+    series = [re.search(r"\((batch=\d+)\).*: cpu (\w+)$", name) for name in names]
+    assert [it and it.groups() for it in series] == [
+        (f"batch={count}", figure) for count in (1, 8, 32) for figure in ("total", "cpu_time")
+    ]
     groups = [it.get("classname") or "" for it in ET.parse(tmp_path / "junit").iter("testcase")]
     assert [it.rpartition(", ")[2] for it in groups] == ["batch=1", "batch=8", "batch=32"]
     assert all(f"· batch={count}" in (tmp_path / "trace").read_text() for count in (1, 8, 32))

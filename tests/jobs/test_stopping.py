@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ import pytest
 
 from ortbench.stopping import NOTHING_MEASURED
 from tests.conftest import MODELS, ROOT, Ran, command, ortbench
+from tests.softcuda import Card, Config
 
 pytestmark = [
     pytest.mark.process,
@@ -33,7 +35,8 @@ INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 MARK = "ORTBENCH_TESTS_MARK"  # in the environment of a command and of all that it starts
 
 # The program itself, which at the first or a later time that something happens sends itself a signal, once its own
-# handler is there. What happens is an event of Python's audit (an import, a rename), or a stage or block of a side.
+# handler is there. What happens is an event of Python's audit (an import, a rename), a stage or block of a side, or that a
+# worker was asked for something.
 _AT = """
 import os, signal, sys
 number, what, times, log = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
@@ -61,12 +64,20 @@ def hook(name, found):
             happens("block")
             return block(*all)
         found.Side.stage, found.Side.block = staged, blocked
+    if name == "ortbench.measure.process":
+        send = found.Client.send
+        def sent(self, do, **rest):
+            send(self, do, **rest)
+            happens("asked " + do)
+        found.Client.send = sent
 
 class Finder:
+    wanted = {"ortbench.measure.side", "ortbench.measure.process"}
+
     def find_spec(self, name, path, target=None):
-        if name != "ortbench.measure.side":
+        if name not in self.wanted:
             return None
-        sys.meta_path.remove(self)
+        self.wanted.remove(name)
         from importlib.util import find_spec
         spec = find_spec(name)
         run = spec.loader.exec_module
@@ -196,6 +207,45 @@ def test_in_every_stage(number: int, stage: str, tmp_path: Path) -> None:
     # What comes after the last check adds nothing to what was measured.
     complete = stage.startswith(("close-up", "profiling"))
     assert (json.loads(result.read_text())["stopped"] == "interrupted") != complete
+
+
+@pytest.mark.parametrize(
+    ("number", "what", "times"),
+    [(INT, "stage memory of device", 0), (TERM, "asked memory", 1), (INT, "asked arenas", 1)],
+)
+def test_while_modes_are_weighed(number: int, what: str, times: int, tmp_path: Path) -> None:
+    """Of three the first is weighed; nothing that was measured before is touched."""
+    modes = [word for mode in ("cpu", "device", "device-resident") for word in ("--mode", mode)]
+    line = run_line(tmp_path / "out", *modes, "--iterations", 2, "--memory")
+    ran = stopped(number, what, times, tmp_path, *line)
+    assert (ran.code, ran.err) == (128 + number, "")
+    assert "Saved in" in ran.out
+    assert_whole(tmp_path / "out")
+    (file,) = tmp_path.glob("out/*/result.json")
+    result = json.loads(file.read_text())
+    assert result["stopped"] == "iterations: 2 per mode"
+    assert [len(case["samples_ns"]["total"]) for case in result["cases"]] == [2, 2, 2]
+    assert [case["memory"]["failed"] for case in result["cases"]] == [None, "it was interrupted", "it was interrupted"]
+    assert result["cases"][0]["memory"]["host"]["peak"] > 0
+    for text in (ran.out, (file.parent / "table.md").read_text()):
+        assert "memory of device could not be measured: it was interrupted" in text
+
+
+def test_while_the_energy_of_modes_is_measured(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
+    environment = Config(card=Card(tmp_path / "card").path).environ()
+    shell = (
+        f'exec {shlex.join(["env", *(f"{name}={value}" for name, value in environment.items()), *software_cuda])} "$@"'
+    )
+    line = ["run", TINY, "--ep", "cuda", "--mode", "device", "--mode", "device-resident", "--iterations", 2, "--warmup", 1,
+            "--energy", "--out", tmp_path / "out"]  # fmt: skip
+    ran = stopped(INT, "asked stretch", 1, tmp_path, *line, shell=shell)
+    assert (ran.code, ran.err) == (128 + INT, "")
+    (file,) = tmp_path.glob("out/*/result.json")
+    result = json.loads(file.read_text())
+    assert [len(case["samples_ns"]["total"]) for case in result["cases"]] == [2, 2]
+    first, second = (case["energy"] for case in result["cases"])
+    assert first["watts"] > 0
+    assert second == {"unsupported": "it was interrupted"}
 
 
 def test_the_stages_are_those_of_the_trace(tmp_path: Path) -> None:

@@ -30,6 +30,10 @@ def test_what_it_gives() -> None:
         None,
         None,
     ]  # fmt: skip
+    cpu.phases["cpu_time"] = stats(3_500, n=5)
+    take_spin(result, result_of(cpu))
+    assert result.cases[0].spin is not None
+    assert result.cases[0].spin["cpu_time_ci95_ns"] is None  # of so few blocks
     assert [(it["code"], it["message"]) for it in result.warnings] == [
         ("spin-not-measured", "--spin gave nothing of device: out of memory"),
         ("spin-not-measured", "--spin gave nothing of device-resident: it was interrupted"),

@@ -94,7 +94,8 @@ class Config:
     power_limit_w: int | None = None
     """To how many W its power is limited; None for the 350 W that are usual for it."""
     card: Path | None = None
-    """File of what all processes see of the card, see `Card`; None for a card without an energy counter."""
+    """File of what all processes see of the card, see `Card`; None for one without a counter, with one power and no clocks to
+    lock."""
     trace: Path | None = None
     """File for the trace, to which every process adds; None keeps none."""
 
@@ -124,15 +125,23 @@ class Card:
         kernel_w: what it draws more while a kernel runs.
         copy_w: and more for each copy that is under way.
         step_ms: how often its counter moves.
+        counter: whether it has one; else it tells its power alone.
     """
 
-    _LAYOUT = struct.Struct("4d5q")  # as in softcuda_card.h
+    _LAYOUT = struct.Struct("4d6q")  # as in softcuda_card.h
 
     def __init__(
-        self, path: Path, *, idle_w: float = 20.0, kernel_w: float = 100.0, copy_w: float = 30.0, step_ms: float = 20.0
+        self,
+        path: Path,
+        *,
+        idle_w: float = 20.0,
+        kernel_w: float = 100.0,
+        copy_w: float = 30.0,
+        step_ms: float = 20.0,
+        counter: bool = True,
     ) -> None:
         self.path = path
-        path.write_bytes(self._LAYOUT.pack(idle_w, kernel_w, copy_w, step_ms, 0, 0, 0, 0, 0))
+        path.write_bytes(self._LAYOUT.pack(idle_w, kernel_w, copy_w, step_ms, int(counter), 0, 0, 0, 0, 0))
 
     @property
     def locked_mhz(self) -> int:

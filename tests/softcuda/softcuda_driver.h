@@ -130,13 +130,16 @@ API int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *milliwatts) {
 API int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius) {
   return (void)device, (void)sensor, *celsius = 40, NVML_OK;
 }
-API int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts) { return (void)device, *milliwatts = 75500, NVML_OK; }
+API int nvmlDeviceGetPowerUsage(void *device, unsigned *milliwatts) {
+  Card *card = open_card();
+  return (void)device, *milliwatts = card ? (unsigned)mean_milliwatts(card) : 75500, NVML_OK;
+}
 
 /* What the card has drawn since it was started. */
 API int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *millijoules) {
   Card *card = open_card();
   (void)device;
-  if (!card) return NVML_NOT_SUPPORTED;
+  if (!card || !card->counter) return NVML_NOT_SUPPORTED;
   return *millijoules = (unsigned long long)drawn_millijoules(card), NVML_OK;
 }
 

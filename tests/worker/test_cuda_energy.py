@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+import psutil
 import pytest
 
 from tests import softcuda
-from tests.conftest import MODELS, cases, command, measure, ortbench
+from tests.conftest import MODELS, cases, command, measure, ortbench, ortbench_here
+from tests.jobs.test_chain_command import BETWEEN, STAGES, defaults, write
 from tests.softcuda import Card, Config
 from tests.worker.test_cuda import with_knobs
 
@@ -31,9 +36,9 @@ def wait_for(there: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def drawn(found: dict[str, Any], trace: Path) -> float:
-    """What the law says that the work drew which ended in the stretch, J a run; it counts when it ends."""
-    begin = found["start_ns"]
+def drawn(found: dict[str, Any], trace: Path, late_s: float = 0) -> float:
+    """What the law says that the work drew which ended in the stretch, or so much earlier, J a run; it counts when it ends."""
+    begin = found["start_ns"] - late_s * 1e9
     end = begin + sum(seconds for _, seconds, _ in found["parts"]) * 1e9
     watts = {"compute": KERNEL_W, "upload": COPY_W, "download": COPY_W}
     inside = [it for it in softcuda.records(trace) if it.engine in watts and begin <= it.end_ns <= end]
@@ -67,6 +72,57 @@ def test_energy_is_what_the_law_of_power_says(software_cuda: tuple[str, ...], tm
     assert "energy_j" in (folder / "table.csv").read_text().splitlines()[0].split(",")
 
 
+def test_a_suite_has_the_energy_and_the_memory_of_models_and_chains(
+    software_cuda: tuple[str, ...], tmp_path: Path
+) -> None:
+    chain = write(tmp_path, defaults("cuda") + STAGES + BETWEEN)
+    file = tmp_path / "bench.toml"
+    file.write_text(
+        '[defaults]\nmode = "device-resident"\niterations = 6\nwarmup = 1\nenergy = true\nmemory = true\n'
+        f'[[bench]]\nmodel = "{TINY}"\nep = "cuda"\n[[bench]]\nchain = "{chain}"\n'
+    )
+    card = Card(tmp_path / "card", idle_w=IDLE_W, kernel_w=KERNEL_W, copy_w=COPY_W)
+    knobs = Config(kernel_us=1000, card=card.path, trace=tmp_path / "trace", used=tmp_path / "used")
+    out, page = tmp_path / "out", tmp_path / "page.html"
+    ran = ortbench("suite", file, "--out", out, "--quiet", prefix=with_knobs(software_cuda, knobs))
+    assert (ran.code, ran.err) == (0, "")
+    rows = {row["id"]: row for row in csv.DictReader((out / "summary.csv").read_text().splitlines())}
+    assert [*rows] == ["tiny--cuda", "chain"]
+    users = [most for _, most in softcuda.users(tmp_path / "used").values()]
+    for name, row in rows.items():
+        (case,) = json.loads((out / name / "result.json").read_text())["cases"]
+        found = case["energy"]
+        assert found["how"] == "counter"
+        assert found["joules"] == pytest.approx(drawn(found, tmp_path / "trace"), rel=0.05), name
+        assert float(row["energy_j"]) == found["joules"]
+        assert int(row["memory_device"]) == case["memory"]["device"]["bytes"]
+        assert int(row["memory_device"]) in users
+        assert int(row["memory_host"]) == case["memory"]["host"]["peak"]
+    assert float(rows["chain"]["energy_j"]) > 3 * float(
+        rows["tiny--cuda"]["energy_j"]
+    )  # 5 runs of 1 or 2 kernels and copies
+    assert "| device memory | host memory | energy/run |" in (out / "summary.md").read_text()
+    assert ortbench_here("report", out, "--html", page).code == 0
+    assert "What else it costs: energy" in page.read_text()
+
+
+def test_power_is_integrated_where_there_is_no_counter(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
+    """A reading is the mean of the second before it, and so is what the stretch is said to have drawn."""
+    card = Card(tmp_path / "card", idle_w=IDLE_W, kernel_w=KERNEL_W, copy_w=COPY_W, counter=False)
+    trace = tmp_path / "trace"
+    prefix = with_knobs(software_cuda, Config(kernel_us=5000, card=card.path, trace=trace))
+    asked = ("--ep", "cuda", "--mode", "device-resident", "--iterations", 6, "--warmup", 1, "--energy")
+    result = measure(TINY, *asked, out=tmp_path / "out", prefix=prefix)
+    found = cases(result)["device-resident"]["energy"]
+    assert (found["how"], found["of"]) == ("power", "GPU 0")
+    assert found["idle_watts"] == pytest.approx(IDLE_W, rel=0.1)
+    meant = [drawn(found, trace, late_s=tenth / 10) for tenth in range(11)]
+    assert found["joules"] == pytest.approx(fmean(meant), rel=0.1)
+    (table,) = tmp_path.glob("out/*/table.md")
+    said = "by readings of the power of GPU 0, integrated, as it has no energy counter, in a stretch of runs"
+    assert said in table.read_text()
+
+
 def test_rounds_held_back_in_a_known_time_are_left_out(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     """The first half second of a measurement of at least 1.5 s."""
     prefix = with_knobs(software_cuda, Config(kernel_us=10_000, slowed=0x40, slowed_until_s=0.5))
@@ -88,10 +144,13 @@ def test_rounds_held_back_in_a_known_time_are_left_out(software_cuda: tuple[str,
     assert all(start > max(held) for _, _, start in case["blocks"]["total"])
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    ("number", "of_worker"), [(signal.SIGTERM, False), (signal.SIGKILL, False), (signal.SIGKILL, True)]
+)
 def test_clocks_are_reset_however_the_run_ends(
-    number: signal.Signals, software_cuda: tuple[str, ...], tmp_path: Path
+    number: signal.Signals, of_worker: bool, software_cuda: tuple[str, ...], tmp_path: Path
 ) -> None:
+    """Ended by a signal, killed, or with its worker killed, as an EP that crashes does."""
     card = Card(tmp_path / "card")
     prefix = with_knobs(software_cuda, Config(card=card.path))
     line = command("run", TINY, "--ep", "cuda", "--mode", "device", "--precision", 0, "--duration", 600,
@@ -99,9 +158,15 @@ def test_clocks_are_reset_however_the_run_ends(
     with subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             wait_for(lambda: card.locked_mhz == 1200)
-        finally:
-            os.kill(process.pid, number)
+            (worker,) = (
+                it for it in psutil.Process(process.pid).children() if any("worker" in word for word in it.cmdline())
+            )
+        except BaseException:
+            process.kill()
+            raise
+        os.kill(worker.pid if of_worker else process.pid, number)
         process.wait(PATIENCE_S)
+    assert process.returncode == (1 if of_worker else 143 if number == signal.SIGTERM else -number)
     wait_for(lambda: card.locked_mhz == 0)
 
 

@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from io import FileIO
 
-from ortbench.analysis.compare import parts
 from ortbench.analysis.compare_levels import COMPARED
 from ortbench.analysis.levels import RUNS_PER_S, at, figure, interval, is_measured
-from ortbench.analysis.pairs import timed_phase
 from ortbench.errors import BadInput, one_line
-from ortbench.modes import PHASE_NAMES, TOTAL, is_rate
-from ortbench.report.exports.junit import plain_line, samples_text, told_apart
+from ortbench.modes import is_rate
+from ortbench.report.costs.numbers import Number
+from ortbench.report.exports.junit import plain_line, samples_text
+from ortbench.report.exports.series import labels, medians, numbers
 from ortbench.report.model import NOTHING
-from ortbench.report.words import device_name
-from ortbench.result import OK, Case, Result
+from ortbench.result import Case, Result
 from ortbench.schema import Level
 from ortbench.stats import SAMPLES_FOR, Stats
 
 ACTION_UNIT = "ms"
-_PHASES = (TOTAL, *(name for name in PHASE_NAMES if name != TOTAL))
+# Of a number its unit here, how much that is, and what to say of it.
+_UNITS = {"B": ("MB", 1e6, "at most, in a worker of its own"), "J": ("J", 1, "of a run, less the idle draw")}
 _NS_PER_ACTION_UNIT = 1e6
 # GitHub's runner drops the whole summary of a step that is larger: actions/runner, `CreateStepSummaryCommand`.
 SUMMARY_LIMIT = 1024 * 1024
@@ -36,13 +34,15 @@ SUMMARY_CUT = "Cut here: GitHub takes at most 1 MiB of summary from a step. The 
 
 
 def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
-    """Every median that was measured, as github-action-benchmark reads it with ``tool: customSmallerIsBetter``.
+    """Every median that was measured, and what it costs besides, as github-action-benchmark reads it with ``tool:
+    customSmallerIsBetter``.
 
-    A JSON list with one object for each phase of each mode that is ok, ``total`` first, of a loop ``loop`` and ``step``, of a chain ``chain`` and each ``stage.NAME``: ``name``; ``unit``, always
-    "ms"; ``value``, the median in ms; ``range``, "± x" with x in ms, as far as the farther end of its 95 % interval;
-    ``extra``, lines for the tooltip. Where inference is all there is to a mode, its total stands for both. The list is
-    empty if nothing was measured, which the action takes for an error. Of a load each level has its latencies and, with so many
-    callers, the time per run, which is 1 s divided by runs/s.
+    A JSON list with one object for each phase of each mode that is ok, ``total`` first, of a loop ``loop`` and ``step``, of a
+    chain ``chain`` and each ``stage.NAME``, then ``submit`` and ``cpu_time``: ``name``; ``unit``, "ms"; ``value``, the median in
+    ms; ``range``, "± x" with x in ms, as far as the farther end of its 95 % interval; ``extra``, lines for the tooltip. Where
+    inference is all there is to a mode, its total stands for both. The list is empty if nothing was measured, which the action
+    takes for an error. Of a load each level has its latencies and, with so many callers, the time per run, which is 1 s divided
+    by runs/s. Where they were asked for, ``memory.device`` and ``memory.host`` in "MB", without a ``range``, and ``energy`` in "J".
 
     A name is that of the model's file, the EP, the device, the mode and the phase: no figure, time or version, so it is
     the same in the next run. The device is part of it because times of two machines are no history of each other. Input
@@ -54,26 +54,15 @@ def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
             of the shapes.
     """
     entries = [_entry(*it) for it in medians(results, settings)]
-    labels = _labels(results, settings or [""] * len(results))
+    entries += [_number_entry(*it) for it in numbers(results, settings)]
     entries += [
         _level_entry(label, result, level, stat)
-        for label, result in zip(labels, results, strict=True)
+        for label, result in zip(labels(results, settings), results, strict=True)
         for level in result.levels
         if is_measured(level)
         for stat in COMPARED[at(level).kind]
     ]
     return json.dumps(entries, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def medians(results: Sequence[Result], settings: Sequence[str] = ()) -> Iterator[tuple[str, Result, Case, str, Stats]]:
-    """Every median that was measured, but of loads: its name, the result, the case, the phase and the statistics; see
-    `action_json`."""
-    for label, result in zip(_labels(results, settings or [""] * len(results)), results, strict=True):
-        for case in result.cases if result.load is None else ():
-            for phase in (parts([result]) or _PHASES) if case.status == OK else ():
-                stats = case.stats(phase)
-                if stats is not None and timed_phase(case.mode, phase) == phase:
-                    yield f"{label}: {case.mode} {phase}", result, case, phase, stats
 
 
 def _entry(name: str, result: Result, case: Case, phase: str, stats: Stats) -> dict[str, str | float]:
@@ -85,6 +74,14 @@ def _entry(name: str, result: Result, case: Case, phase: str, stats: Stats) -> d
         "range": f"± {_decimal(beyond)}",
         "extra": _extra(result, case, phase, stats),
     }
+
+
+def _number_entry(name: str, result: Result, number: Number) -> dict[str, str | float]:
+    unit, each, said = _UNITS[number.unit]
+    entry: dict[str, str | float] = {"name": name, "unit": unit, "value": number.value / each}
+    if number.ci95 is not None:
+        entry["range"] = f"± {max(abs(end - number.value) for end in number.ci95) / each:.3g}"
+    return entry | {"extra": _told(said, result)}
 
 
 def _level_entry(label: str, result: Result, level: Level, stat: str) -> dict[str, str | float]:
@@ -126,29 +123,6 @@ def _told(first: str, result: Result) -> str:
         shlex.join(result.command),
     ]
     return "\n".join(plain_line(line) for line in lines if line)
-
-
-def _labels(results: Sequence[Result], settings: Sequence[str]) -> list[str]:
-    """For each result: model, EP, device, and what else tells it apart from the others."""
-    paths = [str(result.model["path"]) for result in results]
-    files = [re.split(r"[/\\]", path)[-1] for path in paths]
-    homonyms = Counter(file for _, file in set(zip(paths, files, strict=True)))
-    # model.onnx is what many models are called: then the folder is what tells them apart.
-    models = [path if homonyms[file] > 1 else file for path, file in zip(paths, files, strict=True)]
-    targets = [(model, result.target["ep"]) for model, result in zip(models, results, strict=True)]
-    several = Counter(targets)
-    labels = []
-    for (model, ep), result, setting in zip(targets, results, settings, strict=True):
-        what = f" ({setting})" if setting else _shapes(result) if several[model, ep] > 1 else ""
-        # Names stand in code spans of a Markdown table.
-        labels.append(re.sub("[`|]", "_", plain_line(f"{model}{what} on {ep} ({device_name(result)})")))
-    return told_apart([("", label) for label in labels])
-
-
-def _shapes(result: Result) -> str:
-    shapes = {tensor["name"]: tensor["shape"] for tensor in result.model["inputs"] if tensor["shape"] is not None}
-    listed = ", ".join(f"{name} {'x'.join(map(str, shape)) or 'scalar'}" for name, shape in shapes.items())
-    return f" ({listed})" if listed else ""
 
 
 def step_summary(markdown: str, environ: Mapping[str, str]) -> bool:

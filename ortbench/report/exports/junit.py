@@ -16,15 +16,18 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ortbench.analysis.energy_change import joules_of
+from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.levels import at, is_measured, latency_of, rate_of
+from ortbench.analysis.memory import figure
 from ortbench.characters import visible_lines
 from ortbench.errors import one_line
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
-from ortbench.modes import STEP, TOTAL, is_rate
+from ortbench.modes import CPU_TIME, MEMORY_SIDES, STEP, SUBMIT, TOTAL, is_rate, mode_of
 from ortbench.result import OK, UNSUPPORTED, Case, Result
 from ortbench.schema import Level
 from ortbench.stats import Stats
-from ortbench.units import duration, rate
+from ortbench.units import duration, energy, rate, size
 
 ERROR, SKIPPED = "error", "skipped"  # beside the verdicts of `ortbench.gate.contests`
 
@@ -89,7 +92,20 @@ def _outcome_of_case(group: str, case: Case) -> Outcome:
         return Outcome(group, case.mode, ERROR, "nothing was measured", 0.0)
     low, high = map(duration, stats.ci95_ns)
     text = f"{duration(stats.median_ns)} (95 %: {low} to {high}), median of {samples_text(case, TOTAL, stats)}"
+    if costs := _costs(case):
+        text += f"\n{', '.join(costs)}"
     return Outcome(group, case.mode, PASSED, text, stats.median_ns / 1e9)
+
+
+def _costs(case: Case) -> list[str]:
+    """What a run costs besides its time, as far as it is known."""
+    submit = case.median(SUBMIT)
+    found = [] if submit is None else [f"submit {duration(submit)}"]
+    if case.host is not None:
+        found.append(f"CPU time {duration(cpu_time_ns(case.host))}")
+    found += [f"{side} memory {size(held)}" for side in MEMORY_SIDES if (held := figure(case, side)) is not None]
+    joules = joules_of(case.energy)
+    return found if joules is None else [*found, f"energy/run {energy(joules)}"]
 
 
 def _outcomes_of_load(group: str, result: Result) -> list[Outcome]:
@@ -112,6 +128,10 @@ def _outcome_of_level(group: str, level: Level) -> Outcome:
 
 def samples_text(case: Case, phase: str, stats: Stats) -> str:
     """How many samples there are, and what of."""
+    if phase == CPU_TIME:
+        return f"{stats.n} blocks, time per run"
+    if phase == SUBMIT and mode_of(case.mode).in_bursts:
+        return f"{stats.n} bursts, time per run"
     if case.pipeline is not None and is_rate(case.mode, phase):
         return f"{stats.n} rounds with {case.pipeline['depth']} items in flight, time per item"
     if is_rate(case.mode, phase):

@@ -82,21 +82,18 @@ def _chain(result: Result) -> Iterator[Section]:
 
 
 def _costs(result: Result) -> Iterator[Section]:
-    """What it costs besides time, each kind of it as reports have it: what is said stands above the next table, or behind."""
+    """What it costs besides time, each kind of it as reports have it; all that is said stands above its first table."""
     for title, *blocks in cost_parts(result):
         assert isinstance(title, Title)
         said: list[str] = []
-        first = True
         for block in blocks:
             if isinstance(block, Paragraph) and Medium.MARKDOWN in block.media:
                 said.append(block.text)
             elif isinstance(block, Notes):
                 said += [f"{note.text}." for note in block.notes]
-            elif isinstance(block, Table):
-                yield Section(title.text if first else block.title, block, tuple(said))
-                said, first = [], False
-        if said:
-            yield Section(title.text, None, tuple(said))
+        tables = [block for block in blocks if isinstance(block, Table)]
+        yield Section(title.text, tables[0] if tables else None, tuple(said))
+        yield from (Section(table.title, table) for table in tables[1:])
 
 
 def _placement(result: Result) -> Section:

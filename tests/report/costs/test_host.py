@@ -95,7 +95,7 @@ were in use.
 
 def test_the_page_has_the_table_and_its_words() -> None:
     page = Page(build_page([costly()], ["m"]))
-    assert TITLE in page.text("h2")
+    assert page.text("h2").count(TITLE) == 1
     assert {"12.0 ms", "1.50", "3.05 ms", "30%"} <= {*page.text("td")}
     known = {entry.word: entry.sentence for entry in entries() if entry.group is Group.COSTS}
     words = ("submit", "of inference", "CPU time", "user", "system", "cores")
