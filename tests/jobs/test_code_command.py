@@ -8,6 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
+import onnx
 import pytest
 
 from ortbench.modes import LOOP_MODES, MODES
@@ -77,6 +80,58 @@ def test_programs_on_the_cpu_ep(bare: Environment, tmp_path: Path) -> None:
     }
 
 
+def saved(path: Path, text: str, opset: int = 21) -> Path:
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> {text}'), path)
+    return path
+
+
+NONZERO = """g (float[8] x) => (int64[1, N] where, float[8] y) { where = NonZero(x)  y = Relu(x) }"""
+BOOLS = "g (float[8] x, bool[8] b) => (float[8] y) { z = Relu(x)  c = Cast<to = 1>(b)  y = Mul(z, c) }"
+SEQUENCES = "g (seq(float[N, 2]) s, float[2] x) => (seq(float[]) o) { o = SequenceInsert(s, x) }"
+OPTIONAL = "g (optional(float[2]) o) => (bool h, float[2] x) { h = OptionalHasElement(o)  x = OptionalGetElement(o) }"
+FOUR_BITS = """g (int4[3, 5] a, uint4[3] u, float[2] f) => (int4[3, 5] b, uint4[3] v, float[2] g) {
+    c = Cast<to = 1>(a)  b = Cast<to = 22>(c)  w = Cast<to = 1>(u)  v = Cast<to = 21>(w)  g = Relu(f) }"""
+NOT_OF_NUMPY = """g (bfloat16[3, 5] a, float8e4m3fn[3] u, int4[] i) => (bfloat16[3, 5] b, float8e4m3fn[3] v, int4[] j) {
+    c = Cast<to = 1>(a)  b = Cast<to = 16>(c)  w = Cast<to = 1>(u)  v = Cast<to = 17>(w)
+    k = Cast<to = 1>(i)  j = Cast<to = 22>(k) }"""
+
+
+@pytest.mark.process
+def test_programs_with_what_a_session_or_a_model_has_besides(bare: Environment, tmp_path: Path) -> None:
+    """Outputs without a shape, inputs in memory of numpy, sequences, optionals, types that numpy has not."""
+    every = tmp_path / "every"
+    every.mkdir()
+    inputs = tmp_path / "bits.npz"
+    np.savez(
+        inputs,
+        a=np.full((3, 5), 0xF8, np.uint8).view(ml_dtypes.int4),
+        u=np.ones(3, ml_dtypes.uint4),
+        f=np.ones(2, np.float32),
+    )
+    bound = ("device", "device-resident")
+    asked: dict[str, tuple[Path, tuple[object, ...], tuple[str, ...]]] = {
+        "dynamic": (saved(tmp_path / "n.onnx", NONZERO), ("--dynamic-outputs",), bound),
+        "external": (MODELS / "multi_output.onnx", ("--external", "numpy"), bound),
+        "bools": (saved(tmp_path / "b.onnx", BOOLS), ("--external", "numpy"), bound[:1]),
+        "sequences": (saved(tmp_path / "s.onnx", SEQUENCES), ("--length", "s=3"), ("cpu",)),
+        "nothing": (tmp_path / "s.onnx", ("--length", "s=0"), ("cpu",)),
+        "optional": (saved(tmp_path / "o.onnx", OPTIONAL, 18), (), ("cpu",)),
+        "bits": (saved(tmp_path / "i.onnx", FOUR_BITS), (), ("cpu",)),
+        "given": (tmp_path / "i.onnx", ("--input", inputs), ("cpu",)),
+        "ml": (saved(tmp_path / "m.onnx", NOT_OF_NUMPY), (), ("cpu",)),
+    }
+    for name, (model, options, modes) in asked.items():
+        folder = tmp_path / name
+        assert programs.written(folder, model, *options, "--ep", "cpu", *QUICK, modes=modes) == {}, name
+        for file in folder.glob("*.py"):
+            shutil.move(file, every / f"{name}-{file.name}")
+    check_style(every)
+    found = names(programs.run_all(every, bare))
+    assert found == {f"{name}-{mode}": mode for name, (_, _, modes) in asked.items() for mode in modes}
+    refused = programs.written(tmp_path / "r", tmp_path / "s.onnx", "--length", "s=3", "--ep", "cpu", modes=["device"])
+    assert "only tensors can be bound and copied" in refused["device"]
+
+
 @pytest.mark.process
 @pytest.mark.parametrize("honesty", ["async", "async-old-api"])
 def test_programs_on_the_reference_device(honesty: str, library: Path, bare: Environment, tmp_path: Path) -> None:
@@ -101,6 +156,18 @@ def test_programs_on_the_reference_device(honesty: str, library: Path, bare: Env
 
 
 @pytest.mark.process
+def test_programs_whose_outputs_have_no_shape(library: Path, bare: Environment, tmp_path: Path) -> None:
+    variables = Config(compute_us=300, alignment=0).environ()
+    modes = ("device", "device-resident", "device-pinned")
+    target = ("--ep-library", library, "--dynamic-outputs", *QUICK)
+    model = MODELS / "loop_on_device.onnx"
+    assert programs.written(tmp_path, model, *target, modes=modes, **variables) == {}
+    assert "device = ort.OrtDevice.make(" in (tmp_path / "device.py").read_text()
+    check_style(tmp_path)
+    assert names(programs.run_all(tmp_path, bare, **variables)) == same(modes)
+
+
+@pytest.mark.process
 def test_programs_on_webgpu(software_gpu: tuple[str, ...], bare: Environment, tmp_path: Path) -> None:
     modes = ("cpu", "device", "device-resident", "device-resident-async")
     refused = programs.written(
@@ -112,7 +179,19 @@ def test_programs_on_webgpu(software_gpu: tuple[str, ...], bare: Environment, tm
     text = (tmp_path / "device-resident.py").read_text()
     assert "library = onnxruntime_ep_webgpu.get_library_path()\n" in text
     assert "waits for this EP" in text.partition("def wait")[2]  # reads something back: nothing else waits
-    assert names(programs.run_all(tmp_path, bare, software_gpu)) == same(modes)
+    every = tmp_path / "every"
+    every.mkdir()
+    for option in ("cuda-graph", "dynamic-outputs"):
+        folder, typed = tmp_path / option, (MODELS / "tiny.onnx", "--ep", "webgpu", f"--{option}", *QUICK)
+        assert programs.written(folder, *typed, modes=modes[:3], prefix=software_gpu) == {}
+        for file in folder.glob("*.py"):
+            shutil.move(file, every / f"{option}-{file.name}")
+    assert '"gpu_graph_id", "1")\n' in (every / "cuda-graph-device.py").read_text()
+    for file in tmp_path.glob("*.py"):
+        shutil.move(file, every)
+    check_style(every)
+    wanted = same(modes) | {f"{it}-{mode}": mode for it in ("cuda-graph", "dynamic-outputs") for mode in modes[:3]}
+    assert names(programs.run_all(every, bare, software_gpu)) == wanted
 
 
 @pytest.mark.process
@@ -123,8 +202,20 @@ def test_programs_on_cuda(software_cuda: tuple[str, ...], bare: Environment, tmp
     text = (tmp_path / "host-accessible.py").read_text()
     assert 'library = str(Path(ort.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so")\n' in text
     assert "binding.bind_output(name" in text
-    check_style(tmp_path)
-    assert names(programs.run_all(tmp_path, bare, software_cuda)) == same(tuple(MODES))
+    every, wanted = tmp_path / "every", same(tuple(MODES))
+    every.mkdir()
+    for name, options in (("dynamic", ("--dynamic-outputs",)), ("stream", ("--stream", "ort"))):
+        folder, modes = tmp_path / name, ("cpu", "device", "device-resident")
+        assert (
+            programs.written(folder, MODELS / "tiny.onnx", *target, *options, modes=modes, prefix=software_cuda) == {}
+        )
+        for file in folder.glob("*.py"):
+            shutil.move(file, every / f"{name}-{file.name}")
+        wanted |= {f"{name}-{mode}": mode for mode in modes}
+    for file in tmp_path.glob("*.py"):
+        shutil.move(file, every)
+    check_style(every)
+    assert names(programs.run_all(every, bare, software_cuda)) == wanted
 
 
 @pytest.mark.process
