@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from ortbench import result as stored
 from ortbench import units
 from ortbench.analysis import bandwidth as stored_bandwidth
-from ortbench.analysis import load_samples
 from ortbench.analysis.advice import headline
 from ortbench.characters import visible
 from ortbench.errors import BadInput
@@ -24,10 +23,12 @@ from ortbench.report.model import Report
 from ortbench.result import FAILED, OK
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
-    from ortbench.analysis.load_samples import Samples
+    Samples = Mapping[str, NDArray[np.int64]]
 
 
 class Result(stored.Result):
@@ -325,10 +326,11 @@ def read(path: str | PathLike[str]) -> Result:
         NotComparable: it is in a form that this version does not know.
     """
     from ortbench.jobs.compare import result_file
+    from ortbench.jobs.load import saved_samples
 
     file = result_file(Path(path))
     result = stored.load(file)
-    return Result.of(result, file.parent, None if result.load is None else load_samples.read(file.parent))
+    return Result.of(result, file.parent, None if result.load is None else saved_samples(file.parent))
 
 
 @contextmanager

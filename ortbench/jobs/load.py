@@ -19,8 +19,8 @@ from ortbench.measure.process import open_worker
 
 if TYPE_CHECKING:
     from ortbench.analysis.load_levels import Taken
-    from ortbench.analysis.load_samples import Samples
     from ortbench.load_plan import LoadPlan
+    from ortbench.measure.load_samples import Arrays
     from ortbench.plan import Observer, Plan
     from ortbench.result import Result
     from ortbench.wanted import Wanted
@@ -42,11 +42,22 @@ class Loaded:
     interrupted: bool
     taken: list[Taken]
 
-    def samples(self) -> Samples:
+    def samples(self) -> Arrays:
         """What ``load-samples.npz`` has."""
-        from ortbench.analysis.load_samples import arrays
+        from ortbench.measure.load_samples import arrays
 
         return arrays(self.taken)
+
+
+def saved_samples(folder: Path) -> Arrays | None:
+    """What the ``load-samples.npz`` of a folder has; None where there is none.
+
+    Raises:
+        BadInput: it cannot be read.
+    """
+    from ortbench.measure.load_samples import read
+
+    return read(folder)
 
 
 def load(plan: Plan, put: LoadPlan, wanted: Wanted) -> int:
@@ -92,10 +103,10 @@ def measure(
     with ExitStack() as stack:
         client = stack.enter_context(open_worker(plan))
 
-        from ortbench.analysis.load_samples import write as write_samples
         from ortbench.jobs.launch import keep, load_the_rest
         from ortbench.measure.folder import discard_if_empty
         from ortbench.measure.load import LoadBench
+        from ortbench.measure.load_samples import write as write_samples
         from ortbench.measure.side import Side, nowhere
         from ortbench.report.folder import write_run
 

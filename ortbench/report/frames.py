@@ -14,9 +14,10 @@ from ortbench.result import Case, Result
 from ortbench.stats import Stats
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas
+    from numpy.typing import NDArray
 
-    from ortbench.analysis.load_samples import Samples
 
 # By the end of a column's name; a column of none of them is a word, a count or a ratio.
 _UNITS = {
@@ -139,7 +140,7 @@ def _samples(result: Result, case: Case, phase: str, shape: str | None) -> Itera
     yield pandas.DataFrame(found)
 
 
-def level_frame(result: Result, taken: Samples) -> pandas.DataFrame:
+def level_frame(result: Result, taken: Mapping[str, NDArray[np.int64]]) -> pandas.DataFrame:
     """Every run of the levels of a load, a row for each.
 
     ``mode``, and of a closed loop ``concurrency``, ``block``, ``caller`` and ``latency_ns``; of an open loop ``rate``, ``due_ns``,
@@ -154,10 +155,31 @@ def level_frame(result: Result, taken: Samples) -> pandas.DataFrame:
     columns = ["mode", "concurrency", "rate", *_OF_RUNS]
     found = []
     for number, level in enumerate(result.levels):
-        own = {name: pandas.Series(taken[f"{number}/{name}"]) for name in _OF_RUNS if f"{number}/{name}" in taken}
+        own = {name: taken[f"{number}/{name}"] for name in _OF_RUNS if f"{number}/{name}" in taken}
+        of_level: dict[str, Any] = {key: level.get(key) for key in ("mode", "concurrency", "rate")}
         if own:
-            of_level = {key: level.get(key) for key in ("mode", "concurrency", "rate")}
-            found.append(pandas.DataFrame({**of_level, **own}))
+            found.append(_runs_of_level(own, taken.get(f"{number}/requests")).assign(**of_level))
     made = pandas.concat(found, ignore_index=True) if found else pandas.DataFrame(columns=columns)
     made = made.reindex(columns=columns).dropna(axis="columns", how="all").convert_dtypes()
     return _with_units(made.astype({"rate": "Float64"} if "rate" in made else {}))  # 20 a second is no whole number
+
+
+def _runs_of_level(own: Mapping[str, NDArray[np.int64]], requests: NDArray[np.int64] | None) -> pandas.DataFrame:
+    """The runs of a level.
+
+    Args:
+        own: what there is of each, by name.
+        requests: of each stretch of an open level, how many requests were due, and how many of these, the first ones, were
+            served; None where it is one stretch.
+    """
+    import numpy as np
+    import pandas
+
+    if "due_ns" not in own:
+        return pandas.DataFrame(own)
+    counts = np.array([[own["due_ns"].size, own["start_ns"].size]]) if requests is None else requests
+    begins = np.cumsum(counts[:, 0]) - counts[:, 0]
+    served = np.concatenate([begin + np.arange(count) for begin, count in zip(begins, counts[:, 1], strict=True)])
+    return pandas.DataFrame(
+        {name: pandas.Series(times, None if name == "due_ns" else served) for name, times in own.items()}
+    )

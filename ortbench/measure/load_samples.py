@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Samples = dict[str, NDArray[np.int64]]
+    Arrays = dict[str, NDArray[np.int64]]
 
 
 FILE_NAME = "load-samples.npz"
 
 
-def arrays(taken: Sequence[Taken]) -> Samples:
+def arrays(taken: Sequence[Taken]) -> Arrays:
     """The samples of levels by name, which begins with the number of the level in the result: ``3/latency_ns``.
 
     Closed loop: ``latency_ns`` of every run that counts, block after block and in each caller after caller, with ``block`` and
@@ -33,7 +33,7 @@ def arrays(taken: Sequence[Taken]) -> Samples:
     """
     import numpy as np
 
-    found: Samples = {}
+    found: Arrays = {}
     for number, it in enumerate(taken):
         if it.requests is not None:
             requests = it.requests
@@ -68,7 +68,7 @@ def write(taken: Sequence[Taken], folder: Path) -> None:
     files.write_or_note(folder / FILE_NAME, content.getvalue())
 
 
-def read(folder: Path) -> Samples | None:
+def read(folder: Path) -> Arrays | None:
     """The samples beside a result, as `arrays` gives them; None where there are none.
 
     Raises:
