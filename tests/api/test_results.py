@@ -18,6 +18,7 @@ from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict as Stored
 from ortbench.result import Case, result_json, save
 from tests.made_loops import loop_case, loop_result
+from tests.made_sweeps import USUAL, sweep_result
 from tests.results import MS, measured, point, published, result_of, steady, sweep_of, with_failures
 
 NO_VALUES = dict.fromkeys(("baseline", "progress"))
@@ -92,11 +93,12 @@ def test_the_runs_of_the_levels_of_a_load() -> None:
 
 
 def test_the_samples_of_a_sweep_name_their_shapes() -> None:
-    shapes = [point(f"n={size}", measured("cpu", total=steady([size * MS] * 9))) for size in (1, 2)]
-    frame = Result.of(sweep_of(*shapes)).samples()
+    result = Result.of(sweep_result())
+    frame = result.samples()
     assert list(frame)[:3] == ["shape", "mode", "phase"]
-    assert frame.groupby("shape")["time_ns"].median().to_dict() == {"n=1": MS, "n=2": 2 * MS}
-    assert repr(Result.of(sweep_of(*shapes))).startswith("<ortbench.Result m.onnx on SomeExecutionProvider: ")
+    found = frame.query("phase == 'total'").groupby(["mode", "shape"])["time_ns"].median()
+    assert found["cpu"].to_dict() == {f"batch={batch}": us * 1000 for batch, us in USUAL["cpu"].items()}
+    assert "batch=" in repr(result)
 
 
 def test_the_samples_of_a_result_have_their_block() -> None:
