@@ -29,6 +29,7 @@ from ortbench.schema import (
     NodeMemory,
     Nodes,
     Once,
+    Place,
     Placement,
     Places,
     Runtime,
@@ -273,7 +274,9 @@ class ProgramSession(TypedDict):
     """How a session is made: ``module`` and ``bundled`` (a package with the EP's library, a file beside onnxruntime's) or
     ``path`` say where that is, all None where there is none to register; ``preload``: NVIDIA's libraries come first;
     ``device``: the number of the EP's device; ``by_name``: the EP has no EP device, and ``named`` is ONNX Runtime's name of its
-    memory; ``options``: of the EP; ``device_type``: as ``gpu``; ``by_vendor``: an ONNX Runtime before 1.28 names its memory so."""
+    memory; ``options``: of the EP, without those of a ``stream``, of which the kind is told and CUDA's number of its device;
+    ``engines``: the folder of an engine cache; ``captures``: graphs; ``device_type``: as ``gpu``; ``by_vendor``: an ONNX Runtime
+    before 1.28 names its memory so."""
 
     ep: str
     module: str | None
@@ -284,6 +287,10 @@ class ProgramSession(TypedDict):
     named: str | None
     by_name: bool
     options: dict[str, str]
+    stream: str | None
+    cuda_device: int
+    engines: str | None
+    captures: bool
     device_type: str | None
     by_vendor: bool
     onnxruntime: str
@@ -292,10 +299,14 @@ class ProgramSession(TypedDict):
 class ProgramTensor(TypedDict):
     """An input or output; ``memory``: ``stays`` (the session wants it in ordinary host memory), ``array`` (host memory of an EP
     that computes there), ``default``, ``shared`` (HOST_ACCESSIBLE) or ``named``; ``tolerance``: relative and absolute, None for
-    what must be the same."""
+    what must be the same; ``length``: of an input that is a sequence, how many tensors it has; ``nested``: a sequence or an
+    optional; ``number``: ONNX's of a type that numpy has not, else None."""
 
     name: str
     dtype: str
+    nested: bool
+    length: int | None
+    number: int | None
     shape: list[int]
     memory: str
     tolerance: list[float] | None
@@ -328,7 +339,9 @@ class ProgramLoop(TypedDict):
 
 
 class Program(TypedDict):
-    """``program``: what a program does that runs a mode; ``by_address``: outputs are bound as if they were the EP's own memory."""
+    """``program``: what a program does that runs a mode; ``by_address``: outputs are bound as if they were the EP's own memory;
+    ``captured``: runs of the mode are captured as a graph; ``dynamic``: its outputs are bound without a shape; ``external``: the
+    library that its inputs are in, ``dlpack`` whether ONNX Runtime takes them by a call that is public."""
 
     session: ProgramSession
     inputs: list[ProgramTensor]
@@ -338,6 +351,10 @@ class Program(TypedDict):
     wait_upload: ProgramWait | None
     wait_download: ProgramWait | None
     by_address: bool
+    captured: bool
+    dynamic: bool
+    external: Place | None
+    dlpack: bool
     loop: ProgramLoop | None
 
 

@@ -42,7 +42,6 @@ from ortbench.modes import (
 from ortbench.options import (
     CHAINED,
     INPUT,
-    LOADED,
     MEASURED,
     MODE,
     OPENED,
@@ -204,23 +203,24 @@ class Target:
     require_placement: bool = _runs("require-placement", "", "Fail if nodes stay on the CPU.", kind=FLAG, default=False)
     dynamic_outputs: bool = _runs(
         "dynamic-outputs", "", "Bind outputs without a shape: ONNX Runtime allocates them in each run.", kind=FLAG,
-        default=False, says="dynamic outputs", commands=(*SINGLE, "sweep"),
+        default=False, says="dynamic outputs", commands=(*SINGLE, "sweep", "code"),
     )  # fmt: skip
     external: str | None = _runs(
         "external", "LIB", f"Bind inputs in another library's memory: {', '.join(EXTERNAL_LIBRARIES)}.",
-        check=one_of(EXTERNAL_LIBRARIES), says="memory of inputs", commands=SINGLE, lists=CHOICES._replace(example="numpy,torch"),
+        check=one_of(EXTERNAL_LIBRARIES), says="memory of inputs", commands=(*SINGLE, "code"), lists=CHOICES._replace(example="numpy,torch"),
     )  # fmt: skip
     cuda_graph: bool = _runs(
         "cuda-graph", "", "Capture runs as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=FLAG, default=False,
-        says="graph capture", commands=SINGLE,
+        says="graph capture", commands=(*SINGLE, "code"),
     )  # fmt: skip
     stream: str | None = _runs(
         "stream", "KIND", f"Run kernels on a stream made by {' or '.join(STREAMS)} (CUDA, TensorRT).",
         check=one_of(STREAMS), says="compute stream", lists=CHOICES._replace(example="ort,cuda-python"),
+        commands=OPENED,
     )  # fmt: skip
     engine_cache: str | None = _runs(
         "engine-cache", "DIR", "Where TensorRT EPs keep their engines between sessions.", kind=PATH, check=is_text,
-        of_ep=True, commands=(*LOADED, "inspect"),
+        of_ep=True, commands=_PLACED,
     )  # fmt: skip
     run_config: dict[str, str] = _runs(
         "run-config", "K=V", "An entry of ONNX Runtime's run options, in every run.", kind=PAIRS, default={},
@@ -294,7 +294,7 @@ class Inputs:
         default={},
         lists=ENTRIES,
         of_shapes=True,
-        commands=(*SINGLE, "load", "sweep", "inspect"),
+        commands=(*SINGLE, "load", "sweep", "code", "inspect"),
     )
     ranges: dict[str, tuple[float, float]] = _input(
         "range", "NAME:LO,HI", "Range of a random input.", kind=RANGES, default={}, commands=OPENED

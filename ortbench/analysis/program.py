@@ -12,7 +12,7 @@ from ortbench.result import Result
 # Modes that take another program than most have; how `cpu` and `device` are written is known from any sample.
 _WORTH = (MODES[CPU].without_copies, HOST_ACCESSIBLE, SHARED.name)
 # What no program is written with, by the settings of a result.
-_NOT_WRITTEN = ("dynamic_outputs", "external", "cuda_graph", "stream", "policy")
+_NOT_WRITTEN = ("policy",)
 
 
 def how_to_write(result: Result, mode: str) -> list[str]:
@@ -43,6 +43,12 @@ def _target(result: Result) -> Iterator[str]:
         yield from ("--threads", str(target["threads"]))
     if target.get("opt_level", "all") != "all":
         yield from ("--opt-level", target["opt_level"])
+    for flag, key in (("external", "external"), ("stream", "stream")):
+        if target.get(key):
+            yield from (f"--{flag}", str(target[key]))
+    for flag, key in (("dynamic-outputs", "dynamic_outputs"), ("cuda-graph", "cuda_graph")):
+        if target.get(key):
+            yield f"--{flag}"
 
 
 def _is_named_by_library(result: Result) -> bool:

@@ -35,6 +35,9 @@ def code(
 
     With this model on this EP, and with what waits for this device; it checks its outputs and prints its median.
     """
+    if model.endswith(".toml"):
+        reason = "no program is written for a chain; write that of each stage by its model"
+        raise BadInput(f"{model}: {reason}, docs/chains.md says how one hands on to the next")
     plan = replace(plan_of(model, given, command_line()), modes=(_mode(given),))
     plan = replace(plan, loop=replace(plan.loop, duration_s=given.get("duration", CODE_DURATION_S)))
     check(plan)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ortbench.modes import ALL_MODES, CHAIN_MODES, LOOP_MODES, MODES
+from ortbench.modes import ALL_MODES, CHAIN_MODES, LOAD_MODES, LOOP_MODES, MODES
 
 Values = Callable[[str], list[str]]
 
-_MODES = {"loop": LOOP_MODES, "chain": CHAIN_MODES, "code": ALL_MODES}  # of the commands that know others than most
+_MODES = {
+    "loop": LOOP_MODES,
+    "chain": CHAIN_MODES,
+    "load": LOAD_MODES,
+    "code": ALL_MODES,
+}  # of the commands that know others than most
 
 
 def values_of(flag: str, command: str) -> Values | None:
@@ -21,7 +26,13 @@ def values_of(flag: str, command: str) -> Values | None:
     plain = flag.removeprefix("baseline-")
     if plain == "mode":
         return _beginning(lambda: _MODES.get(command, MODES))
-    words = {"ep": _eps, "opt-level": _opt_levels, "external": _libraries, "stream": _streams}.get(plain)
+    words = {
+        "ep": _eps,
+        "opt-level": _opt_levels,
+        "external": _libraries,
+        "stream": _streams,
+        "sessions": _sessions,
+    }.get(plain)
     return None if words is None else _beginning(words)
 
 
@@ -56,3 +67,9 @@ def _streams() -> Iterable[str]:
     from ortbench.plan import STREAMS
 
     return STREAMS
+
+
+def _sessions() -> Iterable[str]:
+    from ortbench.load_plan import SESSIONS
+
+    return SESSIONS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +18,46 @@ from ortbench.jobs.writing import check_place, say_failures, summarise_job, writ
 from ortbench.measure.process import open_worker
 
 if TYPE_CHECKING:
+    from ortbench.analysis.load_levels import Taken
     from ortbench.load_plan import LoadPlan
-    from ortbench.plan import Plan
+    from ortbench.measure.load_samples import Arrays
+    from ortbench.plan import Observer, Plan
     from ortbench.result import Result
     from ortbench.wanted import Wanted
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What came of a load.
+
+    Attributes:
+        result: of it.
+        folder: where it was saved; None where nothing is to be saved.
+        interrupted: by Ctrl-C or its like.
+        taken: the levels with all that was measured at them, in the order of those of the result.
+    """
+
+    result: Result
+    folder: Path | None
+    interrupted: bool
+    taken: list[Taken]
+
+    def samples(self) -> Arrays:
+        """What ``load-samples.npz`` has."""
+        from ortbench.measure.load_samples import arrays
+
+        return arrays(self.taken)
+
+
+def saved_samples(folder: Path) -> Arrays | None:
+    """What the ``load-samples.npz`` of a folder has; None where there is none.
+
+    Raises:
+        BadInput: it cannot be read.
+    """
+    from ortbench.measure.load_samples import read
+
+    return read(folder)
 
 
 def load(plan: Plan, put: LoadPlan, wanted: Wanted) -> int:
@@ -36,27 +73,29 @@ def load(plan: Plan, put: LoadPlan, wanted: Wanted) -> int:
     for path, option in ((wanted.json, "--json"), (wanted.junit, "--junit"), (wanted.action_json, "--action-json")):
         check_place(path, option)
     check_wanted(wanted)
-
-    def folder() -> Path:
-        from ortbench.measure.folder import load_name, new_folder
-
-        return new_folder(wanted.out, load_name(plan))
-
-    result, place, interrupted = measure(plan, put, folder, wanted.quiet)
-    _show(result, place, wanted)
-    return INTERRUPTED if interrupted else say_failures(result)
+    found = measure(plan, put, partial(new_load_folder, wanted.out, plan), wanted.quiet)
+    assert found.folder is not None
+    _show(found.result, found.folder, wanted)
+    return INTERRUPTED if found.interrupted else say_failures(found.result)
 
 
-def measure(plan: Plan, put: LoadPlan, place: Callable[[], Path], quiet: bool) -> tuple[Result, Path, bool]:
+def new_load_folder(out: Path, plan: Plan) -> Path:
+    """Make the folder of a load."""
+    from ortbench.measure.folder import load_name, new_folder
+
+    return new_folder(out, load_name(plan))
+
+
+def measure(
+    plan: Plan, put: LoadPlan, place: Callable[[], Path] | None, quiet: bool, observer: Observer | None = None
+) -> Loaded:
     """Put a load on a model and save what came of it in a folder, also after Ctrl-C.
 
     Args:
         plan, put: checked.
-        place: makes the folder.
+        place: makes the folder; None where nothing is to be saved.
         quiet: show no progress.
-
-    Returns:
-        The result, its folder, and whether it was interrupted.
+        observer: told what happens, in place of a progress on the terminal.
 
     Raises:
         BadInput, BenchmarkFailed: before anything could be measured.
@@ -68,21 +107,23 @@ def measure(plan: Plan, put: LoadPlan, place: Callable[[], Path], quiet: bool) -
         from ortbench.measure.folder import discard_if_empty
         from ortbench.measure.load import LoadBench
         from ortbench.measure.load_samples import write as write_samples
-        from ortbench.measure.side import Side
+        from ortbench.measure.side import Side, nowhere
         from ortbench.report.folder import write_run
 
         stopping.hold()  # from here on there is a folder, and soon something in it
-        folder = place()
+        folder = None if place is None else place()
         try:
-            side = Side(plan, client, partial(keep, path=folder / "result.json"))
-            bench = LoadBench(side, put, observed(stack, quiet), load_the_rest)
+            side = Side(plan, client, nowhere if folder is None else partial(keep, path=folder / "result.json"))
+            bench = LoadBench(side, put, observed(stack, quiet, observer), load_the_rest)
             bench.run()
         except BaseException:
-            discard_if_empty(folder)
+            if folder is not None:
+                discard_if_empty(folder)
             raise
-    write_samples(bench.taken, folder)
-    write_run(side.result, folder)
-    return side.result, folder, bench.interrupted
+    if folder is not None:
+        write_samples(bench.taken, folder)
+        write_run(side.result, folder)
+    return Loaded(side.result, folder, bench.interrupted, bench.taken)
 
 
 def _show(result: Result, folder: Path, wanted: Wanted) -> None:

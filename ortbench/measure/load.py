@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ortbench.analysis import arrivals, load_levels
@@ -142,7 +143,7 @@ class LoadBench:
 
     def _open(self) -> None:
         side, load = self._side, self._load
-        self._observer.stage(f"loading {side.plan.model} ({side.name})")
+        self._observer.stage(f"loading {Path(side.plan.model).name} ({side.name})")
         self._left.tell()
         side.start()
         machine = environment()

@@ -11,19 +11,20 @@ import onnxruntime as ort
 
 from ortbench.ep_names import NAMED_DEVICES, NVIDIA_EPS
 from ortbench.errors import Unsupported
-from ortbench.modes import HOST_ACCESSIBLE
+from ortbench.modes import CPU, HOST_ACCESSIBLE
 from ortbench.plan import Inputs
 from ortbench.worker.inputs import files
 from ortbench.worker.loops.bound import BoundLoop
 from ortbench.worker.loops.host_accessible import HostAccessibleLoop
+from ortbench.worker.modes.bound import BoundMode
 from ortbench.worker.modes.host_accessible import HostAccessibleMode
-from ortbench.worker.proofs.outputs import TOLERANCES
-from ortbench.worker.session import abilities
+from ortbench.worker.proofs.outputs import FLOAT8, TOLERANCES
+from ortbench.worker.session import abilities, compute_stream, engine_cache
 from ortbench.worker.session.candidates import plugin_with
 from ortbench.worker.session.libraries import bundled_library, devices_of, is_accelerator, real_path
 from ortbench.worker.session.memory import EpDeviceMemory, host_accessible_memory
 from ortbench.worker.session.places import Place
-from ortbench.worker.session.tensors import Array, TensorSpec
+from ortbench.worker.session.tensors import Array, TensorSpec, Value
 from ortbench.worker.state import Opened, State
 
 if TYPE_CHECKING:
@@ -41,10 +42,12 @@ def program(state: State, mode: str) -> answers.Program:
     opened, made = state.opened, state.modes[mode]
     model, data = opened.model, opened.data
     for spec in (*model.inputs, *model.outputs):
-        if not spec.is_tensor or not spec.native:
+        if not spec.native and mode != CPU:
             raise Unsupported(
-                f"{spec.name!r} is {spec.type}, and a program of numpy and onnxruntime alone holds no such thing"
+                f"{spec.name!r} is {spec.type}, which numpy has not: a program is written for mode cpu alone"
             )
+        if not spec.native and opened.loop is not None:
+            raise Unsupported(f"{spec.name!r} is {spec.type}, which numpy has not, and no loop is written for that")
     arrays = [data.arrays[spec.name] for spec in model.inputs]
     found: answers.Program = {
         "session": _session(opened),
@@ -55,6 +58,10 @@ def program(state: State, mode: str) -> answers.Program:
         "wait_upload": None if made.upload_fence is None else _wait(made.upload_fence),
         "wait_download": None if made.download_fence is None else _wait(made.download_fence),
         "by_address": _by_address(made),
+        "captured": isinstance(made, BoundMode) and made.graph_id is not None,
+        "dynamic": isinstance(made, BoundMode) and made.is_dynamic,
+        "external": made.external.describe() if isinstance(made, BoundMode) and made.external is not None else None,
+        "dlpack": hasattr(ort.OrtValue, "from_dlpack"),
         "loop": None,
     }
     if opened.loop is not None and opened.steps is not None:
@@ -73,7 +80,7 @@ def program(state: State, mode: str) -> answers.Program:
 
 
 def _session(opened: Opened) -> answers.ProgramSession:
-    provider, target = opened.model.provider, opened.model.target
+    provider, target = opened.model.provider, opened.target
     library = provider.library
     found: answers.ProgramSession = {
         "ep": provider.name,
@@ -84,7 +91,11 @@ def _session(opened: Opened) -> answers.ProgramSession:
         "device": None,
         "named": None,
         "by_name": provider.ep_device is None,
-        "options": dict(target.options),
+        "options": _options(opened),
+        "stream": target.stream,
+        "cuda_device": 0 if target.stream is None else compute_stream.cuda_index(provider),
+        "engines": engine_cache.folder(opened.path, target),
+        "captures": target.cuda_graph,
         "device_type": None if provider.ep_device is None else provider.ep_device.device.type.name.lower(),
         "by_vendor": not abilities.SHARED_VALUES.there,
         "onnxruntime": ort.__version__,
@@ -108,19 +119,41 @@ def _session(opened: Opened) -> answers.ProgramSession:
     return found
 
 
+def _options(opened: Opened) -> dict[str, str]:
+    """The EP options of the session, but those of a stream, which every program makes anew."""
+    found = {
+        **engine_cache.options(opened.path, opened.target, opened.model.provider.name),
+        **opened.model.target.options,
+    }
+    return {
+        name: value
+        for name, value in found.items()
+        if opened.target.stream is None or name not in compute_stream.OPTIONS
+    }
+
+
 def _tensors(
-    specs: Sequence[TensorSpec], arrays: Sequence[Array], places: Sequence[Place], mode: str, request: Inputs
+    specs: Sequence[TensorSpec], arrays: Sequence[Value], places: Sequence[Place], mode: str, request: Inputs
 ) -> list[answers.ProgramTensor]:
     return [
         {
             "name": spec.name,
             "dtype": "object" if spec.is_string else spec.dtype.name,
-            "shape": list(array.shape),
+            "nested": not spec.is_tensor,
+            "length": len(array) if isinstance(array, list) else None,
+            "number": spec.onnx_number,
+            "shape": _shape(array),
             "memory": _memory(place, mode),
             "tolerance": _tolerance(spec, request),
         }
         for spec, array, place in zip(specs, arrays, places, strict=True)
     ]
+
+
+def _shape(value: Value) -> list[int]:
+    """That of an array, of the first of a sequence, and none of what holds nothing."""
+    first = (value or [None])[0] if isinstance(value, list) else value
+    return [] if first is None else list(first.shape)
 
 
 def _memory(place: Place, mode: str) -> str:
@@ -161,7 +194,7 @@ def _step_input(array: Array, filled: str | None) -> answers.StepInput:
 
 def _tolerance(spec: TensorSpec, request: Inputs) -> list[float] | None:
     """How far an output may be off, relatively and absolutely; None for one that must be the same."""
-    if spec.is_string or spec.dtype.kind in "biu":
+    if spec.is_string or spec.is_packed or spec.dtype.kind in "biu":
         return None
-    rtol, atol = TOLERANCES[spec.dtype.name]
+    rtol, atol = TOLERANCES.get(spec.dtype.name, FLOAT8)
     return [rtol if request.rtol is None else request.rtol, atol if request.atol is None else request.atol]

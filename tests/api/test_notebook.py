@@ -18,7 +18,8 @@ from tests.conftest import MODELS, ROOT
 def test_the_notebook_of_the_pages_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "docs").mkdir()
-    shutil.copy(MODELS / "tiny.onnx", tmp_path / "models")
+    for name in ("tiny.onnx", "transformer_ids.onnx"):
+        shutil.copy(MODELS / name, tmp_path / "models")
     for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR"):
         (tmp_path / name).mkdir()
         monkeypatch.setenv(name, str(tmp_path / name))
@@ -33,7 +34,7 @@ def test_the_notebook_of_the_pages_runs(tmp_path: Path, monkeypatch: pytest.Monk
     outputs = [cell.outputs for cell in book.cells if cell.cell_type == "code"]
     assert all(len(found) == 1 for found in outputs), outputs  # what a cell gives, and nothing that was printed
     shown: list[dict[str, Any]] = [found[0].data for found in outputs]
-    result, frame, samples, plot, verdict, compared = shown
+    result, frame, samples, plot, verdict, compared, load, sweep = shown
     assert '<div class="ortbench">' in result["text/html"]
     assert "<svg" in result["text/html"]
     assert "total_median_ns" in frame["text/html"]
@@ -42,4 +43,7 @@ def test_the_notebook_of_the_pages_runs(tmp_path: Path, monkeypatch: pytest.Monk
     assert "passed: 0 node(s) stay on the CPU" in verdict["text/html"]
     assert verdict["text/plain"].startswith("<ortbench.Verdict passed: ")
     assert "ortbench compare: #1, #2" in compared["text/html"]
+    assert "callers" in load["text/html"]
+    assert "batch=4" in sweep["text/html"]
+    assert all("<svg" in it["text/html"] for it in (load, sweep))
     assert os.listdir(tmp_path / "docs") == []

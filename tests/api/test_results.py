@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import pickle
 from pathlib import Path
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
 import ortbench
@@ -16,6 +18,7 @@ from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict as Stored
 from ortbench.result import Case, result_json, save
 from tests.made_loops import loop_case, loop_result
+from tests.made_sweeps import USUAL, sweep_result
 from tests.results import MS, measured, point, published, result_of, steady, sweep_of, with_failures
 
 NO_VALUES = dict.fromkeys(("baseline", "progress"))
@@ -52,6 +55,50 @@ def test_the_frame_of_a_result_has_a_row_for_each_mode_and_units() -> None:
     assert units["bytes_in"] == "bytes"
     assert "vs_cpu" not in units
     assert "total_n" not in units
+
+
+def test_the_runs_of_the_levels_of_a_load() -> None:
+    put = result_of(measured("cpu", total=steady([MS] * 9)))
+    put.load = cast(Any, {"sessions": "shared"})
+    put.levels = cast(
+        Any, [{"mode": "cpu", "concurrency": 2}, {"mode": "cpu", "concurrency": 4}, {"mode": "device", "rate": 20.0}]
+    )
+    names = ("latency_ns", "block", "caller")
+    taken = {
+        f"0/{name}": np.array(values) for name, values in zip(names, ([5, 6, 7], [0, 0, 1], [0, 1, 0]), strict=True)
+    }
+    taken |= {"2/due_ns": np.array([1, 2, 3]), "2/start_ns": np.array([2, 4]), "2/end_ns": np.array([3, 6])}
+    frame = Result.of(put, None, taken).samples()
+    assert list(frame) == [
+        "mode",
+        "concurrency",
+        "rate",
+        "block",
+        "caller",
+        "latency_ns",
+        "due_ns",
+        "start_ns",
+        "end_ns",
+    ]
+    assert frame["concurrency"].fillna(0).tolist() == [2, 2, 2, 0, 0, 0]
+    assert frame["latency_ns"].fillna(0).tolist() == [5, 6, 7, 0, 0, 0]
+    assert frame["end_ns"].fillna(0).tolist() == [0, 0, 0, 3, 6, 0]  # the last one was never served
+    assert str(frame["rate"].dtype) == "Float64"
+    assert frame.attrs["units"]["due_ns"] == "ns"
+    taken["2/requests"] = np.array([[2, 1], [1, 1]])  # two stretches, the first of which was cut off
+    assert Result.of(put, None, taken).samples()["start_ns"].fillna(0).tolist() == [0, 0, 0, 2, 0, 4]
+    assert list(Result.of(put, None, {}).samples()) == []
+    with pytest.raises(ortbench.BadInput, match=r"they lie in load-samples\.npz"):
+        Result.of(put).samples()
+
+
+def test_the_samples_of_a_sweep_name_their_shapes() -> None:
+    result = Result.of(sweep_result())
+    frame = result.samples()
+    assert list(frame)[:3] == ["shape", "mode", "phase"]
+    found = frame.query("phase == 'total'").groupby(["mode", "shape"])["time_ns"].median()
+    assert found["cpu"].to_dict() == {f"batch={batch}": us * 1000 for batch, us in USUAL["cpu"].items()}
+    assert "batch=" in repr(result)
 
 
 def test_the_samples_of_a_result_have_their_block() -> None:

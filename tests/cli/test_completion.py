@@ -64,6 +64,8 @@ def test_bash_completes_commands_options_eps_modes_and_files(program: Path, tmp_
         "ask ortbench run m.onnx --ep = c",
         "ask ortbench loop --mode cpu --mode s",
         "ask ortbench code m.onnx --mode pipe",
+        "ask ortbench load m.onnx --mode p",
+        "ask ortbench load m.onnx --sessions ''",
         "ask ortbench run m.onnx --device 0 --device 0 --opt-level b",
         "ask ortbench run models/ti",
         "complete -p ortbench",
@@ -79,6 +81,8 @@ def test_bash_completes_commands_options_eps_modes_and_files(program: Path, tmp_
         " ".join(ep for ep in eps if ep.startswith("c")),
         "shared",
         "pipelined",
+        "",  # a load has no such mode
+        "shared own process",
         "basic",
         "",  # of files, which bash then completes by itself: -o default
         "complete -o default -F _ortbench_completion ortbench",

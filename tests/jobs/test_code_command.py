@@ -6,8 +6,12 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
+import onnx
 import pytest
 
 from ortbench.modes import LOOP_MODES, MODES
@@ -77,6 +81,58 @@ def test_programs_on_the_cpu_ep(bare: Environment, tmp_path: Path) -> None:
     }
 
 
+def saved(path: Path, text: str, opset: int = 21) -> Path:
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}]> {text}'), path)
+    return path
+
+
+NONZERO = """g (float[8] x) => (int64[1, N] where, float[8] y) { where = NonZero(x)  y = Relu(x) }"""
+BOOLS = "g (float[8] x, bool[8] b) => (float[8] y) { z = Relu(x)  c = Cast<to = 1>(b)  y = Mul(z, c) }"
+SEQUENCES = "g (seq(float[N, 2]) s, float[2] x) => (seq(float[]) o) { o = SequenceInsert(s, x) }"
+OPTIONAL = "g (optional(float[2]) o) => (bool h, float[2] x) { h = OptionalHasElement(o)  x = OptionalGetElement(o) }"
+FOUR_BITS = """g (int4[3, 5] a, uint4[3] u, float[2] f) => (int4[3, 5] b, uint4[3] v, float[2] g) {
+    c = Cast<to = 1>(a)  b = Cast<to = 22>(c)  w = Cast<to = 1>(u)  v = Cast<to = 21>(w)  g = Relu(f) }"""
+NOT_OF_NUMPY = """g (bfloat16[3, 5] a, float8e4m3fn[3] u, int4[] i) => (bfloat16[3, 5] b, float8e4m3fn[3] v, int4[] j) {
+    c = Cast<to = 1>(a)  b = Cast<to = 16>(c)  w = Cast<to = 1>(u)  v = Cast<to = 17>(w)
+    k = Cast<to = 1>(i)  j = Cast<to = 22>(k) }"""
+
+
+@pytest.mark.process
+def test_programs_with_what_a_session_or_a_model_has_besides(bare: Environment, tmp_path: Path) -> None:
+    """Outputs without a shape, inputs in memory of numpy, sequences, optionals, types that numpy has not."""
+    every = tmp_path / "every"
+    every.mkdir()
+    inputs = tmp_path / "bits.npz"
+    np.savez(
+        inputs,
+        a=np.full((3, 5), 0xF8, np.uint8).view(ml_dtypes.int4),
+        u=np.ones(3, ml_dtypes.uint4),
+        f=np.ones(2, np.float32),
+    )
+    bound = ("device", "device-resident")
+    asked: dict[str, tuple[Path, tuple[object, ...], tuple[str, ...]]] = {
+        "dynamic": (saved(tmp_path / "n.onnx", NONZERO), ("--dynamic-outputs",), bound),
+        "external": (MODELS / "multi_output.onnx", ("--external", "numpy"), bound),
+        "bools": (saved(tmp_path / "b.onnx", BOOLS), ("--external", "numpy"), bound[:1]),
+        "sequences": (saved(tmp_path / "s.onnx", SEQUENCES), ("--length", "s=3"), ("cpu",)),
+        "nothing": (tmp_path / "s.onnx", ("--length", "s=0"), ("cpu",)),
+        "optional": (saved(tmp_path / "o.onnx", OPTIONAL, 18), (), ("cpu",)),
+        "bits": (saved(tmp_path / "i.onnx", FOUR_BITS), (), ("cpu",)),
+        "given": (tmp_path / "i.onnx", ("--input", inputs), ("cpu",)),
+        "ml": (saved(tmp_path / "m.onnx", NOT_OF_NUMPY), (), ("cpu",)),
+    }
+    for name, (model, options, modes) in asked.items():
+        folder = tmp_path / name
+        assert programs.written(folder, model, *options, "--ep", "cpu", *QUICK, modes=modes) == {}, name
+        for file in folder.glob("*.py"):
+            shutil.move(file, every / f"{name}-{file.name}")
+    check_style(every)
+    found = names(programs.run_all(every, bare))
+    assert found == {f"{name}-{mode}": mode for name, (_, _, modes) in asked.items() for mode in modes}
+    refused = programs.written(tmp_path / "r", tmp_path / "s.onnx", "--length", "s=3", "--ep", "cpu", modes=["device"])
+    assert "only tensors can be bound and copied" in refused["device"]
+
+
 @pytest.mark.process
 @pytest.mark.parametrize("honesty", ["async", "async-old-api"])
 def test_programs_on_the_reference_device(honesty: str, library: Path, bare: Environment, tmp_path: Path) -> None:
@@ -101,6 +157,18 @@ def test_programs_on_the_reference_device(honesty: str, library: Path, bare: Env
 
 
 @pytest.mark.process
+def test_programs_whose_outputs_have_no_shape(library: Path, bare: Environment, tmp_path: Path) -> None:
+    variables = Config(compute_us=300, alignment=0).environ()
+    modes = ("device", "device-resident", "device-pinned")
+    target = ("--ep-library", library, "--dynamic-outputs", *QUICK)
+    model = MODELS / "loop_on_device.onnx"
+    assert programs.written(tmp_path, model, *target, modes=modes, **variables) == {}
+    assert "device = ort.OrtDevice.make(" in (tmp_path / "device.py").read_text()
+    check_style(tmp_path)
+    assert names(programs.run_all(tmp_path, bare, **variables)) == same(modes)
+
+
+@pytest.mark.process
 def test_programs_on_webgpu(software_gpu: tuple[str, ...], bare: Environment, tmp_path: Path) -> None:
     modes = ("cpu", "device", "device-resident", "device-resident-async")
     refused = programs.written(
@@ -112,7 +180,19 @@ def test_programs_on_webgpu(software_gpu: tuple[str, ...], bare: Environment, tm
     text = (tmp_path / "device-resident.py").read_text()
     assert "library = onnxruntime_ep_webgpu.get_library_path()\n" in text
     assert "waits for this EP" in text.partition("def wait")[2]  # reads something back: nothing else waits
-    assert names(programs.run_all(tmp_path, bare, software_gpu)) == same(modes)
+    every = tmp_path / "every"
+    every.mkdir()
+    for option in ("cuda-graph", "dynamic-outputs"):
+        folder, typed = tmp_path / option, (MODELS / "tiny.onnx", "--ep", "webgpu", f"--{option}", *QUICK)
+        assert programs.written(folder, *typed, modes=modes[:3], prefix=software_gpu) == {}
+        for file in folder.glob("*.py"):
+            shutil.move(file, every / f"{option}-{file.name}")
+    assert '"gpu_graph_id", "1")\n' in (every / "cuda-graph-device.py").read_text()
+    for file in tmp_path.glob("*.py"):
+        shutil.move(file, every)
+    check_style(every)
+    wanted = same(modes) | {f"{it}-{mode}": mode for it in ("cuda-graph", "dynamic-outputs") for mode in modes[:3]}
+    assert names(programs.run_all(every, bare, software_gpu)) == wanted
 
 
 @pytest.mark.process
@@ -123,8 +203,21 @@ def test_programs_on_cuda(software_cuda: tuple[str, ...], bare: Environment, tmp
     text = (tmp_path / "host-accessible.py").read_text()
     assert 'library = str(Path(ort.__file__).parent / "capi" / "libonnxruntime_providers_cuda.so")\n' in text
     assert "binding.bind_output(name" in text
-    check_style(tmp_path)
-    assert names(programs.run_all(tmp_path, bare, software_cuda)) == same(tuple(MODES))
+    every, wanted = tmp_path / "every", same(tuple(MODES))
+    every.mkdir()
+    own = {"dynamic": ("--dynamic-outputs",), "stream": ("--stream", "ort"), "graph": ("--cuda-graph",)}
+    for name, options in own.items():
+        folder, modes = tmp_path / name, ("cpu", "device", "device-resident")
+        assert (
+            programs.written(folder, MODELS / "tiny.onnx", *target, *options, modes=modes, prefix=software_cuda) == {}
+        )
+        for file in folder.glob("*.py"):
+            shutil.move(file, every / f"{name}-{file.name}")
+        wanted |= {f"{name}-{mode}": mode for mode in modes}
+    for file in tmp_path.glob("*.py"):
+        shutil.move(file, every)
+    check_style(every)
+    assert names(programs.run_all(every, bare, software_cuda)) == wanted
 
 
 @pytest.mark.process
@@ -168,6 +261,14 @@ def test_what_no_program_is_written_for(typed: list[str], message: str) -> None:
     assert (ran.code, ran.error_line) == (2, message)
 
 
+def test_a_chain_is_said_to_have_none() -> None:
+    ran = ortbench_here("code", "models/text_to_image.toml", "--ep", "cpu", cwd=ROOT)
+    reason = (
+        "no program is written for a chain; write that of each stage by its model, docs/chains.md says how one hands on"
+    )
+    assert (ran.code, ran.error_line) == (2, f"models/text_to_image.toml: {reason} to the next")
+
+
 @pytest.mark.process
 def test_a_mode_that_the_ep_has_not_is_said() -> None:
     ran = ortbench_here("code", MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "pipelined")
@@ -179,20 +280,35 @@ CLOSE_US, CLOSE = 20, 0.03
 ATTEMPTS = 5  # noise of a busy machine is added to times and never taken away, so the best of each are compared
 
 
-@pytest.mark.timing
-def test_a_programs_median_is_that_of_ortbench(library: Path, bare: Environment, tmp_path: Path) -> None:
-    """A second witness of the figures: the same work by another way."""
-    modes = ("cpu", "device", "device-resident", "host-accessible")
+def _reference_device(request: pytest.FixtureRequest) -> tuple[Sequence[object], tuple[str, ...]]:
     variables = Config(honesty="async-old-api", compute_us=2000, spin_us=1e6).environ()
-    model, target = MODELS / "loop_on_device.onnx", ("--ep-library", library)
-    prefix = ("env", *(f"{name}={value}" for name, value in variables.items()))
-    assert programs.written(tmp_path / "p", model, *target, "--duration", 0.5, modes=modes, **variables) == {}
+    words = ("env", *(f"{name}={value}" for name, value in variables.items()))
+    return ("--ep-library", request.getfixturevalue("library")), words
+
+
+EPS: dict[str, Callable[[pytest.FixtureRequest], tuple[Sequence[object], tuple[str, ...]]]] = {
+    "cpu": lambda _: (("--ep", "cpu"), ()),
+    "webgpu": lambda request: (("--ep", "webgpu"), request.getfixturevalue("software_gpu")),
+    "reference device": _reference_device,
+    "cuda": lambda request: (("--ep", "cuda"), request.getfixturevalue("software_cuda")),
+}
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("ep", EPS)
+def test_a_programs_median_is_that_of_ortbench(
+    ep: str, request: pytest.FixtureRequest, bare: Environment, tmp_path: Path
+) -> None:
+    """A second witness of the figures: the same work by another way, in every mode that the EP has."""
+    target, prefix = EPS[ep](request)
+    model = MODELS / ("tiny.onnx" if ep == "webgpu" else "loop_on_device.onnx")  # software is slow there
+    refused = programs.written(tmp_path / "p", model, *target, "--duration", 0.5, modes=list(MODES), prefix=prefix)
+    modes = [mode for mode in MODES if mode not in refused]
+    asked = [word for mode in modes for word in ("--mode", mode)]
     best: dict[str, tuple[float, float]] = dict.fromkeys(modes, (float("inf"), float("inf")))
     for attempt in range(ATTEMPTS):
-        asked = [word for mode in modes for word in ("--mode", mode)]
-        out = tmp_path / str(attempt)
-        result = measure(model, *target, *asked, "--duration", 1, out=out, prefix=prefix)
-        found = programs.run_all(tmp_path / "p", bare, **variables)
+        result = measure(model, *target, *asked, "--duration", 1, out=tmp_path / str(attempt), prefix=prefix)
+        found = programs.run_all(tmp_path / "p", bare, prefix)
         for case in result["cases"]:
             mode, own, other = case["mode"], case["phases"]["total"]["median_ns"] / 1000, found[case["mode"]][1]
             best[mode] = min(best[mode][0], own), min(best[mode][1], other)

@@ -25,16 +25,26 @@ SHAPE = [1, 3, 1080, 1920]
 def found(**changed: Any) -> Program:
     """What a worker says of copy_bound on the WebGPU EP."""
     wait = {"kind": "readback", "by_token": True}
-    tensor = {"dtype": "float32", "shape": SHAPE, "memory": "default", "tolerance": [1e-3, 1e-5]}
+    tensor = {
+        "dtype": "float32",
+        "nested": False,
+        "length": None,
+        "number": None,
+        "shape": SHAPE,
+        "memory": "default",
+        "tolerance": [1e-3, 1e-5],
+    }
     said = {
         "session": {
             "ep": "WebGpuExecutionProvider", "module": "onnxruntime_ep_webgpu", "bundled": None, "path": None,
             "preload": False, "device": 0, "named": None, "by_name": False, "options": {}, "device_type": "gpu",
+            "stream": None, "cuda_device": 0, "engines": None, "captures": False,
             "by_vendor": False, "onnxruntime": "1.31.1",
         },
         "inputs": [{"name": "image", **tensor}],
         "outputs": [{"name": "adjusted", **tensor}],
         "has_pinned": False, "wait": wait, "wait_upload": wait, "wait_download": None, "by_address": False, "loop": None,
+        "captured": False, "dynamic": False, "external": None, "dlpack": True,
     }  # fmt: skip
     return cast(Program, {**said, **changed})
 
@@ -120,6 +130,84 @@ def test_an_ep_by_name_and_older_versions() -> None:
     assert 'shape, kind, "gpu", memory.device_id, vendor)\n' in old
 
 
+def session_of(**changed: Any) -> dict[str, Any]:
+    return {**found()["session"], "module": None, **changed}
+
+
+def test_engines_are_kept_where_the_session_kept_them() -> None:
+    options = {"trt_engine_cache_enable": "1", "trt_engine_cache_path": "/e/m-1"}
+    text = source(
+        session=session_of(ep="TensorrtExecutionProvider", by_name=True, options=options, engines="/e/m-1", device=1)
+    )
+    compile(text, "program", "exec")
+    assert "from pathlib import Path\n" in text
+    assert 'Path("/e/m-1").mkdir(parents=True, exist_ok=True)\n' in text
+    given = '{"trt_engine_cache_enable": "1", "trt_engine_cache_path": "/e/m-1", "device_id": "1"}'
+    assert f'providers = [("TensorrtExecutionProvider", {given})]\n' in text
+
+
+def test_a_stream_is_made_before_the_session_that_runs_on_it() -> None:
+    ours = source(session=session_of(stream="ort", options={"a": "b"}))
+    theirs = source(session=session_of(stream="cuda-python", cuda_device=1))
+    for text, stream in ((ours, "ep_device.create_sync_stream()"), (theirs, "cuda.cudaStreamCreateWithFlags(")):
+        compile(text, "program", "exec")
+        before, _, behind = text.partition("ort.InferenceSession(")
+        assert stream in before
+        assert behind
+        assert "options.add_provider_for_devices([ep_device], ep_options)\n" in text
+    assert 'ep_options = {"a": "b"}\n' in ours
+    assert "from cuda.bindings import runtime as cuda\n" in theirs
+    assert "Needs onnxruntime, numpy, cuda-python;" in theirs
+    assert "cuda.cudaSetDevice(1)\n" in theirs
+
+
+def test_graphs_are_captured_of_what_is_bound_alone() -> None:
+    captured = source(session=session_of(captures=True), captured=True)
+    assert 'plain_options.add_run_config_entry("gpu_graph_id", "-1")' in captured
+    assert 'run_options.add_run_config_entry("gpu_graph_id", "1")' in captured
+    assert "session.run(OUTPUTS, inputs, plain_options)" in captured
+    assert "session.run_with_iobinding(binding, run_options)" in captured
+    assert "options.enable_mem_pattern = False" in captured
+    arrays = source("cpu", session=session_of(captures=True))
+    assert "plain_options" not in arrays
+    assert 'run_options.add_run_config_entry("gpu_graph_id", "-1")' in arrays
+    assert arrays.count("run_options)") == 2  # the plain run, and each inference
+
+
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_inputs_in_memory_of_other_libraries(library: str) -> None:
+    """They are on no machine that has no GPU, so that this is as far as a test goes."""
+    place = {"library": library, "place": "cuda:1"}
+    text = source(external=place)
+    compile(text, "program", "exec")
+    assert f"\nimport {library}\n" in text
+    assert f"Needs onnxruntime, numpy, onnxruntime_ep_webgpu, {library};" in text
+    assert {"torch": '.to("cuda:1")', "cupy": "cupy.cuda.Device(1).use()"}[library] in text
+    assert "ort.OrtValue.from_dlpack(tensor)" in text
+    bools = [{**found()["inputs"][0], "dtype": "bool"}]
+    for natively in (source(external=place, inputs=bools), source(external=place, dlpack=False)):
+        compile(natively, "program", "exec")
+        assert "ort_native.OrtValue.from_dlpack(tensor.__dlpack__(), is_bool)" in natively
+
+
+def test_outputs_without_a_shape_are_bound_anew_in_each_run() -> None:
+    text = source(dynamic=True)
+    compile(text, "program", "exec")
+    assert 'ort.OrtDevice.make("gpu", memory.device_id, memory.device_vendor_id)' in text
+    assert "bound_outputs" not in text
+    named = [{**it, "memory": "named"} for it in found()["inputs"]]
+    by_name = source(dynamic=True, inputs=named, outputs=named, session=session_of(by_name=True, named="dml", device=1))
+    compile(by_name, "program", "exec")
+    assert 'ort.OrtDevice.make("dml", 1)' in by_name
+    stays = [{**found()["outputs"][0], "memory": "stays"}, {**found()["outputs"][0], "name": "other"}]
+    on_host = source(dynamic=True, outputs=stays)
+    compile(on_host, "program", "exec")
+    assert "(host if name in ON_HOST else device)" in on_host
+    shared = [{**it, "memory": "shared"} for it in found()["inputs"]]
+    with pytest.raises(BenchmarkFailed, match="in memory that host and device share"):
+        source(dynamic=True, inputs=shared, outputs=shared)
+
+
 @pytest.mark.parametrize(
     ("values", "text"),
     [
@@ -153,13 +241,14 @@ def test_values_as_source() -> None:
 def test_the_command_has_what_the_result_was_measured_with() -> None:
     made = published()
     made.command = ["ortbench", "run", "m.onnx", "--ep", "./libep.so"]
-    settings = {"ep_library": "./libep.so", "ep_options": {"a": "b c"}, "threads": 2, "opt_level": "basic"}
+    settings = {"external": "torch", "stream": "ort", "dynamic_outputs": True, "cuda_graph": True}
+    settings |= {"ep_library": "./libep.so", "ep_options": {"a": "b c"}, "threads": 2, "opt_level": "basic"}
     cast(dict[str, Any], made.target).update(settings)
     made.model["inputs"][0]["model_shape"] = ["batch", 3]
     made.model["inputs"][0]["shape"] = [8, 3]
     assert program_command(made, RESIDENT) == (
         "ortbench code m.onnx --mode device-resident --ep-library ./libep.so --ep-option 'a=b c' --threads 2 "
-        "--opt-level basic --dim batch=8"
+        "--opt-level basic --external torch --stream ort --dynamic-outputs --cuda-graph --dim batch=8"
     )
 
 

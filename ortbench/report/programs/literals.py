@@ -7,6 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 _DRAWN = {"float32": "np.float32", "float64": "np.float64"}  # what a generator of random numbers gives by itself
+FOUR_BITS = {"int4": "np.int8", "uint4": "np.uint8"}  # as arrays, by their types
+ML_DTYPES = "ml_dtypes"  # the package that has what numpy has not
+_ML_NAMES = ("bfloat16", "float8")
 _WIDTH = 100  # columns of a line, about
 
 
@@ -35,7 +38,9 @@ def listed(values: Sequence[Any], indent: int = 0) -> str:
 
 def dtype(name: str) -> str:
     """A dtype as source."""
-    return {"object": "object", "bool": "bool"}.get(name, f"np.{name}")
+    if name in FOUR_BITS:
+        return FOUR_BITS[name]
+    return name if name in ("object", "bool") else f"{ML_DTYPES}.{name}" if name.startswith(_ML_NAMES) else f"np.{name}"
 
 
 def random_array(name: str, shape: str, bounds: Sequence[float] | None) -> str:
@@ -54,7 +59,7 @@ def random_array(name: str, shape: str, bounds: Sequence[float] | None) -> str:
     if name == "bool":
         made = f"rng.integers({literal(float(low))}, {literal(float(high))}, {shape}, dtype=np.uint8, endpoint=True)"
         return f"{_array(made, shape)}.astype(bool)"
-    if "int" in name:
+    if "int" in name:  # four bits are in bytes of their own here
         ends = f"{literal(float(low))}, {literal(float(high))}"
         return _array(f"rng.integers({ends}, {shape}, dtype={dtype(name)}, endpoint=True)", shape)
     made = _array(f"rng.random({shape}, dtype={_DRAWN.get(name, 'np.float32')})", shape)

@@ -109,7 +109,8 @@ def _own(mode: str) -> str:
 def _about(plan: Plan, found: Program, command: Sequence[str]) -> str:
     """What a reader should know first."""
     (mode,) = plan.modes
-    needs = ["onnxruntime", "numpy", *filter(None, [found["session"]["module"]])]
+    cuda = ["cuda-python"] * (found["session"]["stream"] == "cuda-python")
+    needs = ["onnxruntime", "numpy", *filter(None, [found["session"]["module"]]), *_packages(found), *cuda]
     said = [
         (MODES_DO if plan.steps is None else LOOPS_DO)[mode],
         f"Needs {', '.join(needs)}; what waits for the device was proved with onnxruntime "
@@ -131,7 +132,7 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
     known = mode_of(mode)
     copying = known.times_copies and not known.is_rate
     waits = [found["wait_download"] if copying else found["wait"]]
-    pinned = known.pinned
+    pinned, captures = known.pinned, found["session"]["captures"]
     context: dict[str, Any] = {
         "mode": mode,
         "model": plan.model,
@@ -142,8 +143,7 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "seconds": plan.loop.duration_s,
         "path": plan.inputs.path,
         "inputs": [
-            {**it, "made": literals.random_array(it["dtype"], literals.literal(it["shape"]), info["range"])}
-            for it, info in zip(found["inputs"], opened["inputs"], strict=True)
+            {**it, "made": _made(it, info["range"])} for it, info in zip(found["inputs"], opened["inputs"], strict=True)
         ],
         "outputs": found["outputs"],
         "kind": moved,
@@ -160,13 +160,23 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         "in_place": mode == HOST_ACCESSIBLE,
         "copies_each_run": copying,
         "waits": found["wait"]["kind"] != RUN,
-        "with_options": ", run_options" if plan.target.run_config or known.in_bursts else "",
+        "with_options": ", run_options" if plan.target.run_config or known.in_bursts or captures else "",
+        "captured": found["captured"],
+        # A plain run is never captured.
+        "plainly": ", plain_options" if found["captured"] else ", run_options" if captures else "",
+        "dynamic": found["dynamic"],
+        "external": found["external"],
+        "dlpack": found["dlpack"],
+        "natively": found["external"] is not None and _is_handed_over_natively(found),
+        "packages": _packages(found),
+        **_foreign(found),
         "one_buffer": mode == SHARED.name,
         "burst": prepared["runs_per_sample"] if known.in_bursts else None,
         "depth": plan.loop.depth,
         "rolls": prepared["pipeline"] is not None and prepared["pipeline"]["distinct"] == prepared["pipeline"]["items"],
         "tolerance": _tolerance(found["outputs"]),
         "exact": [it["name"] for it in found["outputs"] if it["tolerance"] is None],
+        "nested": any(it["nested"] for it in found["outputs"]),
         "os_imported": known.figure == PER_ITEM,
         "steps": None,
     }
@@ -174,6 +184,39 @@ def _context(plan: Plan, opened: Opened, prepared: Prepared, found: Program) -> 
         context |= steps_context(plan.steps, opened, found)
     _refuse(mode, context, found)
     return context
+
+
+def _made(tensor: ProgramTensor, bounds: list[float] | None) -> str:
+    """An expression that makes a random input; a list of them for a sequence."""
+    made = literals.random_array(tensor["dtype"], literals.literal(tensor["shape"]), bounds)
+    return made if tensor["length"] is None else f"[{made} for _ in range({tensor['length']})]"
+
+
+def _tensors(found: Program) -> list[ProgramTensor]:
+    return [*found["inputs"], *found["outputs"]]
+
+
+def _foreign(found: Program) -> dict[str, Any]:
+    """The inputs and outputs of types that numpy has not."""
+    foreign = [it for it in _tensors(found) if it["number"] is not None]
+    return {
+        "foreign": foreign,
+        "numbers": {it["name"]: it["number"] for it in foreign},
+        "packed": [it for it in foreign if it["dtype"] in literals.FOUR_BITS],
+        "ml_dtypes": [it for it in foreign if it["dtype"] not in literals.FOUR_BITS],
+    }
+
+
+def _packages(found: Program) -> list[str]:
+    """What a program imports besides onnxruntime and numpy."""
+    external = found["external"]
+    used = {literals.ML_DTYPES} if _foreign(found)["ml_dtypes"] else set()
+    return sorted(used | ({external["library"]} - {"numpy"} if external is not None else set()))
+
+
+def _is_handed_over_natively(found: Program) -> bool:
+    """Whether inputs are handed over by a call that is not public, which alone takes bools, and older versions alone have."""
+    return not found["dlpack"] or any(it["dtype"] == "bool" for it in found["inputs"])
 
 
 def _moved(found: Program, mode: str) -> str:
@@ -202,6 +245,11 @@ def _refuse(mode: str, context: dict[str, Any], found: Program) -> None:
     BenchmarkFailed: what no template is for.
     """
     wait: ProgramWait = context["wait"]
+    if context["dynamic"] and context["kind"] == "shared":
+        raise BenchmarkFailed(
+            "outputs without a shape are in memory that host and device share, which no public call of onnxruntime names: "
+            "no program is written for that"
+        )
     if context["steps"] is not None:
         if context["kind"] == "named" and mode != CPU:
             raise BenchmarkFailed(

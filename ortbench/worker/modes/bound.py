@@ -144,6 +144,11 @@ class BoundMode(OneAtATime, SingleMode):
         return "run", self._launch, candidates, self._settled(self._download), self._settled(self._token)
 
     @property
+    def is_dynamic(self) -> bool:
+        """Whether its outputs are bound without a shape."""
+        return self._dynamic is not None
+
+    @property
     def read_token(self) -> Copy | None:
         """A readback of a small value of each memory, which waits for the runs before it where it is ordered behind them;
         None where there is nothing to wait for."""

@@ -13,6 +13,7 @@ from onnxruntime.capi import _pybind_state as ort_native
 from ortbench.ep_names import NVIDIA_EPS
 from ortbench.errors import BadInput, BenchmarkFailed, Unsupported, ort_text
 from ortbench.worker.session import ledger
+from ortbench.worker.session.compute_stream import cuda_index
 from ortbench.worker.session.memory import device_memory, is_only_host_accessible
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec
@@ -135,10 +136,7 @@ def _refuse_to_be_copied(name: str, provider: Provider) -> None:
 def _cuda_index(name: str, provider: Provider) -> int:
     if provider.computes_on_host or provider.name not in NVIDIA_EPS:
         raise Unsupported(f"{name} has no memory of the device that {provider.name} computes on")
-    if provider.ep_device is None:
-        return provider.device_index
-    # https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html: device_id is CUDA's own number.
-    return int(provider.ep_device.ep_options.get("device_id", 0))
+    return cuda_index(provider)
 
 
 class ExternalInputs:

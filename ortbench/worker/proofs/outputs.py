@@ -25,7 +25,7 @@ TOLERANCES = {
     "float16": (1e-2, 1e-3),
     "bfloat16": (5e-2, 1e-2),
 }
-_FLOAT8 = (0.25, 0.1)
+FLOAT8 = (0.25, 0.1)
 _SMALL_INTEGERS = ("int4", "uint4")
 
 _CHUNK = 1 << 22  # elements compared at a time, so that a large output needs no large temporary
@@ -55,7 +55,7 @@ def difference(
         return f"output {name} is {got.dtype} instead of {reference.dtype}"
     if got.dtype.kind in "Oiub" or got.dtype.name in _SMALL_INTEGERS:
         return _exact(name, got, reference)
-    limits = TOLERANCES.get(got.dtype.name, _FLOAT8)
+    limits = TOLERANCES.get(got.dtype.name, FLOAT8)
     return _close(name, got, reference, limits[0] if rtol is None else rtol, limits[1] if atol is None else atol)
 
 
@@ -127,7 +127,7 @@ def distance(got: Value, reference: Value, atol: float | None = None) -> Distanc
     off, size = np.abs(a[finite] - b[finite]), np.abs(b[finite])
     if not off.size or not size.max():
         return None
-    allowed = TOLERANCES.get(got.dtype.name, _FLOAT8)[1] if atol is None else atol
+    allowed = TOLERANCES.get(got.dtype.name, FLOAT8)[1] if atol is None else atol
     over = np.maximum(off - allowed, 0)
     with np.errstate(divide="ignore"):
         needed = np.divide(over, size, out=np.zeros_like(over), where=over > 0)

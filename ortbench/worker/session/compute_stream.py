@@ -14,6 +14,8 @@ from ortbench.ep_names import NVIDIA_EPS
 from ortbench.errors import BadInput, BenchmarkFailed, ort_text
 from ortbench.worker.session.providers import Provider
 
+OPTIONS = ("has_user_compute_stream", "user_compute_stream")
+
 
 @dataclass(frozen=True)
 class ComputeStream:
@@ -29,7 +31,7 @@ class ComputeStream:
 
     def options(self) -> dict[str, str]:
         """The EP options by which a session uses it."""
-        return {"has_user_compute_stream": "1", "user_compute_stream": str(self.handle)}
+        return dict(zip(OPTIONS, ("1", str(self.handle)), strict=True))
 
 
 def make(kind: str, provider: Provider) -> ComputeStream:
@@ -67,12 +69,17 @@ def of_cuda_python(provider: Provider) -> ComputeStream:
         runtime = importlib.import_module("cuda.bindings.runtime")
     except ImportError as error:
         raise BadInput(f"--stream cuda-python: the package cuda-python does not load: {ort_text(error)}") from None
-    index = provider.device_index
-    if provider.ep_device is not None:
-        index = int(provider.ep_device.ep_options.get("device_id", 0))
-    _checked(runtime, runtime.cudaSetDevice(index))
+    _checked(runtime, runtime.cudaSetDevice(cuda_index(provider)))
     stream = _checked(runtime, runtime.cudaStreamCreateWithFlags(runtime.cudaStreamNonBlocking))
     return ComputeStream(int(stream), stream)
+
+
+def cuda_index(provider: Provider) -> int:
+    """CUDA's number of the EP's device."""
+    if provider.ep_device is None:
+        return provider.device_index
+    # https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html: device_id is CUDA's own number.
+    return int(provider.ep_device.ep_options.get("device_id", 0))
 
 
 def _checked(runtime: Any, answer: tuple[Any, ...]) -> Any:

@@ -34,6 +34,11 @@ def options(model: str, target: Target, ep_name: str) -> dict[str, str]:
     return {**found, **target.options}
 
 
+def folder(model: str, target: Target) -> str | None:
+    """Where the engines of a session are kept; None without a cache."""
+    return None if target.engine_cache is None else str(_folder(model, target).absolute())
+
+
 class Watch:
     """What becomes of the cache while a session opens and runs once.
 

@@ -142,10 +142,14 @@ class TensorSpec:
         raise Unsupported(f"{self.name!r} is {self.type}, which ortbench cannot hold")
 
     @property
+    def onnx_number(self) -> int | None:
+        """The number of its type in onnx.TensorProto.DataType where numpy has not the dtype; None where it has."""
+        return _ML_TYPES[self.element][1] if self.element in _ML_TYPES else None
+
+    @property
     def element_type(self) -> Any:
         """What `OrtValue.ortvalue_from_shape_and_type` takes for this dtype."""
-        element = self.element
-        return _ML_TYPES[element][1] if element in _ML_TYPES else self.dtype.type
+        return self.onnx_number or self.dtype.type
 
     def nbytes(self, shape: Sequence[int]) -> int:
         """Bytes of a tensor of a shape."""
