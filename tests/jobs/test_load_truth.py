@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ortbench.analysis.load_levels import Requests
+from ortbench.analysis.load_requests import Requests
 from ortbench.analysis.queueing import mean_interval
 from ortbench.result import Result
 from ortbench.schema import Level
