@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ortbench.errors import BadInput
+from ortbench.load_plan import LoadPlan
 from ortbench.modes import ALL_MODES, SHARED, USUAL_LOOP_MODES, USUAL_MODES, modes_that
 from ortbench.options import Given, declared, make
 from ortbench.plan import Inputs, Loop, Plan, Target, check
@@ -62,9 +63,18 @@ def inspection_of(model: str, given: Given) -> tuple[Plan, bool]:
 
 def live(plan: Plan, given: Given, phases: Collection[str]) -> Plan:
     """The plan as a live gate measures it: these phases, until they are decided."""
-    duration_s: float = given.get("duration", declared(Loop)["duration_s"].of("gate").default)
-    loop = replace(plan.loop, duration_s=duration_s / 2, precision=None, phases=tuple(sorted(phases)))
+    loop = replace(plan.loop, duration_s=_live_duration_s(given) / 2, precision=None, phases=tuple(sorted(phases)))
     return replace(plan, loop=loop)
+
+
+def live_load(load: LoadPlan, given: Given) -> LoadPlan:
+    """The load as a live gate puts it on: each side has half of a level's time."""
+    return replace(load, duration_s=_live_duration_s(given) / 2)
+
+
+def _live_duration_s(given: Given) -> float:
+    found: float = given.get("duration", declared(Loop)["duration_s"].of("gate").default)
+    return found
 
 
 def weighing(plan: Plan, needs_memory: bool) -> Plan:

@@ -46,7 +46,8 @@ class Wanted:
     )
     action_json: str | None = _written(
         "action-json", "PATH", "Write what github-action-benchmark reads (customSmallerIsBetter).",
-        commands=("run", "loop", "chain", "load", "suite", "merge"),
+        commands=("run", "loop", "chain", "load", "gate", "suite", "merge"),
+        per={"gate": {"help": "Write the candidate's figures as github-action-benchmark reads them (customSmallerIsBetter)."}},
     )  # fmt: skip
     bmf: str | None = _written(
         "bmf", "PATH", "Write what Bencher reads (its metric format).",
