@@ -409,7 +409,7 @@ def gate(
     """Pass or fail, for CI: a model, live, or a stored result.
 
     Against limits and a baseline. Live, with `model` or `chain`, candidate and baseline are measured in turns until the
-    verdict is clear.
+    verdict is clear; with --load under load.
 
     Args:
         result: a result, or its file or folder; without it the gate is live.
@@ -495,7 +495,7 @@ def gate(
         rtol: Relative tolerance when outputs are compared. Default: by dtype.
         atol: Absolute tolerance when outputs are compared. Default: by dtype.
         warmup: Runs of each mode before measuring. Default: 0.5 s.
-        duration: Live: longest measurement of each mode, both sides. Default: 60.
+        duration: Live: longest measurement of each mode or level, both sides. Default: 60.
         timeout: Longest wait for one answer of the worker. Default: 600.
         lock_clocks: Lock the NVIDIA GPU's clocks meanwhile; it takes the right to. As "base" or 1200.
         record_env: Record environment variables that an EP reads, such as 'SOMEEP_*'.
