@@ -120,15 +120,25 @@ class Card:
         kernel_w: what it draws more while a kernel runs.
         copy_w: and more for each copy that is under way.
         step_ms: how often its counter moves.
+        doze_ms: how long after its last work the SM clock falls, and kernels with it; 0 for never.
+        doze_mhz: to what it falls, from 1000 MHz.
     """
 
-    _LAYOUT = struct.Struct("4d5q")  # as in softcuda_card.h
+    _LAYOUT = struct.Struct("6d6q")  # as in softcuda_card.h
 
     def __init__(
-        self, path: Path, *, idle_w: float = 20.0, kernel_w: float = 100.0, copy_w: float = 30.0, step_ms: float = 20.0
+        self,
+        path: Path,
+        *,
+        idle_w: float = 20.0,
+        kernel_w: float = 100.0,
+        copy_w: float = 30.0,
+        step_ms: float = 20.0,
+        doze_ms: float = 0.0,
+        doze_mhz: float = 210.0,
     ) -> None:
         self.path = path
-        path.write_bytes(self._LAYOUT.pack(idle_w, kernel_w, copy_w, step_ms, 0, 0, 0, 0, 0))
+        path.write_bytes(self._LAYOUT.pack(idle_w, kernel_w, copy_w, step_ms, doze_ms, doze_mhz, *[0] * 6))
 
     @property
     def locked_mhz(self) -> int:
