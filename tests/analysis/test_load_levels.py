@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from ortbench.analysis import load_levels
+from ortbench.analysis.level_blocks import blocks_of
 from ortbench.analysis.load_levels import LATE_NS, Burst, Taken, counted, level
 from ortbench.analysis.load_requests import Requests
 from tests.queues import MS, served, steady
@@ -138,3 +140,32 @@ def test_back_to_back() -> None:
     found = load_levels.back_to_back([MS, 3 * MS], [1000, 200, 300])
     assert (found["n"], found["latency_ns"]["mean"], found["clock_mhz"]) == (2, 2 * MS, {"sm": 300})
     assert load_levels.back_to_back([MS], [])["clock_mhz"] is None
+
+
+def test_requests_begin_anew_where_all_before_them_are_done() -> None:
+    requests = served([0, MS, 2 * MS, 30 * MS, 31 * MS], steady(5 * MS))
+    assert requests.anew.tolist() == [True, False, False, True, False]
+    cut = replace(requests, start=requests.start[:2], end=requests.end[:2], free=requests.free[:2], cutoff_ns=12 * MS)
+    assert cut.anew.tolist() == [True, False, False, False, False]
+
+
+def test_the_first_requests_of_a_stretch_can_be_left_out() -> None:
+    requests = served([5 * MS, 10 * MS, 20 * MS], steady(2 * MS))
+    left = requests.without_first(1)
+    assert left.due.tolist() == [10 * MS, 20 * MS]
+    assert left.latencies.tolist() == [2 * MS, 2 * MS]
+    assert left.lasted_ns == 17 * MS
+    assert requests.without_first(3) is requests
+
+
+def test_stretches_of_a_level_are_one_level_with_a_block_each() -> None:
+    parts = [replace(served([0, 10 * MS], steady(took * MS)), round=number) for number, took in ((0, 5), (3, 8))]
+    taken = Taken("cpu", "shared", ("rate", 100.0), stretches=parts, slo={"max": 6 * MS})
+    found = level(taken)
+    assert found["latency_ns"] is not None
+    assert (found["n"], found["latency_ns"]["max"], found["slo_held"]) == (4, 8 * MS, False)
+    assert found["runs_per_s"] == pytest.approx(4 / 0.033)
+    assert [(block["round"], block["n"], block["latency_ns"]["p50"]) for block in blocks_of(taken)] == [
+        (0, 2, 5 * MS), (3, 2, 8 * MS),
+    ]  # fmt: skip
+    assert level(replace(taken, kept=True))["slo_held"] is True
