@@ -57,7 +57,7 @@ class Wanted:
         "trace",
         "PATH",
         "Write a timeline for Perfetto and chrome://tracing (.gz: compressed).",
-        commands=("run", "loop", "chain", "sweep"),
+        commands=("run", "loop", "chain", "load", "sweep"),
     )
     html: str | None = _written(
         "html", "PATH", "Write a report as one page that opens anywhere; '-' is standard output.",

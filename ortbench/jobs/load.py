@@ -13,8 +13,9 @@ from ortbench.errors import INTERRUPTED
 from ortbench.jobs.junit import write_junit
 from ortbench.jobs.progress import observed
 from ortbench.jobs.run import check_wanted
-from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_page
+from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_page, write_trace
 from ortbench.measure.process import open_worker
+from ortbench.timeline import Timeline
 
 if TYPE_CHECKING:
     from ortbench.load_plan import LoadPlan
@@ -42,18 +43,24 @@ def load(plan: Plan, put: LoadPlan, wanted: Wanted) -> int:
 
         return new_folder(wanted.out, load_name(plan))
 
-    result, place, interrupted = measure(plan, put, folder, wanted.quiet)
+    timeline = None if wanted.trace is None else Timeline()
+    result, place, interrupted = measure(plan, put, folder, wanted.quiet, timeline=timeline)
     _show(result, place, wanted)
+    if wanted.trace is not None and timeline is not None:
+        write_trace([result], [timeline], [], wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
     return INTERRUPTED if interrupted else say_failures(result)
 
 
-def measure(plan: Plan, put: LoadPlan, place: Callable[[], Path], quiet: bool) -> tuple[Result, Path, bool]:
+def measure(
+    plan: Plan, put: LoadPlan, place: Callable[[], Path], quiet: bool, *, timeline: Timeline | None = None
+) -> tuple[Result, Path, bool]:
     """Put a load on a model and save what came of it in a folder, also after Ctrl-C.
 
     Args:
         plan, put: checked.
         place: makes the folder.
         quiet: show no progress.
+        timeline: where to write down what happens when; None where nobody wants to know.
 
     Returns:
         The result, its folder, and whether it was interrupted.
@@ -64,6 +71,7 @@ def measure(plan: Plan, put: LoadPlan, place: Callable[[], Path], quiet: bool) -
     with ExitStack() as stack:
         client = stack.enter_context(open_worker(plan))
 
+        from ortbench.analysis.load_timeline import load_blocks
         from ortbench.jobs.launch import keep, load_the_rest
         from ortbench.measure.folder import discard_if_empty
         from ortbench.measure.load import LoadBench
@@ -74,13 +82,15 @@ def measure(plan: Plan, put: LoadPlan, place: Callable[[], Path], quiet: bool) -
         stopping.hold()  # from here on there is a folder, and soon something in it
         folder = place()
         try:
-            side = Side(plan, client, partial(keep, path=folder / "result.json"))
+            side = Side(plan, client, partial(keep, path=folder / "result.json"), timeline=timeline)
             bench = LoadBench(side, put, observed(stack, quiet), load_the_rest)
             bench.run()
         except BaseException:
             discard_if_empty(folder)
             raise
     write_samples(bench.taken, folder)
+    if timeline is not None:
+        timeline.load += load_blocks(bench.taken)
     write_run(side.result, folder)
     return side.result, folder, bench.interrupted
 

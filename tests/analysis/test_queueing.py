@@ -78,7 +78,7 @@ def test_an_interval_of_independent_samples_would_be_far_too_narrow() -> None:
 @pytest.mark.parametrize("utilisation", [0.3, 0.5, 0.7])
 def test_the_interval_by_cycles_holds_the_mean_wait_as_often_as_it_says_and_is_narrower(utilisation: float) -> None:
     """Of M/D/1, whose mean wait is known: where requests find the server idle, nothing is left of what was before."""
-    service, tries, held, widths = MS, 150, 0, list[tuple[float, float]]()
+    service, tries, held, widths = MS, 100, 0, list[tuple[float, float]]()
     theory = md1_wait(service, utilisation)
     for seed in range(tries):
         record = served(arrivals.poisson(utilisation * 1000, 6, seed), steady(service))
