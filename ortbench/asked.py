@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ortbench.errors import BadInput
-from ortbench.load_plan import LoadPlan
 from ortbench.modes import ALL_MODES, SHARED, USUAL_LOOP_MODES, USUAL_MODES, modes_that
 from ortbench.options import Given, declared, make
 from ortbench.plan import Inputs, Loop, Plan, Target, check
 from ortbench.steps import steps_of
+
+if TYPE_CHECKING:
+    from ortbench.load_plan import LoadPlan
 
 _LIBRARY_SUFFIXES = (".so", ".dll", ".dylib")
 
