@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from ortbench.api.commands import devices as devices
     from ortbench.api.commands import gate as gate
     from ortbench.api.commands import inspect as inspect
+    from ortbench.api.commands import load as load
     from ortbench.api.commands import loop as loop
     from ortbench.api.commands import run as run
+    from ortbench.api.commands import sweep as sweep
     from ortbench.api.results import Bandwidth as Bandwidth
     from ortbench.api.results import Comparison as Comparison
     from ortbench.api.results import Result as Result
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 # Where each name lives, the same once more for Python; a test holds the two against each other.
 _HOMES = {
-    "api.commands": ("run", "loop", "chain", "gate", "compare", "bandwidth", "devices", "inspect"),
+    "api.commands": ("run", "loop", "chain", "load", "sweep", "gate", "compare", "bandwidth", "devices", "inspect"),
     "api.results": ("Bandwidth", "Comparison", "Result", "Verdict", "read"),
     "api.running": ("Interrupted", "NotSaved", "Progress"),
     "errors": ("BadInput", "BenchmarkFailed", "NotComparable", "OrtbenchError"),

@@ -17,10 +17,14 @@ class Listed(NamedTuple):
         example: a list, for the help; "" where the option is repeated instead.
         each: gives what a command line would give for each side, from what it gave; takes the option's name too and raises
             `BadInput` for what is no list.
+        joint: what stands between a name and its list, where each is of a name.
+        of_lists: whether what is listed is a list itself in Python.
     """
 
     example: str
     each: Callable[[Any, str], list[Any]]
+    joint: str = "="
+    of_lists: bool = False
 
 
 def _each_word(given: Sequence[str], option: str) -> list[str]:
@@ -103,4 +107,4 @@ REPEATED = Listed("", _each_word)
 CHOICES = Listed("basic,all", _each_choice)
 WHOLES = Listed("1,2", _each_whole)
 ENTRIES = Listed("NAME=1,8 or 1..8", _each_entry)
-SHAPES = Listed("NAME:1x3,8x3", _each_shape)
+SHAPES = Listed("NAME:1x3,8x3", _each_shape, joint=":", of_lists=True)

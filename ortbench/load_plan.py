@@ -11,11 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ortbench.asked import plan_of
 from ortbench.errors import BadInput
 from ortbench.kinds import NUMBER, TEXT, WHOLE
 from ortbench.modes import LOAD_MODES
-from ortbench.options import LOAD, MEASURED, check_values, one_of, option, seconds
+from ortbench.options import LOAD, MEASURED, Given, check_values, make, one_of, option, seconds
 from ortbench.plan import Plan
+from ortbench.plan import check as check_plan
 from ortbench.slo import parse_limits
 
 if TYPE_CHECKING:
@@ -129,15 +131,15 @@ class LoadPlan:
 
     concurrency: tuple[int, ...] | None = _put(
         "concurrency", "N,N,...", "Callers that each start the next inference when the last is done.",
-        kind=TEXT._replace(example="[1, 2, 4]", toml=_listed, parse=parse_concurrency), shown="1,2,4,8, at most twice the cores, without --rate",
+        kind=TEXT._replace(example="[1, 2, 4]", toml=_listed, parse=parse_concurrency, python="int | str | Sequence[int]"), shown="1,2,4,8, at most twice the cores, without --rate",
     )  # fmt: skip
     rate: tuple[float, ...] | str | None = _put(
         "rate", "R,R,.../auto", "Requests a second, due whether others are done or not; auto: the most that keeps --slo.",
-        kind=TEXT._replace(example='[10, 20.5] or "auto"', toml=_listed, parse=parse_rate),
+        kind=TEXT._replace(example='[10, 20.5] or "auto"', toml=_listed, parse=parse_rate, python="float | str | Sequence[float]"),
     )  # fmt: skip
     arrivals: str = _put(
         "arrivals", "KIND/FILE", "When requests are due: poisson, uniform, or a file of timestamps in seconds.",
-        default=POISSON, check=_arrivals,
+        kind=TEXT._replace(python="Place"), default=POISSON, check=_arrivals,
     )  # fmt: skip
     sessions: str = _put(
         "sessions", "KIND", "What callers have: shared (one session for all), own (one each), process (a process each).",
@@ -244,6 +246,24 @@ def check(plan: Plan, load: LoadPlan) -> None:
         raise BadInput(
             "--sessions process: on Windows the requests of --rate are served by threads; leave it out", "--sessions"
         )
+
+
+def load_of(model: str, given: Given, command: tuple[str, ...]) -> tuple[Plan, LoadPlan]:
+    """The plan that options describe, and the load that is to be put on it, checked.
+
+    Args:
+        model: its path.
+        given: options.
+        command: what was typed.
+
+    Raises:
+        BadInput: an option that cannot be read, or a load that cannot be put on.
+    """
+    put = make(LoadPlan, given)
+    plan = plan_of(model, {flag: value for flag, value in given.items() if flag != "duration"}, command)
+    check_plan(plan)
+    check(plan, put)
+    return plan, put
 
 
 def settings(load: LoadPlan, seed: int, duration_s: float) -> LoadSetup:

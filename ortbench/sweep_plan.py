@@ -31,7 +31,7 @@ class Swept:
 
     data: tuple[str, ...] = _swept(
         "data", "PATH", "Real inputs in turns: an .npz, or a folder of input_0.pb, ..., or of such.", panel=INPUT,
-        kind=TEXTS, default=(),
+        kind=TEXTS._replace(python="Place | Sequence[Place]"), default=(),
     )  # fmt: skip
     slo: Slo | None = _swept(  # noqa: RUF009 - it is a field
         "slo", "STATISTIC=TIME", "What the best shape has to keep: p99=20ms, total=5ms.", panel=MEASURED, kind=SLO,

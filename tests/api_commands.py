@@ -47,6 +47,8 @@ CALLS = {
     "run": Call(_MODEL, "Result", _MEASURED, "calls.run(model, locals())"),
     "loop": Call(_MODEL, "Result", _MEASURED, 'calls.run(model, locals(), "loop")'),
     "chain": Call(_CHAIN, "Result", _MEASURED, "calls.chain(file, locals())"),
+    "load": Call(_MODEL, "Result", "what was measured, with `levels`; a level that failed says why, and raises nothing.", "calls.load(model, locals())"),
+    "sweep": Call(_MODEL, "Result", "what was measured, with `points`, one a shape, and `best`; a shape that could not be measured says why, and raises nothing.", "calls.sweep(model, locals())"),
     "gate": Call(_RESULT, "Verdict", "the verdict; a regression, or that it cannot tell, raises nothing.", "calls.gate(result, locals())"),
     "compare": Call(_RESULTS, "Comparison", "which differences are real.", "calls.compare(results, locals())", False),
     "bandwidth": Call(None, "Bandwidth", "rates over sizes.", "calls.bandwidth(locals())"),
@@ -60,7 +62,17 @@ _TYPES |= {
     "baseline_expect": _TYPES["expect"],
     "baseline": "Result | StoredResult | Place",
 }
-_OR = {"Place | Arrays": " Or arrays by name.", "Model": " Or its bytes, or an `onnx.ModelProto`."}
+_TYPES["data"] = "Place | Sequence[Place | Arrays]"
+_LISTS = {"=": "int | str | Sequence[int | str]", ":": "str | Sequence[int] | Sequence[Sequence[int] | str]"}
+_SEVERAL = {
+    "=": ' Several are shapes of their own: {"name": [1, 8]} or {"name": "1..8"}.',
+    ":": ' Several are shapes of their own: {"name": [[1, 3], [8, 3]]} or {"name": "1x3,8x3"}.',
+}
+_OR = {
+    "Place | Arrays": " Or arrays by name.",
+    _TYPES["data"]: " Or arrays by name.",
+    "Model": " Or its bytes, or an `onnx.ModelProto`.",
+}
 _WORTH_AN_EXAMPLE = (PAIRINGS, SHARE, PRECISION, SIZE, CLOCK, ITEMS)
 _OUT = "The folder in which a folder of its own is made for what is measured; by default nothing is written."
 _PROGRESS = (
@@ -99,6 +111,8 @@ if TYPE_CHECKING:
 
 
 def _type(name: str, option: Option) -> str:
+    if option.lists is not None:  # of a sweep: a value is several, each of it a shape of its own
+        return f"Mapping[str, {_LISTS[option.lists.joint]}]"
     return _TYPES.get(name, option.kind.python)
 
 
@@ -114,6 +128,8 @@ def _said(name: str, option: Option, options: Mapping[str, Option]) -> str:
     if option.kind.entry is not None or option.kind in _WORTH_AN_EXAMPLE:
         example = re.sub(r"(\w+) = ", r'"\1": ', option.kind.example)
         text += f" As {example}."
+    if option.lists is not None:
+        text += _SEVERAL[option.lists.joint]
     if option.kind.entry is not None:
         text = text.replace("''", "{}")  # what leaves a baseline none
     shown = option.default_text if name != "bandwidth" else "the newest in --out that fits; none without --out"

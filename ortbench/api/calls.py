@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ortbench.analysis.compare import Selection
 from ortbench.analysis.naming import called
@@ -22,13 +22,17 @@ from ortbench.bandwidth_plan import CopyPlan
 from ortbench.bandwidth_plan import check as check_copies
 from ortbench.compared import compared_of
 from ortbench.errors import BadInput, BenchmarkFailed, Unsupported
+from ortbench.load_plan import load_of
 from ortbench.options import Given, check_values, make
 from ortbench.plan import Plan, check, check_amount
 from ortbench.result import Result as Stored
 from ortbench.steps import steps_of
+from ortbench.sweep_plan import Swept, check_shapes, shapes_of
 
 Tell = Callable[[Progress], object] | None
+Measured = TypeVar("Measured", Result, Bandwidth)
 _ARRAYS = ("input", "expect", "baseline_input", "baseline_expect")
+_SETS = ("data",)  # of arrays, or of paths
 _MODELS = ("model", "baseline_model")
 
 
@@ -74,10 +78,11 @@ def _reading(command: str, values: Mapping[str, Any], *positional: str, model: A
             path = "" if model is None else lent.model(model, "model")
             found = {name: values.get(name) for name in options}
             found |= {name: lent.arrays(found[name], name) for name in _ARRAYS if name in found}
+            found |= {name: lent.several(found[name], name) for name in _SETS if name in found}
             found |= {name: lent.model(found[name], name) for name in _MODELS if found.get(name) is not None}
             given = given_of(options, found)
-            shown = {flag: lent.called.get(str(value), value) for flag, value in given.items()}
-            words = [*positional, *filter(None, [lent.called.get(path, path)])]
+            shown = {flag: lent.shown(value) for flag, value in given.items()}
+            words = [*positional, *filter(None, [lent.shown(path)])]
             out = Path(given["out"]) if "out" in given else None
             yield Call(given, command_line(command, words, shown), path, out, lent)
         except BadInput as error:
@@ -116,10 +121,46 @@ def _measured(plan: Plan, call: Call, tell: Tell) -> Result:
         if launched.not_opened:
             raise launched.not_opened[0][1]
         result = Result.of(launched.results[0], launched.folders[0] if launched.folders else None)
-        if launched.interrupted:
-            raise Interrupted([result])
-        saved(result)
-        return result
+        return _whole(result, launched.interrupted)
+
+
+def load(model: Any, values: Mapping[str, Any]) -> Result:
+    """A load."""
+    from ortbench.jobs import load as job
+
+    with _reading("load", values, model=model) as call:
+        plan, put = load_of(call.model, call.given, call.typed)
+        place = None if call.out is None else partial(job.new_load_folder, call.out, plan)
+        with measuring(values["progress"]) as observer, _ended():
+            loaded = job.measure(call.called(plan), put, place, quiet=True, observer=observer)
+            return _whole(Result.of(loaded.result, loaded.folder, loaded.samples()), loaded.interrupted)
+
+
+def sweep(model: Any, values: Mapping[str, Any]) -> Result:
+    """A sweep of shapes."""
+    from ortbench.jobs.sweep import measured
+
+    with _reading("sweep", values, model=model) as call:
+        check_amount(call.given)
+        shapes = shapes_of(call.model, call.given, call.typed)
+        check_shapes(shapes)
+        shapes = [replace(shape, plan=call.called(shape.plan)) for shape in shapes]
+        with measuring(values["progress"]) as observer, _ended():
+            swept = measured(shapes, make(Swept, call.given).slo, call.out, quiet=True, observer=observer)
+            return _whole(Result.of(swept.result, swept.folder), swept.interrupted)
+
+
+def _whole(found: Measured, interrupted: bool) -> Measured:
+    """What was measured, where nothing cut it off and all of it was saved that was to be.
+
+    Raises:
+        Interrupted: Ctrl-C did.
+        NotSaved: some was not.
+    """
+    if interrupted:
+        raise Interrupted([found])
+    saved(found)
+    return found
 
 
 @contextmanager
@@ -205,11 +246,7 @@ def bandwidth(values: Mapping[str, Any]) -> Bandwidth:
         check_copies(plan)
         with measuring(values["progress"]) as observer, _ended():
             sweep, folder, interrupted = measured(plan, call.out, quiet=True, observer=observer)
-            found = Bandwidth.of(sweep, folder)
-            if interrupted:
-                raise Interrupted([found])
-            saved(found)
-            return found
+            return _whole(Bandwidth.of(sweep, folder), interrupted)
 
 
 def devices(values: Mapping[str, Any]) -> Listed:

@@ -318,11 +318,225 @@ def chain(
     return calls.chain(file, locals())
 
 
+def load(
+    model: Model,
+    *,
+    ep: str | None = None,
+    ep_library: Place | None = None,
+    device: int | None = None,
+    ep_option: Mapping[str, str | float] | None = None,
+    session_config: Mapping[str, str | float] | None = None,
+    threads: int | None = None,
+    opt_level: str | None = None,
+    require_placement: bool = False,
+    stream: str | None = None,
+    engine_cache: Place | None = None,
+    run_config: Mapping[str, str | float] | None = None,
+    python: Place | None = None,
+    modes: Texts | None = None,
+    pinned: bool = False,
+    input: Place | Arrays | None = None,
+    expect: Place | Arrays | None = None,
+    shape: Mapping[str, str | Sequence[int]] | None = None,
+    dim: Mapping[str, int | str] | None = None,
+    length: Mapping[str, int] | None = None,
+    range: Mapping[str, Sequence[float]] | None = None,
+    seed: int | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    warmup: int | None = None,
+    timeout: float | None = None,
+    lock_clocks: int | str | None = None,
+    record_env: Texts | None = None,
+    name: str | None = None,
+    note: str | None = None,
+    concurrency: int | str | Sequence[int] | None = None,
+    rate: float | str | Sequence[float] | None = None,
+    arrivals: Place | None = None,
+    sessions: str | None = None,
+    slo: str | None = None,
+    callers: int | None = None,
+    duration: float | None = None,
+    out: Place | None = None,
+    progress: Tell | None = None,
+) -> Result:
+    """Measure a model under load: several callers at a time, or requests that are due at a rate.
+
+    Args:
+        model: the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`.
+        ep: Execution provider: auto (the first with a GPU or NPU, else cpu), cpu, cuda, tensorrt, nv-tensorrt-rtx,
+            webgpu, openvino, qnn, migraphx, dml, a full name, an installed plugin package, the path of a plugin EP's
+            library, or what ONNX Runtime is to choose by: prefer-gpu, prefer-npu, prefer-cpu, max-performance,
+            max-efficiency, min-overall-power. Default: auto.
+        ep_library: A plugin EP's library, where it is no package.
+        device: Which of the EP's devices ('ortbench devices' lists them). Default: its first GPU or NPU.
+        ep_option: An option of the EP. As {"key": "value"}.
+        session_config: An entry of the session's configuration. As {"key": "value"}.
+        threads: Threads within an operator. Default: ONNX Runtime's.
+        opt_level: Graph optimisation: disable, basic, extended, layout, all. Default: all.
+        require_placement: Fail if nodes stay on the CPU.
+        stream: Run kernels on a stream made by ort or cuda-python (CUDA, TensorRT).
+        engine_cache: Where TensorRT EPs keep their engines between sessions.
+        run_config: An entry of ONNX Runtime's run options, in every run. As {"key": "value"}.
+        python: The interpreter (or its environment's folder) whose ONNX Runtime is measured. Default: ortbench's
+            own.
+        modes: cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned. Default: all but
+            cpu-pinned, device-pinned, pipelined, device-resident-async.
+        pinned: Adds cpu-pinned and device-pinned: the host's side in the EP's pinned memory.
+        input: Inputs: an .npz (keys are names) or a folder of input_0.pb, ... Or arrays by name.
+        expect: Expected outputs: an .npz or a folder of output_0.pb, ... Or arrays by name.
+        shape: An input's shape. As {"name": "1x3"} or {"name": [1, 3]}.
+        dim: A symbolic dimension's size, else 1. As {"name": 8} or {"name": "other+1"}.
+        length: Tensors in an input that is a sequence. As {"name": 8}.
+        range: Range of a random input. As {"name": [0, 1]}.
+        seed: Seed of random inputs and of the order of blocks. Default: 0.
+        rtol: Relative tolerance when outputs are compared. Default: by dtype.
+        atol: Absolute tolerance when outputs are compared. Default: by dtype.
+        warmup: Runs of each mode before measuring. Default: 0.5 s.
+        timeout: Longest wait for one answer of the worker. Default: 600.
+        lock_clocks: Lock the NVIDIA GPU's clocks meanwhile; it takes the right to. As "base" or 1200.
+        record_env: Record environment variables that an EP reads, such as 'SOMEEP_*'.
+        name: What to call the run: its folder, and it in every report and comparison.
+        note: Kept in the result, and shown in its heading.
+        concurrency: Callers that each start the next inference when the last is done. Default: 1,2,4,8, at most
+            twice the cores, without `rate`.
+        rate: Requests a second, due whether others are done or not; auto: the most that keeps `slo`.
+        arrivals: When requests are due: poisson, uniform, or a file of timestamps in seconds. Default: poisson.
+        sessions: What callers have: shared (one session for all), own (one each), process (a process each).
+            Default: shared.
+        slo: What latency may be at most, such as p99=20ms; of mean, p50, p95, p99, max.
+        callers: Callers that serve the requests of `rate`. Default: 1.
+        duration: Time of one level. Default: 2, of a file of arrivals without `rate` all of it.
+        out: The folder in which a folder of its own is made for what is measured; by default nothing is written.
+        progress: called with a `Progress` now and then, from this thread; what it raises ends the call.
+
+    Returns:
+        what was measured, with `levels`; a level that failed says why, and raises nothing.
+
+    Raises:
+        BadInput: an option, the model or its inputs are wrong; ``option`` is the command line's name of what it is
+            about, or None.
+        BenchmarkFailed: it could not be done, for example because an EP does not load.
+        NotSaved: it was measured, and a file in `out` could not be written; ``result`` has it.
+        Interrupted: Ctrl-C; ``results`` has what was measured until then.
+    """
+    return calls.load(model, locals())
+
+
+def sweep(
+    model: Model,
+    *,
+    ep: str | None = None,
+    ep_library: Place | None = None,
+    device: int | None = None,
+    ep_option: Mapping[str, str | float] | None = None,
+    session_config: Mapping[str, str | float] | None = None,
+    threads: int | None = None,
+    opt_level: str | None = None,
+    require_placement: bool = False,
+    dynamic_outputs: bool = False,
+    stream: str | None = None,
+    engine_cache: Place | None = None,
+    run_config: Mapping[str, str | float] | None = None,
+    python: Place | None = None,
+    modes: Texts | None = None,
+    depth: int | None = None,
+    pinned: bool = False,
+    async_runs: bool = False,
+    shape: Mapping[str, str | Sequence[int] | Sequence[Sequence[int] | str]] | None = None,
+    dim: Mapping[str, int | str | Sequence[int | str]] | None = None,
+    length: Mapping[str, int | str | Sequence[int | str]] | None = None,
+    range: Mapping[str, Sequence[float]] | None = None,
+    seed: int | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    warmup: int | None = None,
+    duration: float | None = None,
+    iterations: int | None = None,
+    precision: float | str | None = None,
+    timeout: float | None = None,
+    lock_clocks: int | str | None = None,
+    record_env: Texts | None = None,
+    name: str | None = None,
+    note: str | None = None,
+    items: int | str | None = None,
+    data: Place | Sequence[Place | Arrays] | None = None,
+    slo: str | None = None,
+    out: Place | None = None,
+    progress: Tell | None = None,
+) -> Result:
+    """Measure a model over shapes in one session: which size is best, and what switching shapes costs.
+
+    Args:
+        model: the path of an .onnx or .ort file, the file's bytes, or an `onnx.ModelProto`.
+        ep: Execution provider: auto (the first with a GPU or NPU, else cpu), cpu, cuda, tensorrt, nv-tensorrt-rtx,
+            webgpu, openvino, qnn, migraphx, dml, a full name, an installed plugin package, the path of a plugin EP's
+            library, or what ONNX Runtime is to choose by: prefer-gpu, prefer-npu, prefer-cpu, max-performance,
+            max-efficiency, min-overall-power. Default: auto.
+        ep_library: A plugin EP's library, where it is no package.
+        device: Which of the EP's devices ('ortbench devices' lists them). Default: its first GPU or NPU.
+        ep_option: An option of the EP. As {"key": "value"}.
+        session_config: An entry of the session's configuration. As {"key": "value"}.
+        threads: Threads within an operator. Default: ONNX Runtime's.
+        opt_level: Graph optimisation: disable, basic, extended, layout, all. Default: all.
+        require_placement: Fail if nodes stay on the CPU.
+        dynamic_outputs: Bind outputs without a shape: ONNX Runtime allocates them in each run.
+        stream: Run kernels on a stream made by ort or cuda-python (CUDA, TensorRT).
+        engine_cache: Where TensorRT EPs keep their engines between sessions.
+        run_config: An entry of ONNX Runtime's run options, in every run. As {"key": "value"}.
+        python: The interpreter (or its environment's folder) whose ONNX Runtime is measured. Default: ortbench's
+            own.
+        modes: cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned, pipelined,
+            device-resident-async. Default: all but cpu-pinned, device-pinned, pipelined, device-resident-async.
+        depth: Adds mode pipelined with N inferences in flight. Default: 3.
+        pinned: Adds cpu-pinned and device-pinned: the host's side in the EP's pinned memory.
+        async_runs: Adds device-resident-async: many runs and one wait, for throughput.
+        shape: An input's shape. As {"name": "1x3"} or {"name": [1, 3]}. Several are shapes of their own: {"name":
+            [[1, 3], [8, 3]]} or {"name": "1x3,8x3"}.
+        dim: A symbolic dimension's size, else 1. As {"name": 8} or {"name": "other+1"}. Several are shapes of their
+            own: {"name": [1, 8]} or {"name": "1..8"}.
+        length: Tensors in an input that is a sequence. As {"name": 8}. Several are shapes of their own: {"name":
+            [1, 8]} or {"name": "1..8"}.
+        range: Range of a random input. As {"name": [0, 1]}.
+        seed: Seed of random inputs and of the order of blocks. Default: 0.
+        rtol: Relative tolerance when outputs are compared. Default: by dtype.
+        atol: Absolute tolerance when outputs are compared. Default: by dtype.
+        warmup: Runs of each mode before measuring. Default: 0.5 s.
+        duration: Longest measurement, per shape and mode. Default: 2.
+        iterations: Measure exactly N runs of each shape and mode.
+        precision: Stop when each median is known this well (95 %); 0 never does. As "1%" or 0.01. Default: 1%.
+        timeout: Longest wait for one answer of the worker. Default: 600.
+        lock_clocks: Lock the NVIDIA GPU's clocks meanwhile; it takes the right to. As "base" or 1200.
+        record_env: Record environment variables that an EP reads, such as 'SOMEEP_*'.
+        name: What to call the run: its folder, and it in every report and comparison.
+        note: Kept in the result, and shown in its heading.
+        items: Items of a run, for items/s: a number, or the dimension that has it. As 8 or "batch". Default: the
+            dimension batch, batch_size or N.
+        data: Real inputs in turns: an .npz, or a folder of input_0.pb, ..., or of such. Or arrays by name.
+        slo: What the best shape has to keep: p99=20ms, total=5ms.
+        out: The folder in which a folder of its own is made for what is measured; by default nothing is written.
+        progress: called with a `Progress` now and then, from this thread; what it raises ends the call.
+
+    Returns:
+        what was measured, with `points`, one a shape, and `best`; a shape that could not be measured says why, and
+        raises nothing.
+
+    Raises:
+        BadInput: an option, the model or its inputs are wrong; ``option`` is the command line's name of what it is
+            about, or None.
+        BenchmarkFailed: it could not be done, for example because an EP does not load.
+        NotSaved: it was measured, and a file in `out` could not be written; ``result`` has it.
+        Interrupted: Ctrl-C; ``results`` has what was measured until then.
+    """
+    return calls.sweep(model, locals())
+
+
 def gate(
     result: Result | StoredResult | Place | None = None,
     *,
     model: Model | None = None,
     chain: Place | None = None,
+    load: bool = False,
     max_regression: float | str | None = None,
     metric: Texts | None = None,
     min_speedup: Mapping[str, float] | None = None,
@@ -331,7 +545,6 @@ def gate(
     max_device_memory: int | str | None = None,
     max_host_memory: int | str | None = None,
     require_mode: Texts | None = None,
-    slo: str | None = None,
     baseline: Result | StoredResult | Place | None = None,
     force: bool = False,
     baseline_model: Model | None = None,
@@ -403,18 +616,25 @@ def gate(
     record_env: Texts | None = None,
     note: str | None = None,
     items: int | str | None = None,
+    concurrency: int | str | Sequence[int] | None = None,
+    rate: float | str | Sequence[float] | None = None,
+    arrivals: Place | None = None,
+    sessions: str | None = None,
+    slo: str | None = None,
+    callers: int | None = None,
     out: Place | None = None,
     progress: Tell | None = None,
 ) -> Verdict:
     """Pass or fail, for CI: a model, live, or a stored result.
 
     Against limits and a baseline. Live, with `model` or `chain`, candidate and baseline are measured in turns until the
-    verdict is clear; with --load under load.
+    verdict is clear; with `load` under load.
 
     Args:
         result: a result, or its file or folder; without it the gate is live.
         model: Live: the candidate's model. Or its bytes, or an `onnx.ModelProto`.
         chain: Live: the candidate's chain, in the place of `model`.
+        load: Live: put a load on it, as 'ortbench load' does.
         max_regression: How much slower it may be. As "1%" or 0.01. Default: with a baseline 5%.
         metric: What must not be slower, such as device.total.median. Default: total.median.
         min_speedup: A mode must be X times as fast as cpu. As {"mode": 1.5}.
@@ -423,7 +643,6 @@ def gate(
         max_device_memory: What a mode may take of the device's memory, such as 2GB. As "2GB" or a number of bytes.
         max_host_memory: What a mode may take of the host's memory, such as 512MiB. As "2GB" or a number of bytes.
         require_mode: A mode that must work.
-        slo: Of a load: what latency may be at most at every rate, such as p99=20ms.
         baseline: The stored result it is held against.
         force: Compare what is not comparable, and say what differs.
         baseline_model: Live: the model it is held against. Or its bytes, or an `onnx.ModelProto`.
@@ -502,6 +721,14 @@ def gate(
         note: Kept in the result, and shown in its heading.
         items: Items of a run, for items/s: a number, or the dimension that has it. As 8 or "batch". Default: the
             dimension batch, batch_size or N.
+        concurrency: Callers that each start the next inference when the last is done. Default: 1,2,4,8, at most
+            twice the cores, without `rate`.
+        rate: Requests a second, due whether others are done or not; auto: the most that keeps `slo`.
+        arrivals: When requests are due: poisson, uniform, or a file of timestamps in seconds. Default: poisson.
+        sessions: What callers have: shared (one session for all), own (one each), process (a process each).
+            Default: shared.
+        slo: Of a load: what latency may be at most at every rate, such as p99=20ms.
+        callers: Callers that serve the requests of `rate`. Default: 1.
         out: The folder in which a folder of its own is made for what is measured; by default nothing is written.
         progress: called with a `Progress` now and then, from this thread; what it raises ends the call.
 

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
 from ortbench.bandwidth_plan import CopyPlan
 from ortbench.compared import COMPARED
 from ortbench.errors import BadInput
-from ortbench.gate.baseline import CANDIDATE, LIVE_BASELINE, STORED_BASELINE
-from ortbench.gate.limits import SLO, Limits
+from ortbench.gate.baseline import CANDIDATE, LIVE_BASELINE, STORED_BASELINE, UNDER_LOAD
+from ortbench.gate.limits import Limits
+from ortbench.load_plan import LoadPlan
 from ortbench.options import BASELINE, SIDE_BY_SIDE, Given, Option, Owner, options_of
 from ortbench.plan import PLAN
+from ortbench.sweep_plan import Swept
 from ortbench.wanted import Wanted
 
 # Whose options calls take; those of a command say that they are its.
 _OWNERS: tuple[Owner, ...] = (
     CANDIDATE,
+    (UNDER_LOAD,),
     COMPARED,
     Limits,
-    (SLO,),
     STORED_BASELINE,
     LIVE_BASELINE,
     *PLAN,
+    LoadPlan,
+    Swept,
     CopyPlan,
     Wanted,
 )
@@ -79,8 +85,27 @@ def _words(option: Option, value: Any) -> Any:
         return kind.toml(value, option.name)
     if not isinstance(value, Mapping):
         raise BadInput(f"must be a mapping, such as {kind.example.replace(' = ', ': ')}")
+    entry = kind.entry if option.lists is None else partial(_listed, option)
     # An empty one leaves a baseline none, as an empty option does on the command line.
-    return [kind.entry(key, item, option.name) for key, item in value.items()] or [""] * (option.panel == BASELINE)
+    return [entry(key, item, option.name) for key, item in value.items()] or [""] * (option.panel == BASELINE)
+
+
+def _listed(option: Option, name: str, value: Any, said: str) -> str:
+    """The word of an entry that may be a list, each of it a shape of its own: a value, a list of them, or a text as
+    ``1..64``."""
+    kind, lists = option.kind, option.lists
+    assert kind.entry is not None
+    assert lists is not None
+    if isinstance(value, str):
+        word = f"{name}{lists.joint}{value}"
+    elif not isinstance(value, list) or (lists.of_lists and not any(isinstance(it, (list, str)) for it in value)):
+        word = kind.entry(name, value, said)
+    else:
+        before = f"{name}{lists.joint}"
+        word = before + ",".join(kind.entry(name, it, said).removeprefix(before) for it in value)
+    for alone in lists.each([word], said):
+        kind.parse(alone, said)
+    return word
 
 
 def _plain(value: Any) -> Any:
@@ -99,10 +124,10 @@ def _plain(value: Any) -> Any:
 
 
 def in_python(error: BadInput, options: Mapping[str, Option]) -> BadInput:
-    """An error that begins with the name of an option, with what Python calls it."""
+    """An error that begins with the name of an option, with what Python calls it; a worker's has no field for that name."""
     for name, it in options.items():
-        if it.name == error.option and str(error).startswith(it.name):
-            return BadInput(f"{name}{str(error).removeprefix(it.name)}", error.option)
+        if error.option in (None, it.name) and re.match(rf"{it.name}(?![\w-])", str(error)):
+            return BadInput(f"{name}{str(error).removeprefix(it.name)}", it.name)
     return error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -46,6 +46,12 @@ class Lent:
         self.called[str(path)] = name
         return path
 
+    def shown(self, value: Any) -> Any:
+        """A value of an option with what its files are called, alone or in a list."""
+        if isinstance(value, list):
+            return [self.shown(it) for it in value]
+        return self.called.get(value, value) if isinstance(value, str) else value
+
     def model(self, model: Any, option: str) -> str:
         """The path of a model's file.
 
@@ -78,21 +84,34 @@ class Lent:
         Raises:
             BadInput: a value that is no array.
         """
-        if not isinstance(value, Mapping):
+        return self._arrays(value, option, option) if isinstance(value, Mapping) else value
+
+    def several(self, value: Any, option: str) -> Any:
+        """The same of a list of these and of paths; anything else is given back as it is."""
+        if isinstance(value, Mapping):
+            value = [value]
+        if not isinstance(value, Sequence) or isinstance(value, str):
             return value
+        return [
+            self._arrays(it, f"{option}-{number}", f"{option}[{number - 1}]") if isinstance(it, Mapping) else it
+            for number, it in enumerate(value, 1)
+        ]
+
+    def _arrays(self, value: Mapping[str, Any], name: str, said: str) -> str:
+        """The path of a file of that name with arrays; `said` is what messages call them."""
         import numpy as np
 
-        path = self._place(f"{option}.npz")
+        path = self._place(f"{name}.npz")
         with zipfile.ZipFile(path, "w") as file:  # np.savez has names that it takes for its own parameters
-            for name, item in value.items():
+            for key, item in value.items():
                 try:
                     array = np.asarray(item)
                     array = array.astype(np.str_) if array.dtype == object else array
-                    with file.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    with file.open(f"{key}.npy", "w", force_zip64=True) as member:
                         np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
                 except (TypeError, ValueError) as error:
                     reason = (
                         f"is no array: {one_line(error)}; an input that is a sequence takes a folder of input_0.pb …"
                     )
-                    raise BadInput(f"{option}[{name!r}]: {reason}") from None
+                    raise BadInput(f"{said}[{key!r}]: {reason}") from None
         return str(path)

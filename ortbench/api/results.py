@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ortbench import result as stored
 from ortbench import units
 from ortbench.analysis import bandwidth as stored_bandwidth
+from ortbench.analysis import load_samples
+from ortbench.analysis.advice import headline
 from ortbench.characters import visible
 from ortbench.errors import BadInput
 from ortbench.gate import verdict as stored_verdict
@@ -25,22 +27,26 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
+    from ortbench.analysis.load_samples import Samples
+
 
 class Result(stored.Result):
-    """One run, loop or chain: the result file's content, whose keys docs/result-file.md describes, typed.
+    """One run, loop, chain, load or sweep: the result file's content, whose keys docs/result-file.md describes, typed.
 
     ``cases`` has a `Case` for each mode, ``case("cpu")`` that of a mode that is ok, ``case.median("total")`` its median in
-    integer nanoseconds, ``case.samples_ns`` all samples. Durations are integer nanoseconds, sizes bytes.
+    integer nanoseconds, ``case.samples_ns`` all samples. A load has its ``levels``, and cases of one caller alone; a sweep has
+    ``points``, one a shape, each with its cases, and ``best``. Durations are integer nanoseconds, sizes bytes.
     """
 
-    __slots__ = ("_folder",)  # no key of the result file, which has all other attributes
+    __slots__ = ("_folder", "_taken")  # no keys of the result file, which has all other attributes
     _folder: Path | None
+    _taken: Samples | None
 
     @classmethod
-    def of(cls, result: stored.Result, folder: Path | None = None) -> Result:
-        """The same result, in this form."""
+    def of(cls, result: stored.Result, folder: Path | None = None, taken: Samples | None = None) -> Result:
+        """The same result, in this form; of a load with what its ``load-samples.npz`` has."""
         found = cls(**vars(result))
-        found._folder = folder
+        found._folder, found._taken = folder, taken
         return found
 
     @property
@@ -51,7 +57,7 @@ class Result(stored.Result):
     def frame(self) -> pandas.DataFrame:
         """A row for each mode: status, every statistic of every phase, bytes, ratios; None where not known.
 
-        Units end the names (``total_median_ns``, ``bytes_in``) and are in ``frame.attrs["units"]``.
+        Of a load a row for each level, of a sweep one for each shape and mode. Units end the names (``total_median_ns``, ``bytes_in``) and are in ``frame.attrs["units"]``.
         """
         from ortbench.report.frames import case_frame
 
@@ -61,11 +67,23 @@ class Result(stored.Result):
         """Every sample, a row for each: ``mode``, ``phase``, ``round``, ``block_start_ns``, ``time_ns``.
 
         ``round`` and ``block_start_ns`` (on the worker's clock) are of the block that it was taken in. Steps of loops have
-        ``step``, from 0 on, stages of chains ``stage``.
-        """
-        from ortbench.report.frames import sample_frame
+        ``step``, from 0 on, stages of chains ``stage``, and sweeps ``shape``. Of a load a row is a run of a level: ``mode``,
+        ``concurrency`` with ``block``, ``caller`` and ``latency_ns``, or ``rate`` with ``due_ns``, ``start_ns`` and ``end_ns``
+        from the level's beginning on, missing for a request that was never served.
 
-        return sample_frame([self])
+        Raises:
+            BadInput: it is a load that was read without the file of its samples.
+        """
+        from ortbench.report.frames import level_frame, sample_frame
+
+        if self.load is None:
+            return sample_frame([self])
+        taken = getattr(self, "_taken", None)
+        if taken is None:
+            raise BadInput(
+                "the samples of its levels are not there: they lie in load-samples.npz, beside the result file"
+            )
+        return level_frame(self, taken)
 
     def plot(self, picture: str | None = None) -> Figure:
         """A picture of the page as a Matplotlib figure, which belongs to no pyplot.
@@ -121,11 +139,13 @@ class Result(stored.Result):
 
 def _said(result: stored.Result) -> str:
     """A result in a line."""
+    where = f"{result.model['path']} on {result.target['ep']}" if result.model and result.target else "not opened"
+    if result.load is not None or result.points is not None:
+        return visible(f"{where}: {headline(result)}")
     medians = [(case.mode, case.status, case.median(TOTAL)) for case in result.cases]
     said = [
         f"{mode} {units.duration(ns)}" if status == OK and ns else f"{mode} {status}" for mode, status, ns in medians
     ]
-    where = f"{result.model['path']} on {result.target['ep']}" if result.model and result.target else "not opened"
     return visible(f"{where}: {', '.join(said)}")
 
 
@@ -307,7 +327,8 @@ def read(path: str | PathLike[str]) -> Result:
     from ortbench.jobs.compare import result_file
 
     file = result_file(Path(path))
-    return Result.of(stored.load(file), file.parent)
+    result = stored.load(file)
+    return Result.of(result, file.parent, None if result.load is None else load_samples.read(file.parent))
 
 
 @contextmanager

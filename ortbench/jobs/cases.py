@@ -85,7 +85,8 @@ def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
     if len(job.plans) > 1:
         return gate_live(Asked(job.plans, job.limits, job.force, quiet), place, job.load)
     if job.load is not None:
-        result, _, interrupted = measure(job.plans[0], job.load, place, quiet)
+        loaded = measure(job.plans[0], job.load, place, quiet)
+        result, interrupted = loaded.result, loaded.interrupted
     else:
         launched = launch(job.plans, place, quiet=quiet)
         result, interrupted = launched.results[0], launched.interrupted

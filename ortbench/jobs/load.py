@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,10 +19,35 @@ from ortbench.measure.process import open_worker
 from ortbench.timeline import Timeline
 
 if TYPE_CHECKING:
+    from ortbench.analysis.load_levels import Taken
+    from ortbench.analysis.load_samples import Samples
     from ortbench.load_plan import LoadPlan
-    from ortbench.plan import Plan
+    from ortbench.plan import Observer, Plan
     from ortbench.result import Result
     from ortbench.wanted import Wanted
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What came of a load.
+
+    Attributes:
+        result: of it.
+        folder: where it was saved; None where nothing is to be saved.
+        interrupted: by Ctrl-C or its like.
+        taken: the levels with all that was measured at them, in the order of those of the result.
+    """
+
+    result: Result
+    folder: Path | None
+    interrupted: bool
+    taken: list[Taken]
+
+    def samples(self) -> Samples:
+        """What ``load-samples.npz`` has."""
+        from ortbench.analysis.load_samples import arrays
+
+        return arrays(self.taken)
 
 
 def load(plan: Plan, put: LoadPlan, wanted: Wanted) -> int:
@@ -37,33 +63,41 @@ def load(plan: Plan, put: LoadPlan, wanted: Wanted) -> int:
     for path, option in ((wanted.json, "--json"), (wanted.junit, "--junit"), (wanted.action_json, "--action-json")):
         check_place(path, option)
     check_wanted(wanted)
-
-    def folder() -> Path:
-        from ortbench.measure.folder import load_name, new_folder
-
-        return new_folder(wanted.out, load_name(plan))
-
     timeline = None if wanted.trace is None else Timeline()
-    result, place, interrupted = measure(plan, put, folder, wanted.quiet, timeline=timeline)
-    _show(result, place, wanted)
+    found = measure(plan, put, partial(new_load_folder, wanted.out, plan), wanted.quiet, timeline=timeline)
+    assert found.folder is not None
+    _show(found.result, found.folder, wanted)
     if wanted.trace is not None and timeline is not None:
-        write_trace([result], [timeline], [], wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
-    return INTERRUPTED if interrupted else say_failures(result)
+        from ortbench.analysis.load_timeline import load_blocks
+
+        timeline.load += load_blocks(found.taken)
+        write_trace([found.result], [timeline], [], wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
+    return INTERRUPTED if found.interrupted else say_failures(found.result)
+
+
+def new_load_folder(out: Path, plan: Plan) -> Path:
+    """Make the folder of a load."""
+    from ortbench.measure.folder import load_name, new_folder
+
+    return new_folder(out, load_name(plan))
 
 
 def measure(
-    plan: Plan, put: LoadPlan, place: Callable[[], Path], quiet: bool, *, timeline: Timeline | None = None
-) -> tuple[Result, Path, bool]:
+    plan: Plan,
+    put: LoadPlan,
+    place: Callable[[], Path] | None,
+    quiet: bool,
+    observer: Observer | None = None,
+    timeline: Timeline | None = None,
+) -> Loaded:
     """Put a load on a model and save what came of it in a folder, also after Ctrl-C.
 
     Args:
         plan, put: checked.
-        place: makes the folder.
+        place: makes the folder; None where nothing is to be saved.
         quiet: show no progress.
-        timeline: where to write down what happens when; None where nobody wants to know.
-
-    Returns:
-        The result, its folder, and whether it was interrupted.
+        observer: told what happens, in place of a progress on the terminal.
+        timeline: where to write down what happens when, but for the levels; None where nobody wants to know.
 
     Raises:
         BadInput, BenchmarkFailed: before anything could be measured.
@@ -71,28 +105,28 @@ def measure(
     with ExitStack() as stack:
         client = stack.enter_context(open_worker(plan))
 
-        from ortbench.analysis.load_timeline import load_blocks
+        from ortbench.analysis.load_samples import write as write_samples
         from ortbench.jobs.launch import keep, load_the_rest
         from ortbench.measure.folder import discard_if_empty
         from ortbench.measure.load import LoadBench
-        from ortbench.measure.load_samples import write as write_samples
-        from ortbench.measure.side import Side
+        from ortbench.measure.side import Side, nowhere
         from ortbench.report.folder import write_run
 
         stopping.hold()  # from here on there is a folder, and soon something in it
-        folder = place()
+        folder = None if place is None else place()
         try:
-            side = Side(plan, client, partial(keep, path=folder / "result.json"), timeline=timeline)
-            bench = LoadBench(side, put, observed(stack, quiet), load_the_rest)
+            saves = nowhere if folder is None else partial(keep, path=folder / "result.json")
+            side = Side(plan, client, saves, timeline=timeline)
+            bench = LoadBench(side, put, observed(stack, quiet, observer), load_the_rest)
             bench.run()
         except BaseException:
-            discard_if_empty(folder)
+            if folder is not None:
+                discard_if_empty(folder)
             raise
-    write_samples(bench.taken, folder)
-    if timeline is not None:
-        timeline.load += load_blocks(bench.taken)
-    write_run(side.result, folder)
-    return side.result, folder, bench.interrupted
+    if folder is not None:
+        write_samples(bench.taken, folder)
+        write_run(side.result, folder)
+    return Loaded(side.result, folder, bench.interrupted, bench.taken)
 
 
 def _show(result: Result, folder: Path, wanted: Wanted) -> None:

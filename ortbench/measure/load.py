@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 
 from ortbench.analysis import load_levels
 from ortbench.analysis.load_levels import Taken
@@ -95,7 +96,7 @@ class LoadBench:
 
     def _open(self) -> None:
         side = self._side
-        self._observer.stage(f"loading {side.plan.model} ({side.name})")
+        self._observer.stage(f"loading {Path(side.plan.model).name} ({side.name})")
         self._left.tell()
         side.start()
         machine = environment()

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from ortbench.analysis.level_blocks import burst_block, stretch_block
@@ -160,7 +161,7 @@ class LoadInTurns:
     def _open(self) -> None:
         machine, run_id = environment(), uuid.uuid4().hex
         for number, it in enumerate(self._sides):
-            self._observer.stage(f"loading {it.side.plan.model} ({it.side.name})")
+            self._observer.stage(f"loading {Path(it.side.plan.model).name} ({it.side.name})")
             self._left.tell()
             it.side.start()
             with self._awake(it.side):

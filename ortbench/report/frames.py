@@ -14,7 +14,11 @@ from ortbench.result import Case, Result
 from ortbench.stats import Stats
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas
+    from numpy.typing import NDArray
+
+    from ortbench.analysis.load_samples import Samples
 
 # By the end of a column's name; a column of none of them is a word, a count or a ratio.
 _UNITS = {
@@ -28,6 +32,9 @@ _UNITS = {
     "_j": "J",
     "_w": "W",
 }
+
+
+_OF_RUNS = ("block", "caller", "latency_ns", "due_ns", "start_ns", "end_ns")  # what a load keeps of each
 
 
 def _with_units(frame: pandas.DataFrame) -> pandas.DataFrame:
@@ -82,16 +89,17 @@ def sample_frame(results: Sequence[Result]) -> pandas.DataFrame:
     """Every sample, a row for each.
 
     ``mode``, ``phase``; ``round`` and ``block_start_ns`` (on the worker's clock) of the block that it was taken in, missing where
-    that is not kept; ``time_ns``; of the steps of a loop also ``step``, from 0 on, of the stages of a chain ``stage``.
+    that is not kept; ``time_ns``; of the steps of a loop also ``step``, from 0 on, of the stages of a chain ``stage``, of a sweep
+    ``shape``, which comes first.
     """
     import pandas
 
     found = [
         part
         for result in results
-        for case in result.cases
+        for shape, case in _cases(result)
         for phase in case.samples_ns
-        for part in _samples(result, case, phase)
+        for part in _samples(result, case, phase, shape)
     ]
     columns = ["mode", "phase", "round", "block_start_ns", "time_ns"]
     if not found:
@@ -99,7 +107,13 @@ def sample_frame(results: Sequence[Result]) -> pandas.DataFrame:
     return _with_units(pandas.concat(found, ignore_index=True).convert_dtypes())
 
 
-def _samples(result: Result, case: Case, phase: str) -> Iterator[pandas.DataFrame]:
+def _cases(result: Result) -> Iterator[tuple[str | None, Case]]:
+    """All cases of a result; those of a sweep with the names of their shapes."""
+    yield from ((None, case) for case in result.cases)
+    yield from ((point.name, case) for point in result.points or () for case in point.cases)
+
+
+def _samples(result: Result, case: Case, phase: str, shape: str | None) -> Iterator[pandas.DataFrame]:
     """The samples of a phase; of none nothing."""
     import numpy as np
     import pandas
@@ -108,6 +122,7 @@ def _samples(result: Result, case: Case, phase: str) -> Iterator[pandas.DataFram
     if not samples:
         return
     found: dict[str, Any] = {
+        **({} if shape is None else {"shape": shape}),
         "mode": case.mode,
         "phase": phase,
         "round": None,
@@ -124,3 +139,46 @@ def _samples(result: Result, case: Case, phase: str) -> Iterator[pandas.DataFram
         names = list(case.stages)
         found["stage"] = [names[at % len(names)] for at in range(len(samples))]
     yield pandas.DataFrame(found)
+
+
+def level_frame(result: Result, taken: Samples) -> pandas.DataFrame:
+    """Every run of the levels of a load, a row for each.
+
+    ``mode``, and of a closed loop ``concurrency``, ``block``, ``caller`` and ``latency_ns``; of an open loop ``rate``, ``due_ns``,
+    ``start_ns`` and ``end_ns`` from the beginning of a ``block`` on, which is a try of a search or a round of a gate; the last two are
+    missing where a request was never served.
+
+    Args:
+        result: of the load.
+        taken: what its ``load-samples.npz`` has, by name.
+    """
+    import pandas
+
+    columns = ["mode", "concurrency", "rate", *_OF_RUNS]
+    found = []
+    for number, level in enumerate(result.levels):
+        own = {name: pandas.Series(taken[f"{number}/{name}"]) for name in _OF_RUNS if f"{number}/{name}" in taken}
+        if f"{number}/requests" in taken:
+            own |= _of_requests(own, taken[f"{number}/requests"])
+        if own:
+            of_level = {key: level.get(key) for key in ("mode", "concurrency", "rate")}
+            found.append(pandas.DataFrame({**of_level, **own}))
+    made = pandas.concat(found, ignore_index=True) if found else pandas.DataFrame(columns=columns)
+    made = made.reindex(columns=columns).dropna(axis="columns", how="all").convert_dtypes()
+    return _with_units(made.astype({"rate": "Float64"} if "rate" in made else {}))  # 20 a second is no whole number
+
+
+def _of_requests(own: Mapping[str, pandas.Series[Any]], counts: NDArray[np.int64]) -> dict[str, pandas.Series[Any]]:
+    """The columns of an open loop that are not the same for all requests: of each stretch the first ones were served.
+
+    Args:
+        own: columns as they are kept.
+        counts: of each stretch how many requests were due and how many were served, shape (stretches, 2).
+    """
+    import numpy as np
+    import pandas
+
+    begins = np.concatenate([[0], np.cumsum(counts[:-1, 0])])
+    served = np.concatenate([begin + np.arange(size) for begin, size in zip(begins, counts[:, 1], strict=True)])
+    found = {name: pandas.Series(own[name].to_numpy(), index=served) for name in ("start_ns", "end_ns")}
+    return {**found, "block": pandas.Series(np.repeat(np.arange(len(counts)), counts[:, 0]))}

@@ -197,6 +197,78 @@ def test_what_is_to_be_written_is_what_the_command_writes(tmp_path: Path) -> Non
     assert verdict.passed
     assert verdict.folder is not None
     assert (verdict.folder / "gate.json").is_file()
+    loaded = ortbench.gate(
+        model=TINY,
+        baseline_threads=1,
+        ep="cpu",
+        modes="cpu",
+        load=True,
+        concurrency=2,
+        max_regression=9,
+        duration=0.5,
+        warmup=1,
+    )
+    assert loaded.word in ("passed", "cannot tell")
+    assert [check.name for check in loaded.checks] == ["cpu runs/s with 2 callers"]
+    assert loaded.folder is None
+
+
+@pytest.mark.process
+def test_a_load_of_a_model_and_inputs_in_memory(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    told: list[ortbench.Progress] = []
+    inputs = {"x": np.ones(16, np.float32)}
+    put = ortbench.load(
+        onnx.load(TINY), ep="cpu", modes="cpu", concurrency=[1, 2], rate=100, duration=0.2, warmup=1, input=inputs,
+        progress=told.append, out=tmp_path,
+    )  # fmt: skip
+    assert [level["status"] for level in put.levels] == ["ok"] * 3
+    assert put.frame()[["concurrency", "rate"]].fillna(0).to_numpy().tolist() == [[1, 0], [2, 0], [0, 100]]
+    runs = put.samples()
+    assert list(runs)[:3] == ["mode", "concurrency", "rate"]
+    assert {*runs["concurrency"].dropna()} == {1, 2}
+    counted = runs.groupby("concurrency").size()
+    assert [counted[count] for count in (1, 2)] == [put.levels[0]["n"], put.levels[1]["n"]]
+    assert runs["due_ns"].count() == put.levels[2]["n"]
+    assert runs.attrs["units"]["latency_ns"] == "ns"
+    assert "callers" in repr(put) or "cpu" in repr(put)
+    assert "<svg" in put._repr_html_()
+    assert put.plot().axes
+    assert told[0].stage.startswith(f"loading {onnx.load(TINY).graph.name}.onnx")
+    assert put.folder is not None
+    again = ortbench.read(put.folder)
+    assert again.samples().equals(runs)
+    (put.folder / "load-samples.npz").unlink()
+    with pytest.raises(ortbench.BadInput, match=r"lie in load-samples.npz, beside the result file"):
+        ortbench.read(put.folder).samples()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.process
+def test_a_sweep_of_shapes_and_of_inputs_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = (MODELS / "transformer_ids.onnx").read_bytes()
+    asked: dict[str, Any] = {"ep": "cpu", "modes": "cpu", "iterations": 3, "warmup": 1}
+    swept = ortbench.sweep(model, dim={"batch": [1, 2], "sequence": 4}, **asked)
+    assert [point.name for point in swept.points or ()] == ["batch=1", "batch=2"]
+    assert swept.model["path"] == "model.onnx"
+    assert "--dim batch=1,2 --dim sequence=4" in " ".join(swept.command)
+    runs = swept.samples().query("phase == 'total'")
+    assert runs.groupby("shape").size().to_dict() == {"batch=1": 3, "batch=2": 3}
+    assert list(swept.frame()["mode"]) == ["cpu", "cpu"]
+    assert "<table" in swept._repr_html_() or "<svg" in swept._repr_html_()
+    names = ("input_ids", "token_type_ids", "attention_mask")
+    sets = [{name: np.ones((1, length), np.int64) for name in names} for length in (4, 8)]
+    real = ortbench.sweep(model, data=sets, out=tmp_path / "out", **asked)
+    assert [point.data for point in real.points or ()] == ["data-1", "data-2"]
+    assert "--data data-1.npz --data data-2.npz" in " ".join(real.command)
+    assert real.folder is not None
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]  # the first one wrote nothing
+    assert ortbench.read(real.folder).points == real.points
+    with pytest.raises(ortbench.BadInput, match=r"^a sweep needs several shapes"):
+        ortbench.sweep(model, **asked)
+    with pytest.raises(ortbench.BadInput, match=r"^dim nothing: the model has no such") as raised:
+        ortbench.sweep(model, dim={"nothing": [1, 2]}, **asked)
+    assert raised.value.option == "--dim"
 
 
 @pytest.mark.process

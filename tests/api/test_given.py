@@ -34,6 +34,39 @@ def test_values_become_what_is_typed(values: dict[str, Any], given: dict[str, An
     assert given_of(options_for("run"), values) == given
 
 
+SHAPES: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"dim": {"batch": [1, 8], "past": "batch*2"}}, {"dim": ["batch=1,8", "past=batch*2"]}),
+    ({"dim": {"batch": "1..64"}}, {"dim": ["batch=1..64"]}),
+    ({"dim": {"batch": np.int64(8)}}, {"dim": ["batch=8"]}),
+    ({"shape": {"x": [(1, 3), "8x3"], "y": [2, 2]}}, {"shape": ["x:1x3,8x3", "y:2x2"]}),
+    ({"shape": {"x": "1x3,8x3"}}, {"shape": ["x:1x3,8x3"]}),
+    ({"data": [Path("a"), "b"]}, {"data": ["a", "b"]}),
+]
+
+
+@pytest.mark.parametrize(("values", "given"), SHAPES, ids=lambda values: str(values))
+def test_a_sweep_takes_several_values(values: dict[str, Any], given: dict[str, Any]) -> None:
+    assert given_of(options_for("sweep"), values) == given
+
+
+def test_what_is_no_list_of_shapes_is_said() -> None:
+    for values, message in (
+        ({"dim": {"batch": [1, 1]}}, "dim batch=1,1: '1' is in the list twice"),
+        ({"dim": {"batch": []}}, "dim batch=: '' is not a whole number"),
+        ({"dim": {"batch": [1, 1.5]}}, "dim: must be a whole number"),
+        ({"shape": {"x": ["1x3", "8xq"]}}, "shape 'x:8xq': 'q' is not a whole number"),
+    ):
+        with pytest.raises(BadInput) as raised:
+            given_of(options_for("sweep"), values)
+        assert str(raised.value).startswith(message)
+
+
+def test_a_load_takes_numbers_and_lists_of_them() -> None:
+    values = {"concurrency": [1, np.int64(2)], "rate": (10, 20.5), "slo": "p99=20ms"}
+    assert given_of(options_for("load"), values) == {"concurrency": "1,2", "rate": "10,20.5", "slo": "p99=20ms"}
+    assert given_of(options_for("load"), {"concurrency": 4, "rate": "auto"}) == {"concurrency": "4", "rate": "auto"}
+
+
 def test_a_baseline_takes_options_back() -> None:
     values = {
         "baseline_threads": "",
@@ -72,6 +105,8 @@ def test_what_cannot_be_is_said_with_the_parameters_name(values: dict[str, Any],
 def test_errors_of_later_checks_speak_python_too() -> None:
     options = options_for("run")
     assert str(in_python(BadInput("--ep-option a: is none", "--ep-option"), options)) == "ep_option a: is none"
+    from_worker = in_python(BadInput("--dim n: the model has no such symbolic dimension"), options)
+    assert (str(from_worker), from_worker.option) == ("dim n: the model has no such symbolic dimension", "--dim")
     for error in (BadInput("no such file: x"), BadInput("--elsewhere: x", "--elsewhere")):
         assert in_python(error, options) is error
 
@@ -94,11 +129,17 @@ def test_what_is_in_memory_is_a_file_meanwhile() -> None:
             assert found["file"].dtype == np.float32
             assert found["a/b"].tolist() == ["x", "yz"]
         assert lent.arrays("x.npz", "input") == "x.npz"
+        several = lent.several([{"x": [1.0]}, "y.npz"], "data")
+        assert lent.shown(several) == ["data-1.npz", "y.npz"]
+        with np.load(several[0]) as found:
+            assert found["x"].tolist() == [1.0]
         assert lent.model(Path("m.onnx"), "model") == "m.onnx"
         with pytest.raises(BadInput, match=r"model: must be a path, bytes or an onnx.ModelProto, not int"):
             lent.model(3, "model")
         with pytest.raises(BadInput, match=r"input\['x'\]: is no array: .*folder of input_0.pb"):
             lent.arrays({"x": [[1], [1, 2]]}, "input")
+        with pytest.raises(BadInput, match=r"data\[1\]\['x'\]: is no array: "):
+            lent.several([{"x": [1]}, {"x": [[1], [1, 2]]}], "data")
     assert not path.exists()
     assert not Path(arrays).exists()
 

@@ -30,6 +30,9 @@ def measure(model: bytes) -> int | None:
     compared: ortbench.Comparison = ortbench.compare([result, Path("other")], same=0.02)
     peak = ortbench.bandwidth(ep="cuda", min_size="4kB").peak("upload")
     print(verdict.passed, compared.names, peak, ortbench.devices()["eps"][0]["name"], ortbench.inspect("m")["bytes_in"])
+    put = ortbench.load(model, concurrency=[1, 2], rate=20.5, arrivals=Path("times"), slo="p99=20ms", input={"x": np.ones(3)})
+    swept = ortbench.sweep(model, dim={"batch": [1, 8], "n": "1..64"}, shape={"x": [(1, 3), (8, 3)]}, data=[{"x": np.ones(3)}])
+    print(put.levels[0]["runs_per_s"], put.samples(), [point.first_run_ns for point in swept.points or ()])
     case = result.case("cpu")
     return None if case is None else case.median("total")
 
@@ -46,6 +49,8 @@ WRONG = {
     'ortbench.run("m.onnx", duration="2")': 'Argument "duration" to "run" has incompatible type "str"',
     'ortbench.run(3)': 'Argument 1 to "run" has incompatible type "int"',
     'ortbench.run("m.onnx", dim={"n": 1.5})': 'Dict entry 0 has incompatible type "str": "float"',
+    'ortbench.load("m.onnx", rate=[None])': 'List item 0 has incompatible type "None"',
+    'ortbench.sweep("m.onnx", dim={"n": [1.5]})': 'List item 0 has incompatible type "float"',
     'ortbench.run("m.onnx").nothing': '"Result" has no attribute "nothing"',
     'ortbench.devices()["epz"]': 'TypedDict "Listed" has no key "epz"',
 }  # fmt: skip

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from ortbench.analysis.load_levels import Burst, Taken
+from ortbench.analysis.load_samples import FILE_NAME, write
 from ortbench.measure.load_left import Left
-from ortbench.measure.load_samples import FILE_NAME, write
 from ortbench.measure.lock_watch import LockWatch
 from ortbench.packed import pack, unpack
 from tests.queues import MS, served, steady

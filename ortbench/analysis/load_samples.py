@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortbench import files
 from ortbench.analysis.load_levels import Taken, counted
+from ortbench.errors import BadInput, one_line
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Arrays = dict[str, NDArray[np.int64]]
+    Samples = dict[str, NDArray[np.int64]]
+
 
 FILE_NAME = "load-samples.npz"
 
 
-def arrays(taken: Sequence[Taken]) -> Arrays:
+def arrays(taken: Sequence[Taken]) -> Samples:
     """The samples of levels by name, which begins with the number of the level in the result: ``3/latency_ns``.
 
     Closed loop: ``latency_ns`` of every run that counts, block after block and in each caller after caller, with ``block`` and
@@ -31,7 +34,7 @@ def arrays(taken: Sequence[Taken]) -> Arrays:
     """
     import numpy as np
 
-    found: Arrays = {}
+    found: Samples = {}
     for number, it in enumerate(taken):
         if it.stretches:
             for name in ("due", "start", "end"):
@@ -62,3 +65,21 @@ def write(taken: Sequence[Taken], folder: Path) -> None:
     content = io.BytesIO()
     np.savez_compressed(content, **found)  # type: ignore[arg-type]
     files.write_or_note(folder / FILE_NAME, content.getvalue())
+
+
+def read(folder: Path) -> Samples | None:
+    """The samples beside a result, as `arrays` gives them; None where there are none.
+
+    Raises:
+        BadInput: they cannot be read.
+    """
+    import numpy as np
+
+    file = folder / FILE_NAME
+    if not file.is_file():
+        return None
+    try:
+        with np.load(file) as found:
+            return dict(found)
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise BadInput(f"{file} cannot be read: {one_line(error)}") from None
