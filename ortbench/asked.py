@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ortbench.errors import BadInput
 from ortbench.modes import ALL_MODES, SHARED, USUAL_LOOP_MODES, USUAL_MODES, modes_that
 from ortbench.options import Given, declared, make
 from ortbench.plan import Inputs, Loop, Plan, Target, check
 from ortbench.steps import steps_of
+
+if TYPE_CHECKING:
+    from ortbench.load_plan import LoadPlan
 
 _LIBRARY_SUFFIXES = (".so", ".dll", ".dylib")
 
@@ -62,9 +66,18 @@ def inspection_of(model: str, given: Given) -> tuple[Plan, bool]:
 
 def live(plan: Plan, given: Given, phases: Collection[str]) -> Plan:
     """The plan as a live gate measures it: these phases, until they are decided."""
-    duration_s: float = given.get("duration", declared(Loop)["duration_s"].of("gate").default)
-    loop = replace(plan.loop, duration_s=duration_s / 2, precision=None, phases=tuple(sorted(phases)))
+    loop = replace(plan.loop, duration_s=_live_duration_s(given) / 2, precision=None, phases=tuple(sorted(phases)))
     return replace(plan, loop=loop)
+
+
+def live_load(load: LoadPlan, given: Given) -> LoadPlan:
+    """The load as a live gate puts it on: each side has half of a level's time."""
+    return replace(load, duration_s=_live_duration_s(given) / 2)
+
+
+def _live_duration_s(given: Given) -> float:
+    found: float = given.get("duration", declared(Loop)["duration_s"].of("gate").default)
+    return found
 
 
 def weighing(plan: Plan, needs_memory: bool) -> Plan:

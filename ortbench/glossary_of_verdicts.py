@@ -43,6 +43,11 @@ VERDICTS: Texts = {
         "Exit code 5; --force compares them all the same.",
         "gates.md#compare",
     ),
+    "not measured": (
+        "a level of a load that was ended, by Ctrl-C for example, before its turn came",
+        "It is no failure.",
+        "load.md",
+    ),
     "unsupported": ("a mode that this EP or model cannot do, with the reason", "It is no failure.", "modes.md"),
     "skipped": ("a case that the suite's file says is not to be run, with the reason", "", "suites.md"),
     "missing": ("a case that none of the merged folders has", "Exit code 1.", "suites.md#shards"),

@@ -111,7 +111,7 @@ def _listed(value: Any, option: str) -> str:
     return ",".join(map(str, values))
 
 
-_put = partial(option, panel=LOAD, commands=("load",))
+_put = partial(option, panel=LOAD, commands=("load", "gate"), only_live=True)
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class LoadPlan:
     )  # fmt: skip
     slo: Mapping[str, int] | None = _put(
         "slo", "STAT=TIME", "What latency may be at most, such as p99=20ms; of mean, p50, p95, p99, max.",
-        kind=TEXT._replace(parse=parse_slo), commands=("load", "gate"),
+        kind=TEXT._replace(parse=parse_slo), only_live=False,
         per={"gate": {"help": "Of a load: what latency may be at most at every rate, such as p99=20ms."}},
     )  # fmt: skip
     callers: int = _put(

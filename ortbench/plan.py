@@ -336,7 +336,7 @@ class Loop:
         commands=("run", "gate", "loop", "chain", "sweep", "code"),
         per={
             "sweep": {"help": "Longest measurement, per shape and mode.", "default": 2.0},
-            "gate": {"default": LIVE_DURATION_S, "help": "Live: longest measurement of each mode, both sides."},
+            "gate": {"default": LIVE_DURATION_S, "help": "Live: longest measurement of each mode or level, both sides."},
             "code": {"default": CODE_DURATION_S, "help": "How long the program measures."},
         },
     )  # fmt: skip

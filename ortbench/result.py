@@ -78,6 +78,7 @@ from ortbench.work import Work
 SCHEMA_VERSION = 1
 
 OK, UNSUPPORTED, FAILED = "ok", "unsupported", "failed"
+NOT_MEASURED = "not measured"  # a level of a load that was ended before its turn came
 LOOP = "loop"  # the kind of a loop's result
 CHAIN = "chain"  # that of a chain's
 LOAD = "load"  # that of a load's

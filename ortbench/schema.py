@@ -322,7 +322,7 @@ class Latency(TypedDict):
 
 
 class Wait(TypedDict):
-    """From when requests were due to when they started, ns; ``ci95`` is of the mean, by means of batches of neighbours, null
+    """From when requests were due to when they started, ns; ``ci95`` is of the mean and knows that neighbours wait together, null
     where there are too few for one."""
 
     mean: int
@@ -363,8 +363,8 @@ class LevelBlock(TypedDict):
 class Level(TypedDict):
     """One mode at one level of load: of a closed loop with a `concurrency`, of an open one with a `rate`.
 
-    ``status`` is ``ok`` or ``failed`` with a ``reason``; figures are null where none were taken. ``runs_per_s`` is what was
-    completed; its ``ci95`` is over blocks in a closed loop, null where there are too few. ``cpu_cores``: CPU time of all
+    ``status`` is ``ok``, ``failed`` with a ``reason``, or ``not measured`` where the load was ended before; figures are null where
+    none were taken. ``runs_per_s`` is what was completed; its ``ci95`` is over blocks in a closed loop, null where there are too few. ``cpu_cores``: CPU time of all
     worker processes over the wall time. ``lock_wait``: the share of the callers' time in which they waited for Python's lock;
     null for processes, and where it was not taken. Of closed loops alone: ``fairness``, Jain's index of the callers' runs
     (1: equal). Of open loops alone: ``late``, the share of requests that the generator itself issued late; ``utilisation``,

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ortbench.answers import NodeEvent
+
+    Moments = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,40 @@ class TimedBlock:
     def size(self) -> int:
         """Samples and steps."""
         return self.n + len(self.steps_ns)
+
+
+@dataclass(frozen=True)
+class CallerRuns:
+    """The runs of a caller in a block of a load: when each started and ended, and its number, of requests that of the request."""
+
+    starts_ns: Sequence[int] | Moments
+    ends_ns: Sequence[int] | Moments
+    numbers: Sequence[int] | Moments
+
+
+@dataclass(frozen=True)
+class LoadBlock:
+    """A block of a level of load.
+
+    Attributes:
+        mode, name, round: which; the name says the level.
+        start_ns, duration_ns: of the whole block.
+        runs: of each caller.
+        due_ns: when each request was due; empty where callers set the pace.
+    """
+
+    mode: str
+    name: str
+    round: int
+    start_ns: int
+    duration_ns: int
+    runs: Sequence[CallerRuns]
+    due_ns: Sequence[int] | Moments = ()
+
+    @property
+    def size(self) -> int:
+        """Runs and requests."""
+        return len(self.due_ns) + sum(len(it.starts_ns) for it in self.runs)
 
 
 @dataclass(frozen=True)
@@ -113,6 +152,7 @@ class Timeline:
     Attributes:
         stages: loading, preparing and so on, with their parts.
         blocks: in the order measured.
+        load: blocks of levels of load, in the order measured.
         failures: of modes.
         close_ups: by mode, the iterations of a pass of their own, each with its steps one after the other.
         profiled_runs, nodes: of a session with ONNX Runtime's profiler, and what it recorded.
@@ -121,6 +161,7 @@ class Timeline:
 
     stages: list[Span] = field(default_factory=list)
     blocks: list[TimedBlock] = field(default_factory=list)
+    load: list[LoadBlock] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     close_ups: dict[str, list[list[Span]]] = field(default_factory=dict)
     profiled_runs: list[Span] = field(default_factory=list)

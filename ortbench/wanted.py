@@ -46,7 +46,8 @@ class Wanted:
     )
     action_json: str | None = _written(
         "action-json", "PATH", "Write what github-action-benchmark reads (customSmallerIsBetter).",
-        commands=("run", "loop", "chain", "load", "suite", "merge"),
+        commands=("run", "loop", "chain", "load", "gate", "suite", "merge"),
+        per={"gate": {"help": "Write the candidate's figures as github-action-benchmark reads them (customSmallerIsBetter)."}},
     )  # fmt: skip
     bmf: str | None = _written(
         "bmf", "PATH", "Write what Bencher reads (its metric format).",
@@ -56,7 +57,7 @@ class Wanted:
         "trace",
         "PATH",
         "Write a timeline for Perfetto and chrome://tracing (.gz: compressed).",
-        commands=("run", "loop", "chain", "sweep"),
+        commands=("run", "loop", "chain", "load", "sweep"),
     )
     html: str | None = _written(
         "html", "PATH", "Write a report as one page that opens anywhere; '-' is standard output.",

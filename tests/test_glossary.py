@@ -20,7 +20,7 @@ from ortbench.report.bars import SPLIT
 from ortbench.report.model import DERIVED, NOTHING
 from ortbench.report.page.page import build_page
 from ortbench.report.throughput import HEADINGS
-from ortbench.result import UNSUPPORTED
+from ortbench.result import NOT_MEASURED, UNSUPPORTED
 from ortbench.suite import record
 from tests.conftest import ROOT
 from tests.glossary import document
@@ -112,7 +112,7 @@ def test_what_else_tables_have_has_an_entry() -> None:
 def test_every_verdict_has_an_entry() -> None:
     gates = {PASSED, FAILED, UNCLEAR, FASTER, SLOWER, LESS, MORE, SAME, CANNOT_TELL, UNSUPPORTED}
     suites = {record.MEASURED, record.BROKEN, record.INCOMPARABLE, record.SKIPPED, record.MISSING}
-    assert words(Group.VERDICTS) == gates | suites | {"interrupted"}
+    assert words(Group.VERDICTS) == gates | suites | {"interrupted", NOT_MEASURED}
 
 
 def test_every_warning_has_an_entry_and_no_entry_is_of_none() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
-from ortbench.analysis.load_levels import Burst, Requests, Taken, counted, latency
+from ortbench.analysis.load_levels import Burst, Taken, counted, latency
+from ortbench.analysis.load_requests import Requests
 from ortbench.schema import LevelBlock
 
 _PARTS = 8  # of an open loop, at most
@@ -15,32 +15,46 @@ _REQUESTS = 20  # of each of them, at least
 def blocks_of(taken: Taken) -> list[LevelBlock]:
     """The parts of what was taken of a level.
 
-    Those of a closed loop are its blocks. An open loop goes on at one stretch, in which neighbours queue together: it is cut
-    into as many parts of consecutive requests, `_PARTS` at most, as leave `_REQUESTS` in each.
+    Those of a closed loop are its blocks, and so are the stretches of an open loop where there are several. One that goes on at
+    one stretch, in which neighbours queue together, is cut into as many parts of consecutive requests, `_PARTS` at most, as
+    leave `_REQUESTS` in each.
     """
-    return _closed(taken.bursts) if taken.requests is None else _open(taken.requests)
+    if len(taken.stretches) == 1:
+        return _parts(taken.stretches[0])
+    found = [stretch_block(it) for it in taken.stretches] or [burst_block(it) for it in taken.bursts]
+    return [it for it in found if it is not None]
 
 
-def _closed(bursts: Sequence[Burst]) -> list[LevelBlock]:
+def burst_block(burst: Burst) -> LevelBlock | None:
+    """The figures of a block of a closed loop; None where nothing counts of it."""
     import numpy as np
 
-    found: list[LevelBlock] = []
-    for burst in bursts:
-        part = counted(burst)
-        times = np.concatenate(part.latencies) if part.latencies else np.empty(0, np.int64)
-        if part.runs_per_s is not None and times.size:
-            found.append(
-                {
-                    "round": burst.round,
-                    "n": int(times.size),
-                    "runs_per_s": part.runs_per_s,
-                    "latency_ns": latency(times),
-                }
-            )
-    return found
+    part = counted(burst)
+    times = np.concatenate(part.latencies) if part.latencies else np.empty(0, np.int64)
+    if part.runs_per_s is None or not times.size:
+        return None
+    return {
+        "round": burst.round,
+        "n": int(times.size),
+        "runs_per_s": part.runs_per_s,
+        "latency_ns": latency(times),
+    }
 
 
-def _open(requests: Requests) -> list[LevelBlock]:
+def stretch_block(requests: Requests) -> LevelBlock | None:
+    """The figures of a whole stretch of an open loop; None where nothing was served of it."""
+    served, times = requests.start.size, requests.latencies
+    if not served:
+        return None
+    return {
+        "round": requests.round,
+        "n": int(times.size),
+        "runs_per_s": served * 1e9 / max(requests.lasted_ns, 1),
+        "latency_ns": latency(times),
+    }
+
+
+def _parts(requests: Requests) -> list[LevelBlock]:
     times = requests.latencies
     count = min(_PARTS, int(times.size) // _REQUESTS)
     if count < 1:

@@ -81,7 +81,7 @@ def kept(result: Result) -> dict[str, SloRate]:
 
 
 def failed(result: Result) -> list[Level]:
-    """The levels that failed."""
+    """The levels that failed, or that were not measured."""
     return [level for level in result.levels if not is_measured(level)]
 
 

@@ -11,12 +11,13 @@ least until then, and counts as that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.queueing import fairness, mean_interval, rate_interval
-from ortbench.result import FAILED, OK
+from ortbench.analysis.load_requests import Requests
+from ortbench.analysis.queueing import cycle_interval, fairness, rate_interval
+from ortbench.result import FAILED, NOT_MEASURED, OK
 from ortbench.schema import BackToBack, ClockReading, Late, Latency, Level, Service, Wait
 
 if TYPE_CHECKING:
@@ -95,79 +96,29 @@ class Taken:
     Attributes:
         key: ``concurrency`` or ``rate``, and its value.
         bursts: blocks of a closed loop.
-        requests: of an open loop.
+        stretches: of an open loop.
         failed: why the level failed, or None.
         outputs_match: None where they were not compared.
         clock_mhz: readings while it ran.
         slo: what was asked for, ns by statistic.
+        kept: whether most tries of a search kept the `slo`; None where the figures say whether it is kept.
     """
 
     mode: str
     sessions: str
     key: tuple[str, float]
     bursts: list[Burst] = field(default_factory=list)
-    requests: Requests | None = None
+    stretches: list[Requests] = field(default_factory=list)
     failed: str | None = None
     outputs_match: bool | None = None
     clock_mhz: list[int] = field(default_factory=list)
     slo: Mapping[str, int] | None = None
+    kept: bool | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether it is of an open loop."""
         return self.key[0] == "rate"
-
-
-@dataclass(frozen=True)
-class Requests:
-    """An open loop: each request that was due, in order, ns from the beginning on, shape (n,).
-
-    Attributes:
-        due: when it was.
-        free: from when on the caller that served it was.
-        start, end: of its run. All three are shorter than `due` where the level was cut off.
-        cutoff_ns: when it was cut off; None where all were served.
-        callers: that served it.
-        cpu_ns, wall_ns: CPU time of all worker processes, and time by the clock.
-        lock: as that of `Burst`.
-        begin_ns: when the level began.
-    """
-
-    due: Moments
-    free: Moments
-    start: Moments
-    end: Moments
-    cutoff_ns: int | None
-    callers: int
-    cpu_ns: int
-    wall_ns: int
-    lock: tuple[int, int] | None = None
-    begin_ns: int = 0
-
-    @property
-    def waits(self) -> Moments:
-        """From due to start; of those that were not begun, until the level was cut off."""
-        return self._from_due(self.start)
-
-    @property
-    def latencies(self) -> Moments:
-        """From due to end; of those that were not begun, until the level was cut off."""
-        return self._from_due(self.end)
-
-    @property
-    def late(self) -> Moments:
-        """How late each was issued although a caller was free, ns."""
-        import numpy as np
-
-        served = self.start.size
-        return np.maximum(0, self.start - np.maximum(self.due[:served], self.free))
-
-    def _from_due(self, moments: Moments) -> Moments:
-        import numpy as np
-
-        left = self.due[moments.size :]
-        rest = np.maximum(0, (self.cutoff_ns or 0) - left)
-        return np.concatenate([moments - self.due[: moments.size], rest])
 
 
 def level(taken: Taken) -> Level:
@@ -176,12 +127,12 @@ def level(taken: Taken) -> Level:
     if taken.clock_mhz:
         readings = sorted(taken.clock_mhz)
         found["clock_mhz"] = {"sm": readings[len(readings) // 2]}
-    if taken.requests is not None:
-        _open(found, taken.requests, taken.slo)
+    if taken.stretches:
+        _open(found, taken)
     elif taken.bursts:
         _closed(found, taken.bursts)
     elif taken.failed is None:
-        found["status"], found["reason"] = FAILED, "the load ended before it was measured"
+        found["status"], found["reason"] = NOT_MEASURED, "the load was ended before its turn came"
     return found
 
 
@@ -221,28 +172,34 @@ def _closed(found: Level, bursts: Sequence[Burst]) -> None:
     found["lock_wait"] = _waiting([burst.lock for burst in bursts])
 
 
-def _open(found: Level, requests: Requests, slo: Mapping[str, int] | None) -> None:
-    served = requests.start.size
-    if not requests.due.size or not served:
+def _open(found: Level, taken: Taken) -> None:
+    import numpy as np
+
+    stretches = [it for it in taken.stretches if it.start.size]
+    if not stretches:
         return
-    waits, latencies = requests.waits, requests.latencies
-    lasted = max(int(requests.end.max()), int(requests.due[-1]), 1)
-    took = requests.end - requests.start
-    found["runs_per_s"] = served * 1e9 / lasted
+
+    def joined(of: Callable[[Requests], Moments]) -> Moments:
+        return np.concatenate([of(it) for it in stretches])
+
+    lasted = sum(max(it.lasted_ns, 1) for it in stretches)
+    took, late = joined(lambda it: it.end - it.start), joined(lambda it: it.late)
+    latencies = joined(lambda it: it.latencies)
+    found["runs_per_s"] = took.size * 1e9 / lasted
     times = found["latency_ns"] = latency(latencies)
     found["n"] = int(latencies.size)
-    found["wait_ns"] = wait(waits)
-    late = requests.late
+    found["wait_ns"] = wait(joined(lambda it: it.waits), np.concatenate([it.anew for it in stretches]))
     found["late"] = float((late > LATE_NS).mean())
     made: Late = {"max": int(late.max()), "p99": _whole(late, 0.99)}
     found["late_ns"] = made
     service: Service = {"mean": round(float(took.mean())), "p50": _whole(took, 0.5)}
     found["service_ns"] = service
-    found["utilisation"] = float(took.sum()) / (requests.callers * lasted)
-    found["cpu_cores"] = _cores([requests])
-    found["lock_wait"] = _waiting([requests.lock])
-    if slo is not None:
-        found["slo_held"] = holds(times, slo) and requests.cutoff_ns is None
+    found["utilisation"] = float(took.sum()) / (stretches[0].callers * lasted)
+    found["cpu_cores"] = _cores(stretches)
+    found["lock_wait"] = _waiting([it.lock for it in stretches])
+    if taken.slo is not None:
+        all_served = all(it.cutoff_ns is None for it in stretches)
+        found["slo_held"] = (holds(times, taken.slo) and all_served) if taken.kept is None else taken.kept
 
 
 def back_to_back(samples: Sequence[int], clock_mhz: Sequence[int]) -> BackToBack:
@@ -266,9 +223,9 @@ def latency(times: Moments) -> Latency:
     return {"mean": round(float(times.mean())), "p50": p50, "p95": p95, "p99": p99, "max": int(times.max())}
 
 
-def wait(times: Moments) -> Wait:
-    """Statistics of waits in the order in which requests were due, ns, shape (n,), n >= 1."""
-    interval = mean_interval(times)
+def wait(times: Moments, anew: NDArray[np.bool_]) -> Wait:
+    """Statistics of waits in the order in which requests were due, ns, shape (n,), n >= 1; see `cycle_interval`."""
+    interval = cycle_interval(times, anew)
     bounds = None if interval is None else [max(0, round(interval[0])), round(interval[1])]
     return {"mean": round(float(times.mean())), "ci95": bounds, "p99": _whole(times, 0.99)}
 

@@ -43,6 +43,11 @@ class Search:
         """Whether a rate that was tried kept the SLO."""
         self._tries.setdefault(rate, []).append(held)
 
+    def keeps(self, rate: float) -> bool:
+        """Whether most tries of a rate that was tried kept the SLO."""
+        tries = self._tries[rate]
+        return 2 * sum(tries) > len(tries)
+
     def found(self) -> SloRate | None:
         """The rate and its interval; None where none that was tried held."""
         low, _ = self._edge()
@@ -54,7 +59,7 @@ class Search:
 
     def _edge(self) -> tuple[float, float]:
         """The highest rate at which most tries held, below the lowest at which most did not; and that one."""
-        failed = [rate for rate, tries in self._tries.items() if 2 * sum(tries) <= len(tries)]
+        failed = [rate for rate in self._tries if not self.keeps(rate)]
         high = min([*failed, self._highest])
         held = [rate for rate, tries in self._tries.items() if rate < high and rate not in failed]
         return max(held, default=0.0), high

@@ -182,6 +182,7 @@ def gate(result: Any, values: Mapping[str, Any]) -> Verdict:
     """A gate, of a result or live."""
     from ortbench.jobs import gate as job
     from ortbench.jobs.asked_gate import asked_gate
+    from ortbench.jobs.hold import Asked
 
     stored, baseline = _result(result), values["baseline"]
     is_there = isinstance(baseline, Stored)
@@ -189,12 +190,13 @@ def gate(result: Any, values: Mapping[str, Any]) -> Verdict:
     with _reading("gate", named, *_names(result)) as call:
         asked = asked_gate(call.given, stored is not None, call.typed)
         if stored is not None:
-            held = baseline if is_there else None if asked.baseline is None else _result(asked.baseline)
-            return Verdict.of(job.gate_stored(stored, held, asked.limits, asked.force))
+            base = baseline if is_there else None if asked.baseline is None else _result(asked.baseline)
+            return Verdict.of(job.gate_stored(stored, base, asked.limits, asked.force))
         plans = [call.called(plan) for plan in asked.plans]
         folder = None if call.out is None else partial(job.new_gate_folder, call.out, plans[0])
         with measuring(values["progress"]) as observer, _ended():
-            found = job.gate_live(plans, asked.limits, asked.force, folder, quiet=True, observer=observer)
+            held = Asked(plans, asked.limits, asked.force, quiet=True, observer=observer)
+            found = job.gate_live(held, folder, asked.load)
             if found is None:
                 raise Interrupted
             verdict = Verdict.of(found)

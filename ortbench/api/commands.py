@@ -536,6 +536,7 @@ def gate(
     *,
     model: Model | None = None,
     chain: Place | None = None,
+    load: bool = False,
     max_regression: float | str | None = None,
     metric: Texts | None = None,
     min_speedup: Mapping[str, float] | None = None,
@@ -615,19 +616,25 @@ def gate(
     record_env: Texts | None = None,
     note: str | None = None,
     items: int | str | None = None,
+    concurrency: int | str | Sequence[int] | None = None,
+    rate: float | str | Sequence[float] | None = None,
+    arrivals: Place | None = None,
+    sessions: str | None = None,
     slo: str | None = None,
+    callers: int | None = None,
     out: Place | None = None,
     progress: Tell | None = None,
 ) -> Verdict:
     """Pass or fail, for CI: a model, live, or a stored result.
 
     Against limits and a baseline. Live, with `model` or `chain`, candidate and baseline are measured in turns until the
-    verdict is clear.
+    verdict is clear; with `load` under load.
 
     Args:
         result: a result, or its file or folder; without it the gate is live.
         model: Live: the candidate's model. Or its bytes, or an `onnx.ModelProto`.
         chain: Live: the candidate's chain, in the place of `model`.
+        load: Live: put a load on it, as 'ortbench load' does.
         max_regression: How much slower it may be. As "1%" or 0.01. Default: with a baseline 5%.
         metric: What must not be slower, such as device.total.median. Default: total.median.
         min_speedup: A mode must be X times as fast as cpu. As {"mode": 1.5}.
@@ -707,14 +714,21 @@ def gate(
         rtol: Relative tolerance when outputs are compared. Default: by dtype.
         atol: Absolute tolerance when outputs are compared. Default: by dtype.
         warmup: Runs of each mode before measuring. Default: 0.5 s.
-        duration: Live: longest measurement of each mode, both sides. Default: 60.
+        duration: Live: longest measurement of each mode or level, both sides. Default: 60.
         timeout: Longest wait for one answer of the worker. Default: 600.
         lock_clocks: Lock the NVIDIA GPU's clocks meanwhile; it takes the right to. As "base" or 1200.
         record_env: Record environment variables that an EP reads, such as 'SOMEEP_*'.
         note: Kept in the result, and shown in its heading.
         items: Items of a run, for items/s: a number, or the dimension that has it. As 8 or "batch". Default: the
             dimension batch, batch_size or N.
+        concurrency: Callers that each start the next inference when the last is done. Default: 1,2,4,8, at most
+            twice the cores, without `rate`.
+        rate: Requests a second, due whether others are done or not; auto: the most that keeps `slo`.
+        arrivals: When requests are due: poisson, uniform, or a file of timestamps in seconds. Default: poisson.
+        sessions: What callers have: shared (one session for all), own (one each), process (a process each).
+            Default: shared.
         slo: Of a load: what latency may be at most at every rate, such as p99=20ms.
+        callers: Callers that serve the requests of `rate`. Default: 1.
         out: The folder in which a folder of its own is made for what is measured; by default nothing is written.
         progress: called with a `Progress` now and then, from this thread; what it raises ends the call.
 

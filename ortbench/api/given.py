@@ -13,7 +13,7 @@ from typing import Any
 from ortbench.bandwidth_plan import CopyPlan
 from ortbench.compared import COMPARED
 from ortbench.errors import BadInput
-from ortbench.gate.baseline import CANDIDATE, LIVE_BASELINE, STORED_BASELINE
+from ortbench.gate.baseline import CANDIDATE, LIVE_BASELINE, STORED_BASELINE, UNDER_LOAD
 from ortbench.gate.limits import Limits
 from ortbench.load_plan import LoadPlan
 from ortbench.options import BASELINE, SIDE_BY_SIDE, Given, Option, Owner, options_of
@@ -24,6 +24,7 @@ from ortbench.wanted import Wanted
 # Whose options calls take; those of a command say that they are its.
 _OWNERS: tuple[Owner, ...] = (
     CANDIDATE,
+    (UNDER_LOAD,),
     COMPARED,
     Limits,
     STORED_BASELINE,

@@ -8,14 +8,15 @@ from typing import Annotated
 import typer
 
 from ortbench.cli.options import command_line, takes
-from ortbench.gate.baseline import CANDIDATE, LIVE_BASELINE, STORED_BASELINE
-from ortbench.gate.limits import SLO, Limits
+from ortbench.gate.baseline import CANDIDATE, LIVE_BASELINE, STORED_BASELINE, UNDER_LOAD
+from ortbench.gate.limits import Limits
+from ortbench.load_plan import LoadPlan
 from ortbench.options import Given, make
 from ortbench.plan import PLAN
 from ortbench.wanted import Wanted
 
 
-@takes(CANDIDATE, Limits, (SLO,), STORED_BASELINE, LIVE_BASELINE, *PLAN, Wanted)
+@takes(CANDIDATE, (UNDER_LOAD,), Limits, STORED_BASELINE, LIVE_BASELINE, LoadPlan, *PLAN, Wanted)
 def gate(
     given: Given,
     result: Annotated[
@@ -28,12 +29,14 @@ def gate(
     """Pass or fail, for CI: a model, live, or a stored result.
 
     Against limits and a baseline. Live, with --model or --chain, candidate and baseline are measured in turns until the
-    verdict is clear.
+    verdict is clear; with --load under load.
     """
     from ortbench.jobs import gate as job
     from ortbench.jobs.asked_gate import asked_gate
+    from ortbench.jobs.hold import Asked
 
     asked, wanted = asked_gate(given, result is not None, command_line()), make(Wanted, given)
     if result is not None:
         raise SystemExit(job.check_stored_result(result, asked.baseline, asked.limits, asked.force, wanted))
-    raise SystemExit(job.measure_until_decided(asked.plans, asked.limits, asked.force, wanted))
+    held = Asked(asked.plans, asked.limits, asked.force, wanted.quiet)
+    raise SystemExit(job.measure_until_decided(held, wanted, asked.load))

@@ -9,13 +9,16 @@ from ortbench.asked import library_apart
 from ortbench.errors import BadInput
 from ortbench.kinds import FLAG, PATH
 from ortbench.modes import modes_by
-from ortbench.options import BASELINE, LIMIT, RUNS, Given, Option, declared, options_of, twin
+from ortbench.options import BASELINE, LIMIT, LOAD, RUNS, Given, Option, declared, options_of, twin
 from ortbench.plan import Inputs, Loop, Plan, Target, check_sizes
 from ortbench.steps import Steps
 
 CANDIDATE = (
     Option("model", "MODEL", "Live: the candidate's model.", RUNS, PATH, commands=("gate",)),
     Option("chain", "FILE", "Live: the candidate's chain, in the place of --model.", RUNS, PATH, commands=("gate",)),
+)
+UNDER_LOAD = Option(
+    "load", "", "Live: put a load on it, as 'ortbench load' does.", LOAD, FLAG, commands=("gate",), only_live=True
 )
 _EARLIER = PATH._replace(example='"folder of an earlier suite"')
 _MODEL = Option("baseline-model", "MODEL", "Live: the model it is held against.", BASELINE, PATH, commands=("gate",))

@@ -32,12 +32,12 @@ def confirmed(
 
 
 def _confirmed(check: Check, again: Check | None, why_not: str | None) -> Check:
-    if again is None or again.ratio is None:
+    if again is None or (again.ratio is None and again.verdict != FAILED):
         reason = why_not or "it was not measured"
         return replace(
             check, verdict=UNCLEAR, text=f"{check.text}; with fresh workers {reason}, so it is not confirmed"
         )
-    found = f"×{units.ratio(again.ratio, 3)}"
+    found = "too" if again.ratio is None else f"×{units.ratio(again.ratio, 3)}"
     if again.low is not None and again.high is not None:
         found += f" ({units.ratio(again.low, 3)} to {units.ratio(again.high, 3)}, {again.rounds} rounds)"
     if again.verdict == FAILED:

@@ -25,7 +25,7 @@ from ortbench.work import INFERENCE, Work
 ALPHA = 0.01  # the chance that a gate fails what is exactly at its limit, over all of its contests
 # What a block of a few runs has: a percentile of four samples would be only another name for the slowest one.
 BLOCK_STATISTICS = ("median", "mean", "min")
-_PERCENTILES = {"p90": 0.9, "p95": 0.95, "p99": 0.99}
+PERCENTILES = {"p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 CANDIDATE, BASELINE = 0, 1  # the sides of a live gate
 COPY_SHARE = "copy share"
@@ -105,9 +105,9 @@ def _check_statistic(metric: Metric, steps: int | None) -> None:
     if metric.stat in BLOCK_STATISTICS:
         return
     say = f"--metric {metric.text}: a live gate compares short blocks, which have {', '.join(BLOCK_STATISTICS)}"
-    if steps is None or metric.phase != STEP or metric.stat not in _PERCENTILES:
+    if steps is None or metric.phase != STEP or metric.stat not in PERCENTILES:
         raise BadInput(f"{say}; use a stored --baseline for percentiles", "--metric")
-    fewest_steps = math.ceil(1 + 0.5 / (1 - _PERCENTILES[metric.stat]) - 1e-9)
+    fewest_steps = math.ceil(1 + 0.5 / (1 - PERCENTILES[metric.stat]) - 1e-9)
     if steps < fewest_steps:
         reason = f"and {metric.stat} of steps from --steps {fewest_steps} on; use more, or a stored --baseline"
         raise BadInput(f"{say}, {reason}", "--metric")

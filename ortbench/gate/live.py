@@ -47,7 +47,8 @@ class LiveGate:
         still_open = self._jury.open_modes()
         return [mode for mode in self._modes if mode not in still_open]
 
-    def check_inputs(self, results: Sequence[Result]) -> None:
+    @staticmethod
+    def check_inputs(results: Sequence[Result]) -> None:
         """Refuse two models that do not take the same inputs: their times say nothing about each other.
 
         One model takes other inputs only where that was asked for.

@@ -1,21 +1,19 @@
-"""What gates check of loads: levels against those of a baseline, stored or measured in turns with it, against an SLO, and modes
-against `cpu` level by level. Pure."""
+"""What gates check of loads that are over: levels against those of a stored baseline, against an SLO, and modes against `cpu` level by
+level. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 from ortbench import units
 from ortbench.analysis.compare import Spread
-from ortbench.analysis.compare_levels import COMPARED, level_spread
+from ortbench.analysis.compare_levels import level_spread
 from ortbench.analysis.levels import (
     CONCURRENCY,
     FEWEST_BLOCKS,
     RATE,
     RUNS_PER_S,
-    At,
     at,
-    block_figures,
     by_statistic,
     interval,
     is_full,
@@ -28,13 +26,12 @@ from ortbench.analysis.levels import (
 from ortbench.analysis.load import level_at, places
 from ortbench.analysis.load_advice import slo_text
 from ortbench.errors import BadInput
-from ortbench.gate.contests import BASELINE, CANDIDATE, Contest, Jury, Stream
-from ortbench.gate.limits import DEFAULT_METRIC, FAILED, PASSED, UNCLEAR, Check, Limits, Metric
-from ortbench.modes import CPU, LOAD
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits
+from ortbench.gate.load_metrics import held_levels
+from ortbench.modes import CPU
 from ortbench.result import Result
 from ortbench.schema import Level, SloRate
 
-EVERY_LEVEL = Metric(None, LOAD, "")  # what matters most of each
 _FULL = "requests come as fast as they are served or faster"
 
 
@@ -44,15 +41,22 @@ def check_load(result: Result, limits: Limits) -> list[Check]:
     Raises:
         BadInput: a limit that a load has not, or that nothing was measured for.
     """
-    if limits.max_copy_share is not None:
-        raise BadInput(
-            "--max-copy-share is of single inferences; of a load say --min-speedup device-resident=X",
-            "--max-copy-share",
-        )
+    refuse_copy_share(limits)
     return [
         *_check_slo(result, limits),
         *(it for mode, x in limits.min_speedup.items() for it in _speedups(result, mode, x)),
     ]
+
+
+def refuse_copy_share(limits: Limits) -> None:
+    """Refuse a limit of the copies in a run, of which a load knows nothing.
+
+    Raises:
+        BadInput: there is one.
+    """
+    if limits.max_copy_share is not None:
+        reason = "is of single inferences; of a load say --min-speedup device-resident=X"
+        raise BadInput(f"--max-copy-share {reason}", "--max-copy-share")
 
 
 def _check_slo(result: Result, limits: Limits) -> list[Check]:
@@ -139,103 +143,17 @@ def check_load_regressions(result: Result, baseline: Result, limits: Limits) -> 
     if limits.max_regression is None:
         return []
     most = 1 + limits.max_regression
-    return [
-        check
-        if (check := _over_full(name, level, base, stat, most)) is not None
-        else _ratio(name, level, base, stat, most)
-        for name, level, base, stat in _held(result, baseline, limits)
-    ]
-
-
-def check_live(candidate: Result, baseline: Result, limits: Limits) -> list[Check]:
-    """The same of two sides that were measured in turns: by blocks of the same rounds, with the error rate of a live gate.
-
-    Raises:
-        BadInput: a metric of levels that both do not have.
-    """
-    if limits.max_regression is None:
-        return []
-    most = 1 + limits.max_regression
-    found = list(_held(candidate, baseline, limits))
-    contests = [_contest(name, level, stat, most) for name, level, _, stat in found]
-    jury = Jury(contests)
-    for contest, (_, level, base, stat) in zip(contests, found, strict=True):
-        for side, it in ((CANDIDATE, level), (BASELINE, base)):
-            for number, value in block_figures(it, stat).items():
-                taken = round(1e9 / max(value, 1e-9)) if stat == RUNS_PER_S else round(value)
-                jury.add(side, level["mode"], contest.over.phase, number, [taken])
+    common = [place for place in places(baseline) if place in places(result)]
     checks = []
-    for contest, (name, level, base, stat) in zip(contests, found, strict=True):
-        over = _over_full(name, level, base, stat, most)
-        checks.append(_with_remedy(jury.check(contest), jury.takes) if over is None else over)
+    for held in held_levels(common, limits):
+        level, base = (level_at(it, held.mode, held.at) for it in (result, baseline))
+        if level is not None and base is not None:
+            over = over_full(held.name, level, base, held.stat, most)
+            checks.append(_ratio(held.name, level, base, held.stat, most) if over is None else over)
     return checks
 
 
-def _contest(name: str, level: Level, stat: str, most: float) -> Contest:
-    kind, value = at(level)
-    over, under = (Stream(side, level["mode"], f"{stat}@{kind}={value:g}", "median") for side in (CANDIDATE, BASELINE))
-    slower = ", as time a run" if stat == RUNS_PER_S else ""
-    return Contest(name, over, under, most, at_most=True, what=f"{name}{slower}, candidate to baseline")
-
-
-def _with_remedy(check: Check, takes: int) -> Check:
-    if check.low is not None or check.rounds is None:
-        return check
-    text = f"{check.text}; a verdict takes {takes} rounds: give a longer --duration"
-    return Check(check.name, check.verdict, text, check.ratio, limit=check.limit, rounds=check.rounds)
-
-
-def _held(result: Result, baseline: Result, limits: Limits) -> Iterator[tuple[str, Level, Level, str]]:
-    """The name of each thing that is held against the baseline, the level of both sides, and the figure.
-
-    Raises:
-        BadInput: a metric of levels that both do not have.
-    """
-    seen: set[str] = set()
-    for metric in load_metrics(limits):
-        found = list(_of_metric(metric, result, baseline, limits))
-        if not found:
-            raise BadInput(f"--metric {metric.text}: {_why_none(metric, result, baseline)}", "--metric")
-        for it in found:
-            if it[0] not in seen:  # two metrics can mean one thing
-                seen.add(it[0])
-                yield it
-
-
-def load_metrics(limits: Limits) -> Sequence[Metric]:
-    """The metrics of levels; where none of any kind was asked for, what matters most of each level."""
-    if limits.metrics == (DEFAULT_METRIC,):
-        return (EVERY_LEVEL,)
-    return [metric for metric in limits.metrics if metric.phase == LOAD]
-
-
-def _of_metric(
-    metric: Metric, result: Result, baseline: Result, limits: Limits
-) -> Iterator[tuple[str, Level, Level, str]]:
-    for mode, place in places(baseline):
-        level, base = level_at(result, mode, place), level_at(baseline, mode, place)
-        if level is None or base is None or not _is_for(metric, mode, place, limits):
-            continue
-        stat = metric.stat or COMPARED[place.kind][0]
-        if stat == RUNS_PER_S and place.kind == RATE and metric.at is None:
-            continue  # it is what was asked for
-        yield f"{mode} {'runs/s' if stat == RUNS_PER_S else stat} {place.phrase}", level, base, stat
-
-
-def _is_for(metric: Metric, mode: str, place: At, limits: Limits) -> bool:
-    named = metric.mode == mode or (metric.mode is None and limits.held(mode))
-    return named and metric.at in (None, place)
-
-
-def _why_none(metric: Metric, result: Result, baseline: Result) -> str:
-    common = [it for it in places(baseline) if it in places(result) and metric.mode in (None, it[0])]
-    if not common:
-        return "no level of it was measured in both"
-    listed = dict.fromkeys(f"{place.kind}={place.value:g}" for _, place in common)
-    return f"no such level was measured in both; there are {', '.join(listed)}"
-
-
-def _over_full(name: str, level: Level, base: Level, stat: str, most: float) -> Check | None:
+def over_full(name: str, level: Level, base: Level, stat: str, most: float) -> Check | None:
     """What there is to say of a latency where a queue grows; None where none does."""
     if stat == RUNS_PER_S or not (is_full(level) or is_full(base)):
         return None

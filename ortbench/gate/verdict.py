@@ -70,8 +70,7 @@ class Verdict:
         lacking = found == UNCLEAR and all(check.low is None for check in self.checks if check.verdict == UNCLEAR)
         if lacking:
             return "cannot tell: too little is known, and the checks say what is lacking"
-        # Loads are held against stored results alone.
-        return _SAID[found].replace("a live gate, ", "") if self.results[0].load is not None else _SAID[found]
+        return _SAID[found]
 
     @property
     def code(self) -> int:

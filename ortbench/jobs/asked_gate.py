@@ -6,11 +6,14 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ortbench.asked import asked_modes, live, plan_of, weighing
+from ortbench.asked import asked_modes, live, live_load, plan_of, weighing
 from ortbench.errors import BadInput
-from ortbench.gate.baseline import CANDIDATE, baseline_of, has_live_baseline
+from ortbench.gate.baseline import CANDIDATE, UNDER_LOAD, baseline_of, has_live_baseline
 from ortbench.gate.limits import Limits, limits_of
-from ortbench.options import Given, options_of
+from ortbench.gate.live_load import check_live
+from ortbench.load_plan import LoadPlan
+from ortbench.load_plan import check as check_load
+from ortbench.options import LOAD, Given, make, options_of, twin
 from ortbench.plan import PLAN, Plan, check
 from ortbench.wanted import Wanted
 
@@ -24,12 +27,14 @@ class AskedGate:
         force: go on where candidate and baseline are not comparable.
         plans: of a live gate, those of the candidate and, where there is one, of the baseline; none for a stored result.
         baseline: the stored result that a stored one is held against, if any.
+        load: that a live gate puts on its models, or None.
     """
 
     limits: Limits
     force: bool
     plans: tuple[Plan, ...] = ()
     baseline: Path | None = None
+    load: LoadPlan | None = None
 
 
 def asked_gate(given: Given, is_stored: bool, typed: tuple[str, ...]) -> AskedGate:
@@ -64,15 +69,44 @@ def asked_gate(given: Given, is_stored: bool, typed: tuple[str, ...]) -> AskedGa
         raise BadInput("a live gate measures its baseline itself: leave --baseline out or name a result file")
     if all(it.flag in given for it in CANDIDATE):
         raise BadInput("--model and --chain exclude each other: name one candidate", "--chain")
-    if limits.slo:
-        raise BadInput("--slo is of a load: name a result file of 'ortbench load --rate'", "--slo")
     if not is_live:
         raise BadInput("name a result file, or for a live gate a --model or a --chain")
+    if UNDER_LOAD.flag in given:
+        return _under_load(given, limits, typed, is_contest)
+    for it in options_of(LoadPlan):
+        if it.panel == LOAD and it.flag in given:
+            raise BadInput(
+                f"{it.name} is of a load: add {UNDER_LOAD.name}, or name a result of 'ortbench load'", it.name
+            )
     plan = weighing(live(_plan(given, limits, typed), given, limits.phases()), limits.of_memory)
     plans = (plan, _baseline(plan, given)) if is_contest else (plan,)
-    for it in plans:
-        check(it)
+    for one in plans:
+        check(one)
     return AskedGate(limits, force, plans)
+
+
+def _under_load(given: Given, limits: Limits, typed: tuple[str, ...], is_contest: bool) -> AskedGate:
+    """A live gate of a load.
+
+    Raises:
+        BadInput: options that a load has not, or that exclude each other.
+    """
+    if "chain" in given:
+        raise BadInput(f"{UNDER_LOAD.name} puts a load on one model: name it with --model", UNDER_LOAD.name)
+    for it in options_of(*PLAN):
+        for one in (it, twin(it)):
+            if one.flag in given and not ({"load"} & {*it.commands} or it.flag == "duration"):
+                raise BadInput(f"{one.name} is not for a load; 'ortbench load --help' lists what is", one.name)
+    put = live_load(make(LoadPlan, {flag: value for flag, value in given.items() if flag != "duration"}), given)
+    plan = plan_of(
+        given["model"], {flag: value for flag, value in given.items() if flag != "duration"}, typed, limits.needed()
+    )
+    plans = (plan, baseline_of(plan, given)) if is_contest else (plan,)
+    for side in plans:
+        check(side)
+        check_load(side, put)
+    check_live(limits, plan.modes, put, is_contest)
+    return AskedGate(limits, "force" in given, plans, load=put)
 
 
 def _plan(given: Given, limits: Limits, typed: tuple[str, ...]) -> Plan:
@@ -103,7 +137,7 @@ def _refuse_live_options(given: Given) -> None:
     Raises:
         BadInput: one was given.
     """
-    for it in options_of(*PLAN, Wanted):
+    for it in options_of(LoadPlan, (UNDER_LOAD,), *PLAN, Wanted):
         if it.only_live and it.flag in given:
             reason = "says how to measure: it is for a live gate (--model), not for a result file"
             raise BadInput(f"{it.name} {reason}", it.name)

@@ -14,6 +14,7 @@ from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict
 from ortbench.jobs.fingerprint import fingerprint
 from ortbench.jobs.gate import gate_live, gate_stored
+from ortbench.jobs.hold import Asked
 from ortbench.jobs.launch import launch
 from ortbench.jobs.load import measure
 from ortbench.jobs.suite_folder import done, emptied, keep, saved_result
@@ -82,7 +83,7 @@ def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
         return folder
 
     if len(job.plans) > 1:
-        return gate_live(job.plans, job.limits, job.force, place, quiet)
+        return gate_live(Asked(job.plans, job.limits, job.force, quiet), place, job.load)
     if job.load is not None:
         loaded = measure(job.plans[0], job.load, place, quiet)
         result, interrupted = loaded.result, loaded.interrupted

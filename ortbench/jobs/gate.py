@@ -15,14 +15,15 @@ from ortbench.files import write_or_note
 from ortbench.gate.checks import check_alone, check_stored
 from ortbench.gate.confirmation import confirmed
 from ortbench.gate.limits import Check, Limits
-from ortbench.gate.live import LiveGate
 from ortbench.gate.verdict import AGAIN, SIDES, Verdict, verdict_json
 from ortbench.jobs.compare import result_file
+from ortbench.jobs.hold import Asked, Hold, hold
+from ortbench.jobs.hold_load import hold_load
 from ortbench.jobs.junit import write_junit
-from ortbench.jobs.launch import Launched, launch
 from ortbench.jobs.writing import summarise_job, write
+from ortbench.load_plan import LoadPlan
 from ortbench.options import declared
-from ortbench.plan import Inputs, Observer, Plan
+from ortbench.plan import Inputs, Plan
 from ortbench.report.gate import build
 from ortbench.report.markdown import markdown
 from ortbench.result import Result, load
@@ -42,24 +43,14 @@ def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: 
     return Verdict([result, baseline], [*check_stored(result, baseline, limits), *check_alone(result, limits)], remarks)
 
 
-def gate_live(
-    plans: Sequence[Plan],
-    limits: Limits,
-    force: bool,
-    folder: Callable[[], Path] | None,
-    quiet: bool,
-    observer: Observer | None = None,
-) -> Verdict | None:
+def gate_live(asked: Asked, folder: Callable[[], Path] | None, put: LoadPlan | None = None) -> Verdict | None:
     """Measure a candidate, in turns with its baseline where there are two plans, until the verdict is clear; a regression
     once more, with fresh workers.
 
     Args:
-        plans: of the candidate and the baseline, checked.
-        limits: what the candidate must keep to.
-        force: go on if the two take other inputs.
+        asked: what to hold.
         folder: makes the folder that everything is saved in; None where nothing is to be saved.
-        quiet: show no progress.
-        observer: told what happens, in place of a progress on the terminal.
+        put: the load that is put on both; None for inferences, loops or chains.
 
     Returns:
         None if it was interrupted.
@@ -67,20 +58,20 @@ def gate_live(
     Raises:
         BadInput, BenchmarkFailed, NotComparable: before anything could be measured, or nothing could be.
     """
-    held = _hold(plans, limits, force, folder, quiet, observer)
+    once: Hold = hold if put is None else partial(hold_load, put=put)
+    held = once(asked, folder)
     if held is None:
         return None
-    launched, checks, regressions = held
-    results = launched.results
-    remarks = _remarks(plans, results) if results[1:] else []
-    place = launched.folders[0] if launched.folders else None
+    results, checks = held.results, held.checks
+    remarks = _remarks(asked.plans, results) if results[1:] else []
+    place = held.folders[0] if held.folders else None
     if place is not None and results[1:]:
         place = place.parent
-    if regressions:
-        again = _hold_again(plans, limits, force, quiet, place, observer)
+    if held.regressions:
+        again = _hold_again(once, asked, place)
         if again is None:
             return None
-        checks = confirmed(checks, regressions, *again)
+        checks = confirmed(checks, held.regressions, *again)
     verdict = Verdict(results, checks, remarks, place)
     if place is not None:
         write_or_note(place / "gate.json", verdict_json(verdict))
@@ -88,27 +79,7 @@ def gate_live(
     return verdict
 
 
-def _hold(
-    plans: Sequence[Plan],
-    limits: Limits,
-    force: bool,
-    folder: Callable[[], Path] | None,
-    quiet: bool,
-    observer: Observer | None,
-) -> tuple[Launched, list[Check], set[str]] | None:
-    """What was measured, what it comes to, and which checks found a regression; None if it was interrupted. See `gate_live`."""
-    live = LiveGate(limits, plans[0].modes, len(plans) > 1, plans[0].work.shared(plans[-1].work))
-    checked = None if force else live.check_inputs
-    launched = launch(plans, folder, SIDES[: len(plans)], live, checked, quiet, observer=observer)
-    if launched.interrupted:
-        return None
-    checks = live.checks(launched.results)
-    return launched, checks, live.regressions(checks)
-
-
-def _hold_again(
-    plans: Sequence[Plan], limits: Limits, force: bool, quiet: bool, place: Path | None, observer: Observer | None
-) -> tuple[list[Check], str | None] | None:
+def _hold_again(once: Hold, asked: Asked, place: Path | None) -> tuple[Sequence[Check], str | None] | None:
     """The checks of another time with fresh workers, which is kept beside the first, or why there are none; None if it was
     interrupted."""
 
@@ -118,10 +89,10 @@ def _hold_again(
         return place / AGAIN
 
     try:
-        held = _hold(plans, limits, force, None if place is None else folder, quiet, observer)
+        held = once(asked, None if place is None else folder)
     except (OrtbenchError, OSError) as error:
         return [], f"it failed: {error}"
-    return None if held is None else (held[1], None)
+    return None if held is None else (held.checks, None)
 
 
 def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> list[str]:
@@ -152,13 +123,13 @@ def check_stored_result(result: Path, baseline: Path | None, limits: Limits, for
     return _conclude(gate_stored(held, stored, limits, force), wanted)
 
 
-def measure_until_decided(plans: Sequence[Plan], limits: Limits, force: bool, wanted: Wanted) -> int:
+def measure_until_decided(asked: Asked, wanted: Wanted, put: LoadPlan | None = None) -> int:
     """Hold a live gate in a folder of its own and show its verdict; the exit code.
 
     Raises:
         BadInput, BenchmarkFailed, NotComparable: see `gate_live`.
     """
-    verdict = gate_live(plans, limits, force, partial(new_gate_folder, wanted.out, plans[0]), wanted.quiet)
+    verdict = gate_live(asked, partial(new_gate_folder, wanted.out, asked.plans[0]), put)
     if verdict is None:
         print("ortbench: interrupted before the gate was decided", file=sys.stderr)
         return INTERRUPTED
@@ -184,6 +155,10 @@ def _conclude(verdict: Verdict, wanted: Wanted) -> int:
     summarise_job(markdown(report))
     if wanted.json is not None:
         write(wanted.json, verdict_json(verdict), "--json")
+    if wanted.action_json is not None:
+        from ortbench.report.exports.github import action_json
+
+        write(wanted.action_json, action_json(verdict.results[:1]), "--action-json")
     if wanted.junit is not None:
         outcomes = junit.outcomes_of_gate(verdict.results, verdict.checks)
         write_junit(wanted.junit, "ortbench gate", outcomes)

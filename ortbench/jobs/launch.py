@@ -82,7 +82,7 @@ def launch(
         stopping.hold()  # from here on there is a folder, and soon something in it
         parent = None if folder is None else folder()
         try:
-            places = [] if parent is None else [parent] if len(plans) == 1 else _make_places(parent, names or ())
+            places = [] if parent is None else [parent] if len(plans) == 1 else make_places(parent, names or ())
             keeps: list[Callable[[Result], None]] = [partial(keep, path=place / "result.json") for place in places]
             sides = [
                 Side(
@@ -117,7 +117,7 @@ def launch(
     )
 
 
-def _make_places(parent: Path, names: Sequence[str]) -> list[Path]:
+def make_places(parent: Path, names: Sequence[str]) -> list[Path]:
     """A folder for each side."""
     places = [parent / plain_name(name) for name in names]
     try:

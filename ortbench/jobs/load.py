@@ -14,8 +14,9 @@ from ortbench.errors import INTERRUPTED
 from ortbench.jobs.junit import write_junit
 from ortbench.jobs.progress import observed
 from ortbench.jobs.run import check_wanted
-from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_page
+from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_page, write_trace
 from ortbench.measure.process import open_worker
+from ortbench.timeline import Timeline
 
 if TYPE_CHECKING:
     from ortbench.analysis.load_levels import Taken
@@ -73,9 +74,15 @@ def load(plan: Plan, put: LoadPlan, wanted: Wanted) -> int:
     for path, option in ((wanted.json, "--json"), (wanted.junit, "--junit"), (wanted.action_json, "--action-json")):
         check_place(path, option)
     check_wanted(wanted)
-    found = measure(plan, put, partial(new_load_folder, wanted.out, plan), wanted.quiet)
+    timeline = None if wanted.trace is None else Timeline()
+    found = measure(plan, put, partial(new_load_folder, wanted.out, plan), wanted.quiet, timeline=timeline)
     assert found.folder is not None
     _show(found.result, found.folder, wanted)
+    if wanted.trace is not None and timeline is not None:
+        from ortbench.analysis.load_timeline import load_blocks
+
+        timeline.load += load_blocks(found.taken)
+        write_trace([found.result], [timeline], [], wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
     return INTERRUPTED if found.interrupted else say_failures(found.result)
 
 
@@ -87,7 +94,12 @@ def new_load_folder(out: Path, plan: Plan) -> Path:
 
 
 def measure(
-    plan: Plan, put: LoadPlan, place: Callable[[], Path] | None, quiet: bool, observer: Observer | None = None
+    plan: Plan,
+    put: LoadPlan,
+    place: Callable[[], Path] | None,
+    quiet: bool,
+    observer: Observer | None = None,
+    timeline: Timeline | None = None,
 ) -> Loaded:
     """Put a load on a model and save what came of it in a folder, also after Ctrl-C.
 
@@ -96,6 +108,7 @@ def measure(
         place: makes the folder; None where nothing is to be saved.
         quiet: show no progress.
         observer: told what happens, in place of a progress on the terminal.
+        timeline: where to write down what happens when, but for the levels; None where nobody wants to know.
 
     Raises:
         BadInput, BenchmarkFailed: before anything could be measured.
@@ -113,7 +126,8 @@ def measure(
         stopping.hold()  # from here on there is a folder, and soon something in it
         folder = None if place is None else place()
         try:
-            side = Side(plan, client, nowhere if folder is None else partial(keep, path=folder / "result.json"))
+            saves = nowhere if folder is None else partial(keep, path=folder / "result.json")
+            side = Side(plan, client, saves, timeline=timeline)
             bench = LoadBench(side, put, observed(stack, quiet, observer), load_the_rest)
             bench.run()
         except BaseException:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ortbench.characters import complain, visible
+from ortbench.characters import complain
 from ortbench.ep_options import refuse_unclaimed
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput
 from ortbench.jobs.junit import write_junit
 from ortbench.jobs.launch import Launched, launch
-from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_compressible, write_page
+from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_page, write_trace
 from ortbench.modes import TOTAL
 from ortbench.parsing import parse_share
 from ortbench.plan import SAME, Observer, Plan
@@ -65,7 +65,8 @@ def run(plans: Sequence[Plan], wanted: Wanted) -> int:
         errors = [f"{name}: {error}" for name, error in launched.not_opened]
         write_page(wanted.html, launched.results, launched.names or [launched.folders[0].name], errors)
     if wanted.trace is not None:
-        _write_trace(launched, labels, wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
+        quiet = wanted.quiet or "-" in (wanted.json, wanted.html)
+        write_trace(launched.results, launched.timelines, labels, wanted.trace, quiet)
     return _exit_code(launched)
 
 
@@ -173,18 +174,6 @@ def _write_exports(launched: Launched, labels: Sequence[str], plan: Plan, wanted
         write(wanted.action_json, github.action_json(launched.results, labels), "--action-json")
     if wanted.bmf is not None:
         write(wanted.bmf, bencher.bmf(launched.results, labels), "--bmf")
-
-
-def _write_trace(launched: Launched, labels: Sequence[str], path: str, quiet: bool) -> None:
-    """The timeline; what it lacks is said in a line each."""
-    from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
-
-    trace = chrome_trace(launched.results, launched.timelines, labels=labels)
-    written = write_compressible(path, trace_json(trace), "--trace")
-    for words in trace["otherData"]["missing"]:
-        complain(f"--trace lacks: {words}")
-    if written and not quiet:
-        print(visible(f"Timeline in {path}; open it at ui.perfetto.dev or in chrome://tracing"))
 
 
 def _exit_code(launched: Launched) -> int:

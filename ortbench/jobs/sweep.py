@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortbench import files, stopping
-from ortbench.characters import complain, visible
+from ortbench.characters import complain
 from ortbench.ep_options import refuse_unclaimed
 from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput, BenchmarkFailed
 from ortbench.jobs.progress import observed
-from ortbench.jobs.writing import summarise_job, write, write_compressible, write_page
+from ortbench.jobs.writing import summarise_job, write, write_page, write_trace
 from ortbench.measure.process import open_session
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def sweep(shapes: Sequence[Shape], slo: Slo | None, wanted: Wanted) -> int:
     if wanted.html is not None:
         write_page(wanted.html, [found.result], [found.folder.name])
     if wanted.trace is not None:
-        _write_trace(found, wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
+        names, results, timelines = map(list, zip(*found.timelines, strict=True))  # each shape as a run of its own
+        write_trace(results, timelines, names, wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
     if found.interrupted:
         return INTERRUPTED
     return _exit_code(found.result)
@@ -145,19 +146,6 @@ def _show(result: Result, folder: str, json_out: str | None, quiet: bool) -> Non
     from ortbench.report.terminal.print import print_report
 
     print_report(report)
-
-
-def _write_trace(found: Measured, path: str, quiet: bool) -> None:
-    """The timeline of all shapes, each as a run of its own; what it lacks is said in a line each."""
-    from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
-
-    names, results, timelines = map(list, zip(*found.timelines, strict=True))
-    trace = chrome_trace(results, timelines, labels=names)
-    written = write_compressible(path, trace_json(trace), "--trace")
-    for words in trace["otherData"]["missing"]:
-        complain(f"--trace lacks: {words}")
-    if written and not quiet:
-        print(visible(f"Timeline in {path}; open it at ui.perfetto.dev or in chrome://tracing"))
 
 
 def _exit_code(result: Result) -> int:

@@ -13,6 +13,7 @@ from ortbench.errors import BENCHMARK_FAILED, DONE, BadInput
 
 if TYPE_CHECKING:
     from ortbench.result import Result
+    from ortbench.timeline import Timeline
 
 
 def summarise_job(markdown: str) -> None:
@@ -125,3 +126,23 @@ def say_failures(result: Result, where: str = "") -> int:
     if OK not in statuses and FAILED not in statuses:
         characters.complain(f"{where}nothing was measured: no mode that was asked for is supported")
     return DONE if OK in statuses and FAILED not in statuses else BENCHMARK_FAILED
+
+
+def write_trace(
+    results: Sequence[Result], timelines: Sequence[Timeline], labels: Sequence[str], path: str, quiet: bool
+) -> None:
+    """Write a timeline; what it lacks is said in a line each.
+
+    Args:
+        results, timelines, labels: see `ortbench.report.exports.chrome_trace.chrome_trace`.
+        path: of the file.
+        quiet: do not say where it is.
+    """
+    from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
+
+    trace = chrome_trace(results, timelines, labels=labels)
+    written = write_compressible(path, trace_json(trace), "--trace")
+    for words in trace["otherData"]["missing"]:
+        characters.complain(f"--trace lacks: {words}")
+    if written and not quiet:
+        print(characters.visible(f"Timeline in {path}; open it at ui.perfetto.dev or in chrome://tracing"))

@@ -11,15 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from ortbench.analysis.precision import likely_cause
-from ortbench.answers import HeldOutputs, Saved
 from ortbench.errors import BenchmarkFailed, OrtbenchError
 from ortbench.measure.clocks import locked_clocks
 from ortbench.measure.describe import describe_fence, describe_gpus
 from ortbench.measure.environment import environment
-from ortbench.measure.folder import temporary_folder
 from ortbench.measure.forecast import Forecast, Step
 from ortbench.measure.gpus import Watch
+from ortbench.measure.held_outputs import hold_outputs
 from ortbench.measure.passes import APART, IN_WORKERS, Pass, wanted
 from ortbench.measure.schedule import MAX_SAMPLES, Block, Estimates, InOrder, Schedule, StopRule
 from ortbench.measure.side import Side
@@ -196,40 +194,7 @@ class Bench:
         self._sides = opened
         if self._after_open is not None:
             self._after_open([side.result for side in opened])
-        self._compare_outputs()
-
-    def _compare_outputs(self) -> None:
-        """Hold the outputs of sides against each other that take the same inputs.
-
-        The same model must give the same outputs wherever it runs; another model may differ, and then says so.
-        """
-        alike: dict[str, list[Side]] = {}
-        for side in self._sides:
-            alike.setdefault(side.takes(), []).append(side)
-        for first, *others in alike.values():
-            if others:
-                self._hold_outputs(first, others)
-
-    def _hold_outputs(self, first: Side, others: Sequence[Side]) -> None:
-        with temporary_folder() as folder:
-            with self._awake(first):
-                written: Saved = first.ask("save_outputs", folder=folder)
-                if not written["saved"]:
-                    return
-            for side in others:
-                with self._awake(side):
-                    held: HeldOutputs = side.ask("hold_outputs", folder=folder)
-                if held["differs"] is None:
-                    continue
-                eps = list(dict.fromkeys(it.result.target["ep"] for it in (side, first)))
-                cause = likely_cause(eps, held["relative"])
-                message = f"the outputs of {side.name} are not those of {first.name}: {held['differs']}{cause}"
-                if side.result.model["sha256"] != first.result.model["sha256"]:
-                    side.result.warn("outputs-differ", message)
-                elif self._judge is not None:
-                    raise BenchmarkFailed(message)
-                else:
-                    side.reject(message)
+        hold_outputs(opened, self._awake, must_match=self._judge is not None)
 
     def _measure(self, watch: Watch) -> str | None:
         for side in self._sides:

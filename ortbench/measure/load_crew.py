@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ortbench.analysis.load_levels import Burst, Requests
+from ortbench.analysis.load_levels import Burst
+from ortbench.analysis.load_requests import Requests
 from ortbench.answers import LoadBlock, LoadCallers, LoadRuns, LoadServed
 from ortbench.errors import BenchmarkFailed, OrtbenchError, WrongOutputs
 from ortbench.load_plan import OWN, PROCESS
@@ -83,13 +84,12 @@ class Crew:
 
     # Having them do something
 
-    def closed(self, mode: str, count: int, duration_ns: int, check: bool, round: int) -> Burst:
+    def closed(self, mode: str, count: int, duration_ns: int, round: int) -> Burst:
         """A block of a closed loop.
 
         Args:
             mode, count: so many callers of a mode.
             duration_ns: for so long, and `LEAST_RUNS` runs each.
-            check: whether what each caller was left with is looked at.
             round: of the block.
 
         Raises:
@@ -97,7 +97,7 @@ class Crew:
             WrongOutputs: a caller was left with wrong outputs.
             BenchmarkFailed: a caller died.
         """
-        asked = {"mode": mode, "duration_ns": duration_ns, "least": LEAST_RUNS, "check": check}
+        asked = {"mode": mode, "duration_ns": duration_ns, "least": LEAST_RUNS}
         with self._watched(count, duration_ns) as watch:
             if self._sessions == PROCESS:
                 with _shared_file(count + 1) as board:
@@ -120,13 +120,14 @@ class Crew:
         lock = None if watch is None else watch.seen(begin, burst.end_ns)
         return Burst(**{**vars(burst), "lock": lock})
 
-    def open(self, mode: str, count: int, due: Moments, cutoff_ns: int) -> Requests:
+    def open(self, mode: str, count: int, due: Moments, cutoff_ns: int, round: int) -> Requests:
         """A level of an open loop.
 
         Args:
             mode, count: so many callers of a mode serve it.
             due: ns from the beginning on.
             cutoff_ns: from the beginning on; no request is begun after that.
+            round: of the stretch.
 
         Raises:
             WorkerLost, WrongOutputs, BenchmarkFailed: as `closed`.
@@ -149,6 +150,7 @@ class Crew:
             np.concatenate([unpack(it) for answer in answers for it in answer[key]])
             for key in ("numbers", "free", "starts", "ends")
         )
+        sizes = [unpack(it).size for answer in answers for it in answer["numbers"]]
         order = np.argsort(numbers, kind="stable")
         ended = int(end.max(initial=begin))
         return Requests(
@@ -162,6 +164,8 @@ class Crew:
             max(it["wall_ns"] for it in answers),
             None if watch is None else watch.seen(begin, ended),
             begin,
+            round,
+            caller=np.repeat(np.arange(len(sizes)), sizes)[order],
         )
 
     @contextmanager

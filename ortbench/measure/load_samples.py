@@ -27,22 +27,21 @@ def arrays(taken: Sequence[Taken]) -> Arrays:
 
     Closed loop: ``latency_ns`` of every run that counts, block after block and in each caller after caller, with ``block`` and
     ``caller``, all of shape (n,); ``span_ns``, shape (blocks, 2): from when to when runs of a block count, on the clock of
-    `time.perf_counter_ns`. Open loop: ``due_ns`` of every request, ns from the level's beginning on, and ``start_ns`` and
-    ``end_ns`` of those that were served, which are the first ones; ``begin_ns``, shape (1,), is when the level began on that clock.
-    All are int64.
+    `time.perf_counter_ns`. Open loop: ``due_ns`` of every request, and ``start_ns`` and ``end_ns`` of those that were served,
+    ns from the beginning of their stretch on, stretch after stretch; of each stretch ``begin_ns``, shape (stretches,), when it
+    began on that clock, and ``requests``, shape (stretches, 2): how many were due, and how many of these, the first ones, were
+    served. All are int64.
     """
     import numpy as np
 
     found: Arrays = {}
     for number, it in enumerate(taken):
-        if it.requests is not None:
-            requests = it.requests
-            found |= {
-                f"{number}/due_ns": requests.due,
-                f"{number}/start_ns": requests.start,
-                f"{number}/end_ns": requests.end,
-                f"{number}/begin_ns": np.array([requests.begin_ns], np.int64),
-            }
+        if it.stretches:
+            for name in ("due", "start", "end"):
+                found[f"{number}/{name}_ns"] = np.concatenate([getattr(part, name) for part in it.stretches])
+            found[f"{number}/begin_ns"] = np.array([part.begin_ns for part in it.stretches], np.int64)
+            counts = [(part.due.size, part.start.size) for part in it.stretches]
+            found[f"{number}/requests"] = np.array(counts, np.int64)
         elif it.bursts:
             parts = [
                 (burst.round, caller, times)

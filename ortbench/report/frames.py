@@ -144,7 +144,8 @@ def level_frame(result: Result, taken: Mapping[str, NDArray[np.int64]]) -> panda
     """Every run of the levels of a load, a row for each.
 
     ``mode``, and of a closed loop ``concurrency``, ``block``, ``caller`` and ``latency_ns``; of an open loop ``rate``, ``due_ns``,
-    ``start_ns`` and ``end_ns`` from the level's beginning on, the last two missing where a request was never served.
+    ``start_ns`` and ``end_ns`` from the beginning of a ``block`` on, which is a try of a search or a round of a gate; the last two are
+    missing where a request was never served.
 
     Args:
         result: of the load.
@@ -170,7 +171,7 @@ def _runs_of_level(own: Mapping[str, NDArray[np.int64]], requests: NDArray[np.in
     Args:
         own: what there is of each, by name.
         requests: of each stretch of an open level, how many requests were due, and how many of these, the first ones, were
-            served; None where it is one stretch.
+            served; shape (stretches, 2). None where it is one stretch.
     """
     import numpy as np
     import pandas
@@ -180,6 +181,7 @@ def _runs_of_level(own: Mapping[str, NDArray[np.int64]], requests: NDArray[np.in
     counts = np.array([[own["due_ns"].size, own["start_ns"].size]]) if requests is None else requests
     begins = np.cumsum(counts[:, 0]) - counts[:, 0]
     served = np.concatenate([begin + np.arange(count) for begin, count in zip(begins, counts[:, 1], strict=True)])
-    return pandas.DataFrame(
-        {name: pandas.Series(times, None if name == "due_ns" else served) for name, times in own.items()}
-    )
+    found = {name: pandas.Series(times, None if name == "due_ns" else served) for name, times in own.items()}
+    if requests is not None:
+        found["block"] = pandas.Series(np.repeat(np.arange(len(requests)), requests[:, 0]))
+    return pandas.DataFrame(found)

@@ -46,7 +46,7 @@ from ortbench.report.model import (
     filled,
 )
 from ortbench.report.words import heading, hint, result_name, warnings
-from ortbench.result import OK, Result
+from ortbench.result import NOT_MEASURED, OK, Result
 from ortbench.schema import Level
 from ortbench.stats import SAMPLES_FOR
 
@@ -270,6 +270,10 @@ def build(result: Result, folder: str | None = None) -> Report:
     return Report(f"ortbench load: {result_name(result) or result.model['path']}", [*parts, last])
 
 
+def _sign(level: Level) -> tuple[str, str]:
+    return ("?", UNCLEAR) if level["status"] == NOT_MEASURED else ("✗", BAD)
+
+
 def level_failures(result: Result, name: str = "") -> list[Note]:
     """Why modes and levels have no figures, or none that count; after the result's name, where there is one."""
     before = f"{name}: " if name else ""
@@ -279,7 +283,7 @@ def level_failures(result: Result, name: str = "") -> list[Note]:
         for mode, case in modes.items()
     ]
     found += [
-        Note(f"{before}{level['mode']} {at(level).phrase}: {level['status']}: {level['reason']}", "✗", BAD)
+        Note(f"{before}{level['mode']} {at(level).phrase}: {level['status']}: {level['reason']}", *_sign(level))
         for level in failed(result)
         if level["mode"] not in modes
     ]

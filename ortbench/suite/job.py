@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ortbench.asked import asked_modes, is_library, live, plan_of, weighing
+from ortbench.asked import asked_modes, is_library, live, live_load, plan_of, weighing
 from ortbench.errors import BadInput
-from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, has_live_baseline
+from ortbench.gate.baseline import BASELINE_CHAIN, baseline_of, has_live_baseline
 from ortbench.gate.contests import own_contests, regression_contests
 from ortbench.gate.limits import Limits, limits_of
+from ortbench.gate.live_load import check_live
 from ortbench.load_plan import ARRIVALS, LoadPlan
 from ortbench.load_plan import check as check_load
 from ortbench.options import declared, make
@@ -101,48 +102,49 @@ class _Maker:
         given, is_live = self._given, has_live_baseline(self._given)
         self._check_gate(is_live)
         if self._is_load:
-            self._refuse_beside_a_load(is_live)
+            self._refuse_beside_a_load()
         of_chain = self._case.of_chain
         named = (*self._case.where, "chain" if of_chain else "model")
         with self._blaming(named if of_chain else self._case.where):
             modes = asked_modes(given) if "mode" in given else ()
             limits = limits_of(given, is_live or "baseline" in given, modes)
             plan = weighing(self._plan(limits), limits.of_memory)
-        if is_live:
+        if is_live and not self._is_load:
             plan = live(plan, given, limits.phases())
         with self._blaming(named):
             check(plan)
         load = None
         if self._is_load:
             with self._blaming(named):
-                load = make(LoadPlan, given)
+                load = live_load(make(LoadPlan, given), given) if is_live else make(LoadPlan, given)
                 check_load(plan, load)
-        with self._blaming(self._case.where):
-            own_contests(limits, plan.work)
+        else:
+            with self._blaming(self._case.where):
+                own_contests(limits, plan.work)
         plans = [plan]
         if is_live:
             with self._blaming(self._where(f"{_BASELINE}{named[-1]}"), _BASELINE):
                 plans.append(self._baseline(plan))
                 check(plans[1])
             with self._blaming(self._where("metric")):
-                regression_contests(limits, plan.modes, plan.work.shared(plans[1].work))
+                if load is not None:
+                    check_live(limits, plan.modes, load, is_contest=True)
+                else:
+                    regression_contests(limits, plan.modes, plan.work.shared(plans[1].work))
         plans = [replace(it, name=self._case.id) for it in plans]
         case = replace(self._case, ep=" and ".join(eps_of(plan))) if of_chain else self._case
         return Job(case, tuple(plans), limits, "force" in given, self._earlier(), load)
 
-    def _refuse_beside_a_load(self, is_live: bool) -> None:
+    def _refuse_beside_a_load(self) -> None:
         """Refuse what a load has not.
 
         Raises:
             BadInput: it was given.
         """
+        not_for_loads = [flag for flag in OPTIONS if not _is_for_loads(flag)]
         for flag in self._given:
-            if flag in OPTIONS and not _is_for_loads(flag):
+            if flag in not_for_loads or flag.removeprefix(_BASELINE) in not_for_loads:
                 raise self._file.mistake(self._where(flag), "is not for a load; 'ortbench load --help' lists what is")
-        if is_live:
-            flag = next(it.flag for it in LIVE_BASELINE if it.flag in self._given)
-            reason = "a load is held against an earlier suite: write baseline, its folder, in its place"
-            raise self._file.mistake(self._where(flag), reason)
 
     def _plan(self, limits: Limits) -> Plan:
         case, needed = self._case, limits.needed()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from ortbench.analysis import load_levels
-from ortbench.analysis.load_levels import LATE_NS, Burst, Requests, Taken, counted, level
+from ortbench.analysis.level_blocks import blocks_of
+from ortbench.analysis.load_levels import LATE_NS, Burst, Taken, counted, level
+from ortbench.analysis.load_requests import Requests
 from tests.queues import MS, served, steady
 
 
@@ -89,13 +92,15 @@ def test_a_level_that_failed_keeps_what_was_measured_of_it() -> None:
 
 def test_a_level_that_was_never_measured_says_so() -> None:
     found = level(Taken("cpu", "shared", ("rate", 3.5)))
-    assert (found["status"], found["reason"]) == ("failed", "the load ended before it was measured")
+    assert (found["status"], found["reason"]) == ("not measured", "the load was ended before its turn came")
     assert (found["rate"], found["n"], found["wait_ns"], found["late"]) == (3.5, 0, None, None)
 
 
 def test_an_open_level_counts_from_when_requests_were_due() -> None:
     due = [0, 1 * MS, 2 * MS, 20 * MS]
-    found = level(Taken("cpu", "shared", ("rate", 200.0), requests=served(due, steady(5 * MS)), slo={"max": 14 * MS}))
+    found = level(
+        Taken("cpu", "shared", ("rate", 200.0), stretches=[served(due, steady(5 * MS))], slo={"max": 14 * MS})
+    )
     assert found["latency_ns"] is not None
     assert found["latency_ns"]["max"] == 13 * MS
     assert found["wait_ns"] == {"mean": 3 * MS, "ci95": None, "p99": round(np.quantile([0, 4 * MS, 8 * MS, 0], 0.99))}
@@ -109,7 +114,7 @@ def test_late_is_what_a_free_caller_began_late_and_not_what_waited_for_one() -> 
     due = np.array([0, MS, 50 * MS], np.int64)
     start = np.array([0, 10 * MS, 50 * MS + LATE_NS + 1], np.int64)
     requests = Requests(due, np.array([0, 10 * MS, 20 * MS]), start, start + 10 * MS, None, 1, 0, 1)
-    found = level(Taken("cpu", "shared", ("rate", 1.0), requests=requests))
+    found = level(Taken("cpu", "shared", ("rate", 1.0), stretches=[requests]))
     assert found["late"] == pytest.approx(1 / 3)
     assert found["late_ns"] is not None
     assert found["late_ns"]["max"] == LATE_NS + 1
@@ -119,7 +124,7 @@ def test_what_was_cut_off_counts_with_what_it_had_waited_and_keeps_no_slo() -> N
     due = np.array([0, MS, 2 * MS], np.int64)
     first = np.array([0], np.int64)
     requests = Requests(due, first, first, first + 4 * MS, 5 * MS, 1, 0, 1)
-    found = level(Taken("cpu", "shared", ("rate", 1000.0), requests=requests, slo={"max": 10 * MS}))
+    found = level(Taken("cpu", "shared", ("rate", 1000.0), stretches=[requests], slo={"max": 10 * MS}))
     assert list(requests.latencies) == [4 * MS, 4 * MS, 3 * MS]
     assert list(requests.waits) == [0, 4 * MS, 3 * MS]
     assert (found["n"], found["slo_held"]) == (3, False)
@@ -135,3 +140,32 @@ def test_back_to_back() -> None:
     found = load_levels.back_to_back([MS, 3 * MS], [1000, 200, 300])
     assert (found["n"], found["latency_ns"]["mean"], found["clock_mhz"]) == (2, 2 * MS, {"sm": 300})
     assert load_levels.back_to_back([MS], [])["clock_mhz"] is None
+
+
+def test_requests_begin_anew_where_all_before_them_are_done() -> None:
+    requests = served([0, MS, 2 * MS, 30 * MS, 31 * MS], steady(5 * MS))
+    assert requests.anew.tolist() == [True, False, False, True, False]
+    cut = replace(requests, start=requests.start[:2], end=requests.end[:2], free=requests.free[:2], cutoff_ns=12 * MS)
+    assert cut.anew.tolist() == [True, False, False, False, False]
+
+
+def test_the_first_requests_of_a_stretch_can_be_left_out() -> None:
+    requests = served([5 * MS, 10 * MS, 20 * MS], steady(2 * MS))
+    left = requests.without_first(1)
+    assert left.due.tolist() == [10 * MS, 20 * MS]
+    assert left.latencies.tolist() == [2 * MS, 2 * MS]
+    assert left.lasted_ns == 17 * MS
+    assert requests.without_first(3) is requests
+
+
+def test_stretches_of_a_level_are_one_level_with_a_block_each() -> None:
+    parts = [replace(served([0, 10 * MS], steady(took * MS)), round=number) for number, took in ((0, 5), (3, 8))]
+    taken = Taken("cpu", "shared", ("rate", 100.0), stretches=parts, slo={"max": 6 * MS})
+    found = level(taken)
+    assert found["latency_ns"] is not None
+    assert (found["n"], found["latency_ns"]["max"], found["slo_held"]) == (4, 8 * MS, False)
+    assert found["runs_per_s"] == pytest.approx(4 / 0.033)
+    assert [(block["round"], block["n"], block["latency_ns"]["p50"]) for block in blocks_of(taken)] == [
+        (0, 2, 5 * MS), (3, 2, 8 * MS),
+    ]  # fmt: skip
+    assert level(replace(taken, kept=True))["slo_held"] is True

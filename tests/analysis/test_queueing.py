@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ortbench.analysis import arrivals
-from ortbench.analysis.queueing import fairness, mean_interval, rate_interval
+from ortbench.analysis.queueing import FEWEST_CYCLES, cycle_interval, fairness, mean_interval, rate_interval
 from ortbench.analysis.slo_search import MOST_TRIES, REPEATS, RESOLUTION, Search
 from ortbench.stats import t_quantile
 from tests.queues import MS, disagreements, hidden, lindley, md1_wait, served, steady
@@ -73,6 +73,38 @@ def test_an_interval_of_independent_samples_would_be_far_too_narrow() -> None:
         series = autoregressive(0.9, 2000, generator)
         held += abs(series.mean()) <= 1.96 * series.std() / np.sqrt(series.size)
     assert held < 60
+
+
+@pytest.mark.parametrize("utilisation", [0.3, 0.5, 0.7])
+def test_the_interval_by_cycles_holds_the_mean_wait_as_often_as_it_says_and_is_narrower(utilisation: float) -> None:
+    """Of M/D/1, whose mean wait is known: where requests find the server idle, nothing is left of what was before."""
+    service, tries, held, widths = MS, 100, 0, list[tuple[float, float]]()
+    theory = md1_wait(service, utilisation)
+    for seed in range(tries):
+        record = served(arrivals.poisson(utilisation * 1000, 6, seed), steady(service))
+        by_cycles, by_batches = cycle_interval(record.waits, record.anew), mean_interval(record.waits)
+        assert by_cycles is not None
+        assert by_batches is not None
+        held += by_cycles[0] <= theory <= by_cycles[1]
+        widths.append((by_cycles[1] - by_cycles[0], by_batches[1] - by_batches[0]))
+    assert 0.88 <= held / tries <= 0.99
+    cycles, batches = np.array(widths).T
+    assert cycles.mean() < batches.mean()
+    assert np.quantile(cycles, 0.95) < np.quantile(batches, 0.95)
+
+
+def test_cycles_that_are_alike_because_the_machine_drifts_are_not_taken_for_independent() -> None:
+    times = np.where(np.arange(4000) // 1000 % 2, MS, MS // 4)
+    record = served(arrivals.poisson(500, 8, seed=1)[:4000], lambda count: times[:count])
+    assert record.anew.sum() > 10 * FEWEST_CYCLES
+    size = record.due.size
+    assert cycle_interval(record.waits, record.anew) == mean_interval(record.waits)
+    assert cycle_interval(np.ones(size), record.anew) == (1.0, 1.0)
+
+
+def test_few_cycles_leave_batches() -> None:
+    series, anew = np.random.default_rng(1).standard_normal(1000), np.arange(1000) % 20 == 0
+    assert cycle_interval(series, anew) == mean_interval(series)
 
 
 def test_a_higher_confidence_is_a_wider_interval() -> None:
@@ -161,7 +193,7 @@ def test_an_honest_record_agrees_with_theory_and_one_that_hides_late_requests_do
     due = arrivals.poisson(rate, count / rate, seed=1)
     record = served(due, steady(service))
     theory = md1_wait(service, due.size * service / due[-1])
-    interval = mean_interval(record.waits, 0.99)
+    interval = cycle_interval(record.waits, record.anew, 0.99)
     assert interval is not None
     assert interval[0] <= theory <= interval[1]
     assert interval[1] - interval[0] < 0.2 * theory

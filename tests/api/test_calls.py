@@ -197,6 +197,20 @@ def test_what_is_to_be_written_is_what_the_command_writes(tmp_path: Path) -> Non
     assert verdict.passed
     assert verdict.folder is not None
     assert (verdict.folder / "gate.json").is_file()
+    loaded = ortbench.gate(
+        model=TINY,
+        baseline_threads=1,
+        ep="cpu",
+        modes="cpu",
+        load=True,
+        concurrency=2,
+        max_regression=9,
+        duration=0.5,
+        warmup=1,
+    )
+    assert loaded.word in ("passed", "cannot tell")
+    assert [check.name for check in loaded.checks] == ["cpu runs/s with 2 callers"]
+    assert loaded.folder is None
 
 
 @pytest.mark.process

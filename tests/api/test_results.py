@@ -16,7 +16,9 @@ from ortbench.api.calls import compare, gate
 from ortbench.api.results import Bandwidth, Result, Verdict
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict as Stored
+from ortbench.report.frames import level_frame
 from ortbench.result import Case, result_json, save
+from tests.made_load import load_result, opened
 from tests.made_loops import loop_case, loop_result
 from tests.made_sweeps import USUAL, sweep_result
 from tests.results import MS, measured, point, published, result_of, steady, sweep_of, with_failures
@@ -219,3 +221,20 @@ def test_a_sweep_of_copies() -> None:
     assert found.plot().get_axes()
     assert "<td>4.00</td>" in found._repr_html_()
     assert repr(found) == f"<ortbench.Bandwidth {sweep.target['ep']}: upload 4.00 GB/s, download 2.00 GB/s>"
+
+
+def test_the_requests_of_a_load_lie_in_the_stretch_that_they_were_due_in() -> None:
+    """Of the first of two stretches one request was never served."""
+    result = load_result(opened("cpu", 30, 5.0))
+    taken = {
+        "0/due_ns": [0, 5, 9, 0, 7],
+        "0/start_ns": [1, 6, 2, 8],
+        "0/end_ns": [4, 8, 5, 9],
+        "0/begin_ns": [100, 200],
+    }
+    arrays = {name: np.array(values, np.int64) for name, values in taken.items()}
+    frame = level_frame(result, {**arrays, "0/requests": np.array([[3, 2], [2, 2]], np.int64)})
+    assert list(frame) == ["mode", "rate", "block", "due_ns", "start_ns", "end_ns"]
+    assert frame["block"].tolist() == [0, 0, 0, 1, 1]
+    assert frame["start_ns"].fillna(-1).tolist() == [1, 6, -1, 2, 8]
+    assert frame["end_ns"].fillna(-1).tolist() == [4, 8, -1, 5, 9]

@@ -21,6 +21,7 @@ from ortbench.jobs import load as load_job
 from ortbench.jobs import profile as profile_job
 from ortbench.jobs import run as run_job
 from ortbench.jobs import sweep as sweep_job
+from ortbench.jobs.hold import Asked as HeldGate
 from ortbench.kinds import (
     CLOCK,
     DIMS,
@@ -137,8 +138,8 @@ def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: li
         found.append((plans, Limits(), wanted))
         return 0
 
-    def gate(plans: list[Plan], limits: Limits, force: bool, wanted: Wanted) -> int:
-        found.append((plans, limits, wanted))
+    def gate(held: HeldGate, wanted: Wanted, put: LoadPlan | None) -> int:
+        found.append(([*held.plans], held.limits, wanted))
         return 0
 
     def sweep(shapes: list[Shape], slo: Slo | None, wanted: Wanted) -> int:

@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
-from ortbench.analysis.levels import CONCURRENCY, RATE, At
-from ortbench.errors import BadInput, NotComparable
+from ortbench.analysis.levels import CONCURRENCY, RATE, At, at
+from ortbench.analysis.load import places
+from ortbench.errors import BadInput, BenchmarkFailed, NotComparable
 from ortbench.gate.checks import check_alone, check_stored
+from ortbench.gate.confirmation import confirmed
 from ortbench.gate.contests import regression_contests
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric, limits_of, parse_metric
-from ortbench.gate.load import check_live
+from ortbench.gate.live_load import LiveLoadGate, check_live
 from ortbench.jobs.gate import gate_stored
+from ortbench.load_plan import LoadPlan
 from ortbench.result import Result
 from tests.made_load import alone, blocks, broken, closed, latency, load_result, opened, paced, serving
 from tests.results import MS, measured, result_of, steady
@@ -156,7 +159,10 @@ def test_a_latency_without_blocks_cannot_be_told_and_says_why() -> None:
     assert (verdict.word, verdict.code) == ("cannot tell", 4)
     assert verdict.sentence == "cannot tell: too little is known, and the checks say what is lacking"
     noisy = gate_stored(serving(1.05), serving(), limits("load@concurrency=2"), force=False)
-    assert noisy.sentence == "cannot tell: too noisy for a verdict; a longer --duration or a quieter machine may tell"
+    assert (
+        noisy.sentence
+        == "cannot tell: too noisy for a verdict; a live gate, a longer --duration or a quieter machine may tell"
+    )
 
 
 @pytest.mark.parametrize(
@@ -279,9 +285,19 @@ def sides(factor: float, rounds: int) -> tuple[Result, Result]:
     return made[0], made[1]
 
 
+def heard(candidate: Result, baseline: Result, asked: Limits) -> tuple[LiveLoadGate, list[Check]]:
+    """A live gate that was told all blocks of both sides, round by round, and its checks."""
+    live = LiveLoadGate(asked, places(candidate))
+    for side, result in enumerate((candidate, baseline)):
+        for level in result.levels:
+            for block in level.get("blocks", []):
+                live.add(side, level["mode"], at(level), block)
+    return live, live.checks([candidate, baseline])
+
+
 @pytest.mark.parametrize(("factor", "verdict"), [(1.0, PASSED), (1.04, PASSED), (1.06, FAILED)])
 def test_blocks_of_the_same_rounds_tell_what_noise_would_hide(factor: float, verdict: str) -> None:
-    found = check_live(*sides(factor, 12), limits())
+    live, found = heard(*sides(factor, 12), limits())
     assert verdicts(found) == {"cpu runs/s with 4 callers": verdict, "cpu p99 at 30 a second": verdict}
     assert found[0].rounds == 12
     assert found[0].ratio == pytest.approx(factor, rel=1e-6)
@@ -289,20 +305,107 @@ def test_blocks_of_the_same_rounds_tell_what_noise_would_hide(factor: float, ver
         f"cpu runs/s with 4 callers, as time a run, candidate to baseline: ×{factor:.3f} ({factor:.3f} to {factor:.3f}, 12 rounds), "
         "must be at most ×1.05"
     )
+    assert live.regressions(found) == ({check.name for check in found} if verdict == FAILED else set())
     (stored, _) = check_stored(*sides(1.06, 12), limits())
     assert stored.verdict == UNCLEAR
 
 
 def test_too_few_rounds_say_how_many_it_takes() -> None:
-    (check,) = check_live(*sides(2.0, 5), limits("load@concurrency=4"))
+    _, (check,) = heard(*sides(2.0, 5), limits("load@concurrency=4"))
     assert check.verdict == UNCLEAR
-    assert check.text.endswith("; a verdict takes 9 rounds: give a longer --duration")
+    assert check.text.endswith(
+        "(too few rounds for an interval, 5 rounds), must be at most ×1.05; a verdict takes 9 rounds"
+    )
 
 
 def test_the_metrics_share_the_error_rate() -> None:
-    alone_, both = (
-        check_live(*sides(2.0, 9), limits(*metrics)) for metrics in (["load@rate=30"], ["load", "load.p50"])
-    )
+    alone_, both = (heard(*sides(2.0, 9), limits(*metrics))[1] for metrics in (["load@rate=30"], ["load", "load.p50"]))
     assert [check.verdict for check in alone_] == [FAILED]
     assert len(both) == 4
     assert {check.verdict for check in both} == {UNCLEAR}
+
+
+CALLERS, PACED = At(CONCURRENCY, 4), At(RATE, 30)
+
+
+def test_a_level_is_measured_until_its_contest_is_decided() -> None:
+    live = LiveLoadGate(limits("load@rate=30"), [("cpu", CALLERS), ("cpu", PACED)])
+    candidate, baseline = sides(2.0, 12)
+    pairs = [(result.levels[1].get("blocks", [])) for result in (candidate, baseline)]
+    asked = []
+    for number, (new, old) in enumerate(zip(*pairs, strict=True)):
+        asked.append(live.wants("cpu", PACED, number))
+        live.add(0, "cpu", PACED, new)
+        live.add(1, "cpu", PACED, old)
+    assert asked == [True] * live.takes + [False] * (12 - live.takes)
+    # Nothing is said of the other level: it is measured for the record.
+    assert [live.wants("cpu", CALLERS, rounds) for rounds in (0, live.takes - 1, live.takes)] == [True, True, False]
+
+
+def test_a_limit_of_the_level_itself_takes_all_its_time() -> None:
+    live = LiveLoadGate(limits(slo={"p99": MS}, min_speedup={"device": 1.0}), [("cpu", CALLERS), ("cpu", PACED)])
+    assert live.wants("cpu", PACED, 1000)
+    assert live.wants("cpu", CALLERS, 1000)
+
+
+@pytest.mark.parametrize(
+    ("metric", "callers", "paced"), [("load.p50", 1, 20), ("load.p95", 11, 20), ("load.p99", 51, 51), ("load", 1, 51)]
+)
+def test_a_block_has_so_many_runs_that_its_percentile_is_not_the_slowest(metric: str, callers: int, paced: int) -> None:
+    live = LiveLoadGate(limits(metric), [("cpu", CALLERS), ("cpu", PACED)])
+    assert (live.least_runs("cpu", CALLERS), live.least_runs("cpu", PACED)) == (callers, paced)
+
+
+def test_a_queue_that_grows_on_the_candidate_alone_is_a_regression_that_is_to_be_confirmed() -> None:
+    candidate, baseline = sides(1.0, 12)
+    candidate.levels[1]["utilisation"] = 1.0
+    live, found = heard(candidate, baseline, limits())
+    assert verdicts(found) == {"cpu runs/s with 4 callers": PASSED, "cpu p99 at 30 a second": FAILED}
+    assert live.regressions(found) == {"cpu p99 at 30 a second"}
+    (_, kept) = confirmed(found, live.regressions(found), found)
+    assert kept.verdict == FAILED
+    assert kept.text.endswith("; with fresh workers too")
+    (_, lost) = confirmed(found, live.regressions(found), heard(*sides(1.0, 12), limits())[1])
+    assert lost.verdict == UNCLEAR
+    assert lost.text.endswith("(1.000 to 1.000, 12 rounds), so it is not confirmed")
+
+
+def test_limits_of_the_candidate_itself_are_checked_beside() -> None:
+    candidate, baseline = sides(1.0, 12)
+    _, found = heard(candidate, baseline, limits("load@concurrency=4", slo={"p99": 20 * MS}, require_modes=("device",)))
+    assert verdicts(found) == {
+        "cpu runs/s with 4 callers": PASSED, "mode device": FAILED, "SLO of cpu p99 at 30 a second": PASSED,
+    }  # fmt: skip
+
+
+def test_a_level_that_a_side_has_not_is_no_contest_and_nothing_to_compare_is_said() -> None:
+    candidate, baseline = sides(1.0, 12)
+    broken_level = broken(candidate.levels[0])
+    candidate.levels[0] = broken_level
+    _, found = heard(candidate, baseline, limits())
+    assert [check.name for check in found] == ["cpu p99 at 30 a second"]
+    live = LiveLoadGate(limits(), [("cpu", PACED)])
+    candidate.levels.clear()
+    candidate.cases[0].reason = "there is no such memory"
+    with pytest.raises(BenchmarkFailed, match="nothing could be compared: cpu: there is no such memory"):
+        live.checks([candidate, baseline])
+
+
+@pytest.mark.parametrize(
+    ("asked", "load", "said"),
+    [
+        (limits("load@rate=40"), LoadPlan(rate=(30.0,)), "--metric load@rate=40: no such level is to be measured; there are rate=30"),
+        (limits("device.load"), LoadPlan(rate=(30.0,)), "--metric device.load: no level of it is to be measured"),
+        (limits("total.p95"), LoadPlan(), "--metric total.p95: is of single inferences; of a load write load.p99@rate=30"),
+        (limits("load", "memory.host"), LoadPlan(), "memory is of single inferences"),
+        (limits(max_copy_share=0.1), LoadPlan(), "--max-copy-share is of single inferences"),
+        (limits(min_speedup={"device": 2.0}), LoadPlan(rate=(30.0,)), "--min-speedup: is of callers: give a --concurrency too"),
+        (limits(), LoadPlan(rate="auto", slo={"p99": MS}), "--rate auto: sides are held against each other at the same rates"),
+    ],
+)  # fmt: skip
+def test_what_a_live_gate_of_a_load_has_not_is_refused_before_it_begins(
+    asked: Limits, load: LoadPlan, said: str
+) -> None:
+    with pytest.raises(BadInput) as caught:
+        check_live(asked, ["cpu"], load, is_contest=True)
+    assert str(caught.value).startswith(said)

@@ -233,7 +233,7 @@ def test_a_regression_that_fresh_workers_do_not_show_is_none(
         times.append(len(plans))
         return launch(plans if len(times) == 1 else [plans[1]] * 2, *rest, **named)
 
-    monkeypatch.setattr("ortbench.jobs.gate.launch", launched)
+    monkeypatch.setattr("ortbench.jobs.hold.launch", launched)
     ran = ortbench_here("gate", "--model", relu, "--ep", library, "--ep-option", "compute_us=9000", "--mode", "cpu",
                         "--baseline-ep-option", "compute_us=1000", "--max-regression", "50%", "--warmup", 2,
                         "--duration", 10, "--out", tmp_path)  # fmt: skip

@@ -186,7 +186,12 @@ def test_the_highest_rate_that_keeps_an_slo_is_searched_for(library: Path, tmp_p
     assert found is not None
     low, high = found["ci95"]
     assert 0 < low <= found["rate"] <= high <= 200
-    assert found["rate"] in [it["rate"] for it in result.levels]
+    rates = [it["rate"] for it in result.levels]
+    assert found["rate"] in rates
+    assert len({*rates}) == len(rates)  # all tries of a rate are one level
+    best = result.levels[rates.index(found["rate"])]
+    assert [block["round"] for block in best["blocks"]] == [0, 1, 2]
+    assert best["slo_held"] is True
     assert "device-resident keeps p99 ≤ 1000 s up to " in ran.out
 
 
@@ -247,6 +252,9 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
     result = load(path)
     assert result.stopped == "interrupted"
     assert any(it["n"] for it in result.levels)
+    assert {(it["status"], it["reason"]) for it in result.levels if not it["n"]} <= {
+        ("not measured", "the load was ended before its turn came")
+    }
     assert (path.parent / "load-samples.npz").exists()
     assert out.splitlines()[-1] == f"Saved in {path.parent}"
 

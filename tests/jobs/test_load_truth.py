@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ortbench.analysis.load_levels import Requests
-from ortbench.analysis.queueing import mean_interval
+from ortbench.analysis.load_requests import Requests
+from ortbench.analysis.queueing import cycle_interval
 from ortbench.result import Result
 from ortbench.schema import Level
 from tests.queues import MS, Moments, disagreements, hidden, md1_wait
@@ -197,7 +197,7 @@ def test_poisson_arrivals_before_one_engine_wait_as_long_as_theory_says(library:
             rate = (record.due.size - 1) * 1e9 / float(record.due[-1] - record.due[0])
             each = service["mean"], float(services_of(found, record, begin).mean())
             least, most = (md1_wait(ns, rate * ns / 1e9) for ns in each)
-            interval = mean_interval(record.waits, 0.99)
+            interval = cycle_interval(record.waits, record.anew, 0.99)
             assert interval is not None
             low, high = interval
             if low > most or high < least or high - low > 0.1 * (least + most):

@@ -78,7 +78,7 @@ def test_samples_of_both_loops_are_beside_the_result(tmp_path: Path) -> None:
     ends = np.array([1, 2, 3, 4], np.int64) * MS
     burst = Burst([ends - MS, ends - MS], [ends, ends], 3 * MS, 0, 1, round=5)
     closed = Taken("cpu", "shared", ("concurrency", 2), bursts=[burst])
-    opened = Taken("cpu", "shared", ("rate", 9.0), requests=served([0, MS], steady(3 * MS)))
+    opened = Taken("cpu", "shared", ("rate", 9.0), stretches=[served([0, MS], steady(3 * MS))])
     write([closed, Taken("cpu", "shared", ("rate", 1.0), failed="gone"), opened], tmp_path)
     with np.load(tmp_path / FILE_NAME) as found:
         assert {name: found[name].tolist() for name in found} == {
@@ -90,5 +90,6 @@ def test_samples_of_both_loops_are_beside_the_result(tmp_path: Path) -> None:
             "2/start_ns": [0, 3 * MS],
             "2/end_ns": [3 * MS, 6 * MS],
             "2/begin_ns": [0],
+            "2/requests": [[2, 2]],
         }
     write([], tmp_path / "nowhere")

@@ -126,9 +126,11 @@ class Card:
         copy_w: and more for each copy that is under way.
         step_ms: how often its counter moves.
         counter: whether it has one; else it tells its power alone.
+        doze_ms: how long after its last work the SM clock falls, and kernels with it; 0 for never.
+        doze_mhz: to what it falls, from 1000 MHz.
     """
 
-    _LAYOUT = struct.Struct("4d6q")  # as in softcuda_card.h
+    _LAYOUT = struct.Struct("6d7q")  # as in softcuda_card.h
 
     def __init__(
         self,
@@ -139,9 +141,12 @@ class Card:
         copy_w: float = 30.0,
         step_ms: float = 20.0,
         counter: bool = True,
+        doze_ms: float = 0.0,
+        doze_mhz: float = 210.0,
     ) -> None:
         self.path = path
-        path.write_bytes(self._LAYOUT.pack(idle_w, kernel_w, copy_w, step_ms, int(counter), 0, 0, 0, 0, 0))
+        law = (idle_w, kernel_w, copy_w, step_ms, doze_ms, doze_mhz)
+        path.write_bytes(self._LAYOUT.pack(*law, int(counter), *[0] * 6))
 
     @property
     def locked_mhz(self) -> int:

@@ -271,12 +271,12 @@ static void release_work(Work *work) {
 static void do_work(Work *work, const Stream *stream) {
   pthread_mutex_t *engine = work->engine ? &engine_locks[work->engine] : NULL;
   if (engine) pthread_mutex_lock(engine);
-  int64_t begin = now_ns();
+  int64_t begin = now_ns(), mhz = work->engine == COMPUTE ? sm_mhz() : SM_MHZ;
   if (work->run) work->run(work);
-  if (work->lasts_ns) sleep_until(begin + work->lasts_ns);
+  if (work->lasts_ns) sleep_until(begin + (mhz < SM_MHZ ? work->lasts_ns * SM_MHZ / mhz : work->lasts_ns));
   int64_t end = now_ns();
   if (engine) pthread_mutex_unlock(engine);
-  if (engine) draw(work->engine == COMPUTE, end - begin);
+  if (engine) draw(work->engine == COMPUTE, begin, end);
   if (trace && engine)
     fprintf(trace, "%lld %lld %d %s %s %zu %s\n", (long long)begin, (long long)end, stream->number,
             engine_names[work->engine], work->host, work->bytes, work->name);

@@ -34,7 +34,7 @@ NO_DRIVER(cuTensorMapEncodeTiled)
 NO_DRIVER(cuWaitExternalSemaphoresAsync)
 
 enum { NVML_OK = 0, NVML_INVALID_ARGUMENT = 2, NVML_NOT_SUPPORTED = 3, NVML_NO_PERMISSION = 4, NVML_INSUFFICIENT_SIZE = 7 };
-enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, SM_MHZ = 1000, SM_MHZ_MAX = 1500, MEMORY_MHZ = 2000 };
+enum { CLOCK_SM = 1, CLOCK_MEMORY = 2, SM_MHZ_MAX = 1500, MEMORY_MHZ = 2000 };
 
 typedef struct {
   unsigned long long total, free, used;
@@ -100,9 +100,7 @@ API int nvmlDeviceGetGraphicsRunningProcesses_v3(void *device, unsigned *count, 
 }
 
 API int nvmlDeviceGetClockInfo(void *device, int clock, unsigned *mhz) {
-  Card *card = open_card();
-  int64_t locked = card ? atomic_load(&card->locked_mhz) : 0;
-  *mhz = clock == CLOCK_MEMORY ? MEMORY_MHZ : locked ? (unsigned)locked : SM_MHZ;
+  *mhz = clock == CLOCK_MEMORY ? MEMORY_MHZ : sm_mhz();
   return (void)device, clock == CLOCK_SM || clock == CLOCK_MEMORY ? NVML_OK : NVML_INVALID_ARGUMENT;
 }
 

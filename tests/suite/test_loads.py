@@ -93,13 +93,25 @@ ep = "cpu"
         ("concurrency = 2\nmemory = true", "bench.toml:6: bench[0].memory: is not for a load; 'ortbench load --help' lists what is"),
         ("concurrency = 2\nmode = 'shared'", "bench.toml:6: bench[0].mode: 'shared': is no mode of single inferences; choose from cpu, "
          "device, device-resident, host-accessible, cpu-pinned, device-pinned, pipelined, device-resident-async"),
-        ("concurrency = 2\ngate = {baseline-threads = 1}", "bench.toml:6: bench[0].gate.baseline-threads: a load is held against an "
-         "earlier suite: write baseline, its folder, in its place"),
+        ("concurrency = 2\ngate = {baseline-threads = 1, metric = 'load@rate=30'}", "bench.toml:6: bench[0].gate.metric: "
+         "load@rate=30: no such level is to be measured; there are concurrency=2"),
+        ("concurrency = 2\ngate = {baseline-threads = 1, metric = 'total.mean'}", "bench.toml:6: bench[0].gate.metric: total.mean: is "
+         "of single inferences; of a load write load.p99@rate=30 or load.runs_per_s@concurrency=4"),
+        ("concurrency = 2\ngate = {baseline-depth = 4}", "bench.toml:6: bench[0].gate.baseline-depth: is not for a load; 'ortbench "
+         "load --help' lists what is"),
         ("concurency = 2", "bench.toml:5: bench[0].concurency: no such key; did you mean concurrency?"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_with_its_line(more: str, message: str, tmp_path: Path) -> None:
     assert mistake(tmp_path, LOAD + more) == message
+
+
+def test_a_load_has_a_live_gate_too(tmp_path: Path) -> None:
+    text = f"{LOAD}concurrency = 2\nduration = 3\ngate = {{baseline-threads = 1, metric = 'load.p99'}}"
+    (job,) = jobs(tmp_path, text).values()
+    assert [plan.target.threads for plan in job.plans] == [None, 1]
+    assert job.load == LoadPlan(concurrency=(2,), duration_s=1.5)
+    assert [metric.text for metric in job.limits.metrics] == ["load.p99"]
 
 
 def test_a_changed_load_is_measured_again(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from ortbench.characters import visible_lines
 from ortbench.modes import STAGE, STEP, TOTAL, mode_of
+from ortbench.report.exports.trace_load import add_load
 from ortbench.result import Case, Result, work_of
 from ortbench.timeline import Span, TimedBlock, Timeline
 
@@ -59,6 +60,11 @@ def chrome_trace(
             zip(results, timelines, labels or [""] * len(results), strict=True), 1
         )
     ]
+    for process, timeline in zip(processes, timelines, strict=True):
+        if left_out := add_load(process, timeline.load, most // len(timelines)):
+            missing.append(
+                f"of the load {left_out} runs and requests are left out, the last of each block, to keep the file small"
+            )
     events = [event for process in processes for event in process.events]
     first = results[0]
     return {
@@ -114,7 +120,7 @@ def _thinned(blocks: Sequence[TimedBlock], share: float) -> Iterator[TimedBlock]
             yield replace(block, starts_ns=(), samples_ns=(), step_starts_ns=(), steps_ns=())
 
 
-class _Process:
+class Process:
     """The events of one side.
 
     Ids of processes and threads are made up and differ all over the trace: Perfetto takes the thread that has its
@@ -154,10 +160,10 @@ class _Process:
         return (at_ns - self._origin) / 1000
 
 
-def _process(number: int, origin: int, result: Result, timeline: Timeline, label: str) -> _Process:
+def _process(number: int, origin: int, result: Result, timeline: Timeline, label: str) -> Process:
     """All tracks of a side, in the order in which they are best read."""
     model = PurePath(result.model["path"]).name
-    process = _Process(number, " · ".join(filter(None, (result.target["ep"], model, label))), origin)
+    process = Process(number, " · ".join(filter(None, (result.target["ep"], model, label))), origin)
     stages = process.track("stages")
     for span in [*timeline.stages, *_measuring(timeline)]:
         process.slice(stages, "stage", span)
@@ -212,7 +218,7 @@ def _measuring(timeline: Timeline) -> list[Span]:
 
 
 def _add_block(
-    process: _Process,
+    process: Process,
     track: int,
     block: TimedBlock,
     called: str,
@@ -253,7 +259,7 @@ def _add_block(
         process.slice(track, "sample", Span(f"{block.mode}/{called}", start, duration, number))
 
 
-def _add_close_up(process: _Process, track: int, index: int, steps: Sequence[Span], called: str) -> None:
+def _add_close_up(process: Process, track: int, index: int, steps: Sequence[Span], called: str) -> None:
     """One iteration of a close-up, an inference, a loop or a chain, and the steps in it."""
     start = steps[0].start_ns
     process.slice(track, "close-up", Span(f"one {called}", start, steps[-1].end_ns - start, {"iteration": index}))
@@ -261,7 +267,7 @@ def _add_close_up(process: _Process, track: int, index: int, steps: Sequence[Spa
         process.slice(track, "close-up", step)
 
 
-def _add_profile(process: _Process, timeline: Timeline) -> None:
+def _add_profile(process: Process, timeline: Timeline) -> None:
     """The profiled runs, and a track for the nodes of every EP on every thread."""
     if not timeline.profiled_runs:
         return

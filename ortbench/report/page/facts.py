@@ -168,7 +168,8 @@ def remarks(result: Result) -> Iterator[Remark]:
     broken = {case.mode for case in result.cases if case.status != OK}
     for level in failed(result):
         if level["mode"] not in broken:
-            yield Remark(f"{level['mode']} {at(level).phrase}: {level['reason']}", "bad", f"{level['status']}:")
+            tone = "bad" if level["status"] == FAILED else "warn"
+            yield Remark(f"{level['mode']} {at(level).phrase}: {level['reason']}", tone, f"{level['status']}:")
     for status, kind in ((FAILED, "bad"), (UNSUPPORTED, "warn")):
         yield from (Remark(text, kind) for text in failures(result.points or [], status))
     yield from map(Remark, sentences(result))

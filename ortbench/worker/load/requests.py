@@ -40,16 +40,14 @@ def load_closed(
     count: int,
     duration_ns: int,
     least: int,
-    check: bool = True,
     at_ns: int | None = None,
     board: str | None = None,
 ) -> answers.LoadRuns:
-    """Have callers call for a while.
+    """Have callers call for a while, and check what each was left with.
 
     Args:
         mode, count: of those that are there, so many.
         duration_ns: for so long, and `least` runs each.
-        check: whether what each is left with is held against what it should be, which takes time where outputs are large.
         at_ns, board: when to begin, and the file that holds callers together, where others are in other processes.
     """
     callers = _callers(state)
@@ -65,7 +63,7 @@ def load_closed(
         "starts": [pack(it.starts) for it in runs],
         "ends": [pack(it.ends) for it in runs],
         "error": next((it.error for it in runs if it.error is not None), None),
-        "differs": _differs(state, mode, [bool(it.ends) for it in runs]) if check else None,
+        "differs": _differs(state, mode, [bool(it.ends) for it in runs]),
         "cpu_ns": cpu,
         "wall_ns": wall,
     }

@@ -1,0 +1,38 @@
+"""A load on softcuda's card, whose clock falls while it has nothing to do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ortbench.result import load
+from tests.conftest import MODELS, ortbench
+from tests.softcuda import Card, Config
+from tests.worker.test_cuda import with_knobs
+
+pytestmark = pytest.mark.process
+
+
+def test_a_card_that_dozes_between_requests_takes_longer_and_the_clock_says_why(
+    software_cuda: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The clock falls to 210 of 1000 MHz after 0.3 s, and a request comes each 1.25 s: a kernel takes 4.8 times as long."""
+    card = Card(tmp_path / "card", doze_ms=300, doze_mhz=210)
+    prefix = with_knobs(software_cuda, Config(kernel_us=20_000, card=card.path))
+    asked = ("--ep", "cuda", "--mode", "device-resident", "--rate", 0.8, "--arrivals", "uniform", "--duration", 5)
+    ran = ortbench("load", MODELS / "tiny.onnx", *asked, "--warmup", 1, "--out", tmp_path / "out", prefix=prefix)
+    assert ran.code == 0, ran.err
+    (path,) = (tmp_path / "out").glob("load-*/result.json")
+    result = load(path)
+    (level,) = result.levels
+    back_to_back = (result.back_to_back or {})["device-resident"]
+    assert (back_to_back["clock_mhz"], level["clock_mhz"]) == ({"sm": 1000}, {"sm": 210})
+    said = re.search(
+        r"at 0\.80? a second an inference takes (\S+) times as long as back to back \(\S+ ms, not \S+ ms\); the SM clock "
+        r"falls from 1000 to 210 MHz\.",
+        " ".join(ran.out.split()),
+    )
+    assert said is not None, ran.out
+    assert float(said[1]) > 1.5
