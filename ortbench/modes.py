@@ -185,6 +185,15 @@ CHAIN_MODES = (CPU, RESIDENT)
 LOAD_MODES = tuple(name for name, mode in MODES.items() if not mode.is_rate)
 
 
+def no_such(name: str) -> str:
+    """What to say of a name that is no mode's."""
+    several = "," in name and all(part.strip() in ALL_MODES for part in name.split(","))
+    instead = (
+        "give each by itself, as in --mode cpu --mode device" if several else f"choose from {', '.join(ALL_MODES)}"
+    )
+    return f"{name!r}: there is no such mode; {instead}"
+
+
 def mode_of(name: str) -> Mode:
     """The record of a mode; of one that is not known, as a stored result may name it, one without anything special."""
     return ALL_MODES.get(name) or Mode(name)

@@ -38,6 +38,7 @@ from ortbench.modes import (
     USUAL_MODES,
     modes_by,
     modes_that,
+    no_such,
 )
 from ortbench.options import (
     CHAINED,
@@ -124,7 +125,7 @@ def _modes(names: tuple[str, ...], option: str) -> None:
         raise BadInput(f"no mode to measure; choose from {', '.join(MODES)}")
     for name in names:
         if name not in ALL_MODES:
-            raise BadInput(f"{option} {name!r}: there is no such mode; choose from {', '.join(ALL_MODES)}", option)
+            raise BadInput(f"{option} {no_such(name)}", option)
 
 
 def _run_config(entries: dict[str, str], option: str) -> None:

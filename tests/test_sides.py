@@ -33,7 +33,7 @@ def test_a_list_of_each_kind() -> None:
     assert sides(opt_level="basic,all") == [{"opt-level": "basic"}, {"opt-level": "all"}]
     assert sides(dim=["batch=1,8"]) == [{"dim": ["batch=1"]}, {"dim": ["batch=8"]}]
     assert sides(dim=["batch=1, 8", "time=4"]) == [{"dim": ["batch=1", "time=4"]}, {"dim": ["batch=8", "time=4"]}]
-    assert sides(ep=["cpu", "cuda", "cpu"]) == [{"ep": "cpu"}, {"ep": "cuda"}]
+    assert sides(ep=["cpu", "cuda"]) == [{"ep": "cpu"}, {"ep": "cuda"}]
     assert sides(depth="2,4") == [{"depth": 2}, {"depth": 4}]
 
 

@@ -22,14 +22,14 @@ def with_a_copy_inside() -> Result:
         "memcpy": {"to_host": {"nodes": 1, "bytes": 25 * MB}, "from_host": {"nodes": 0, "bytes": 0}},
         "cpu_operators": {"Clip": 1},
     }
-    made.warn("cpu-nodes", "1 node(s) stay on the CPU: Clip; 1 Memcpy node copies between them in every run")
+    made.warn("cpu-nodes", "1 node stays on the CPU: Clip; 1 Memcpy node copies between them in every run")
     return made
 
 
 def with_nothing_on_the_ep() -> Result:
     made = published()
     made.placement = {"nodes": {CPU_EP: 3}, "memcpy_nodes": 0, "cpu_operators": {"Mul": 2, "Clip": 1}}
-    made.warn("cpu-nodes", "3 node(s) stay on the CPU: Mul (2), Clip")
+    made.warn("cpu-nodes", "3 nodes stay on the CPU: Mul (2), Clip")
     return made
 
 

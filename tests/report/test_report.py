@@ -72,7 +72,7 @@ def test_sentences_of_the_published_sample() -> None:
 
 def test_markdown_of_four_modes() -> None:
     made = published()
-    made.warn("cpu-nodes", "1 node(s) stay on the CPU: Det")
+    made.warn("cpu-nodes", "1 node stays on the CPU: Det")
     assert markdown(build(made)) == (
         "# ortbench: m.onnx\n"
         "\n"
@@ -95,7 +95,7 @@ def test_markdown_of_four_modes() -> None:
         "- Keeping tensors on the device pays from run 2 on: over 100 runs ≈420 ms of copies with CPU tensors against "
         "4.20 ms when copied in and out once.\n"
         "- host-accessible: zero-copy is proved (bound addresses are used).\n"
-        "- warning: 1 node(s) stay on the CPU: Det\n"
+        "- warning: 1 node stays on the CPU: Det\n"
         "\n"
         "Times are medians. ≈ marks what was derived, not measured.\n"
         "\n"
@@ -279,7 +279,8 @@ def test_too_few_blocks_for_an_interval() -> None:
     made.cases = [made.cases[0], made.cases[2]]
     assert sentences(made) == [
         "With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its total less that of device-resident).",
-        "device-resident is 2.40 times as fast as cpu; too few blocks for an interval.",
+        "device-resident is 2.40 times as fast as cpu; too few blocks for an interval: measure it again, a run has 9 or more "
+        "now.",
         "Keeping tensors on the device pays from run 2 on: over 100 runs ≈420 ms of copies with CPU tensors against "
         "4.20 ms when copied in and out once.",
     ]

@@ -29,11 +29,13 @@ class Section:
         title: of both.
         table: where there is one; without columns it holds words and what they mean, which may take several lines.
         paragraphs: what there is to say about it.
+        below: what there is to say that stands behind the table.
     """
 
     title: str
     table: Table | None
     paragraphs: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
 
 
 def sections(result: Result) -> Iterator[Section]:
@@ -82,21 +84,25 @@ def _chain(result: Result) -> Iterator[Section]:
 
 
 def _costs(result: Result) -> Iterator[Section]:
-    """What it costs besides time, each kind of it as reports have it: what is said stands above the next table, or behind."""
+    """What it costs besides time, each kind of it as reports have it: what is said stands above the next table, or below
+    the last."""
     for title, *blocks in cost_parts(result):
         assert isinstance(title, Title)
+        found: list[Section] = []
         said: list[str] = []
-        first = True
         for block in blocks:
             if isinstance(block, Paragraph) and Medium.MARKDOWN in block.media:
                 said.append(block.text)
             elif isinstance(block, Notes):
                 said += [f"{note.text}." for note in block.notes]
             elif isinstance(block, Table):
-                yield Section(title.text if first else block.title, block, tuple(said))
-                said, first = [], False
-        if said:
-            yield Section(title.text, None, tuple(said))
+                found.append(Section(block.title if found else title.text, block, tuple(said)))
+                said = []
+        if said and found:
+            found[-1] = replace(found[-1], below=tuple(said))
+        elif said:
+            found.append(Section(title.text, None, tuple(said)))
+        yield from found
 
 
 def _placement(result: Result) -> Section:
