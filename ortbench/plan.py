@@ -543,8 +543,7 @@ def _check_loop(plan: Plan) -> None:
         known, what = {name: MODES[name] for name in CHAIN_MODES}, "a chain"
     for name in plan.modes:
         if name not in known:
-            reason = f"is no mode of {what}" if name in ALL_MODES else "there is no such mode"
-            raise BadInput(f"--mode {name!r}: {reason}; choose from {', '.join(known)}", "--mode")
+            raise BadInput(f"--mode {no_such(name, known, what)}", "--mode")
     if plan.steps is None:
         check_sizes(plan.inputs.dims, "--dim")
         return

@@ -64,6 +64,7 @@ def test_too_many_sides_are_refused_in_a_line() -> None:
         ({"threads": "1,x"}, "--threads 'x': is not a whole number; several are written as 1,2"),
         ({"threads": "1,"}, "--threads '': is not a whole number; several are written as 1,2"),
         ({"threads": "2,2"}, "--threads 2,2: '2' is in the list twice"),
+        ({"ep": ["cpu", "cuda", "cpu"]}, "--ep cpu: was given twice; give it once"),
         ({"dim": ["b=1,1"]}, "--dim b=1,1: '1' is in the list twice"),
         ({"dim": ["b=1,"]}, "--dim b=: '' is not a whole number"),
         ({"dim": ["b,c"]}, "--dim 'b,c': write it as key=value"),

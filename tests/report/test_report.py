@@ -274,6 +274,14 @@ def test_bytes_that_are_not_known() -> None:
     assert [row[-2:] for row in rows(made)[1:3]] == [(NOTHING, NOTHING), (NOTHING, NOTHING)]
 
 
+def test_what_is_faster_for_certain_is_named_before_a_greater_ratio() -> None:
+    made = published(ratio=(1.13, 1.01, 1.40))
+    assert made.cases[1].vs_cpu is not None
+    made.cases[1].vs_cpu = {"ratio": 1.16, "ci95": [0.76, 1.41]}
+    made.cases = made.cases[:3]
+    assert sentences(made)[1] == "device-resident is measurably faster: 1.13 times as fast as cpu (95 %: 1.01 to 1.40)."
+
+
 def test_too_few_blocks_for_an_interval() -> None:
     made = published(ratio=(2.4,))
     made.cases = [made.cases[0], made.cases[2]]
