@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ortbench.errors import BadInput
 from ortbench.kinds import SHARE, TEXTS
-from ortbench.modes import ALL_MODES, COSTS, LOOP_PHASES, PHASE_NAMES, WHOLE_CHAIN, stage_in, stage_phase
+from ortbench.modes import ALL_MODES, COSTS, LOOP_PHASES, PHASE_NAMES, WHOLE_CHAIN, no_such, stage_in, stage_phase
 from ortbench.options import OTHERS, Given, Option
 from ortbench.plan import SAME
 
@@ -59,7 +59,7 @@ def compared_of(given: Given) -> Compared:
     )
     for name in modes:
         if name not in ALL_MODES:
-            raise BadInput(f"--mode {name!r}: there is no such mode; choose from {', '.join(ALL_MODES)}", "--mode")
+            raise BadInput(f"--mode {no_such(name)}", "--mode")
     for name in phases:
         if name not in known and stage_in(name) is None:
             reason = f"there is no such phase; choose from {', '.join(known)}, {stage_phase('NAME')}"

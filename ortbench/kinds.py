@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ortbench.errors import BadInput
 from ortbench.expressions import names_in
-from ortbench.modes import ALL_MODES
+from ortbench.modes import ALL_MODES, no_such
 from ortbench.parsing import (
     parse_clock,
     parse_dims,
@@ -124,7 +124,7 @@ def _items(value: Any, option: str) -> str:
 
 def _mode(name: str, option: str) -> str:
     if name not in ALL_MODES:
-        raise BadInput(f"{option} {name!r}: there is no such mode; choose from {', '.join(ALL_MODES)}", option)
+        raise BadInput(f"{option} {no_such(name)}", option)
     return name
 
 

@@ -28,7 +28,10 @@ class Listed(NamedTuple):
 
 
 def _each_word(given: Sequence[str], option: str) -> list[str]:
-    return list(dict.fromkeys(given))
+    for number, word in enumerate(given):
+        if word in given[:number]:
+            raise BadInput(f"{option} {word}: was given twice; give it once", option)
+    return list(given)
 
 
 def _each_choice(given: str, option: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE = "cpu", "device", "device-resident", "host-accessible"
@@ -183,6 +183,20 @@ ALL_MODES = {**MODES, **LOOP_MODES}
 CHAIN_MODES = (CPU, RESIDENT)
 # Of a load: a caller has one inference after the other.
 LOAD_MODES = tuple(name for name, mode in MODES.items() if not mode.is_rate)
+
+
+def no_such(name: str, known: Collection[str] = tuple(ALL_MODES), what: str = "") -> str:
+    """What to say of a name that is no mode's.
+
+    Args:
+        name: that was given.
+        known: modes to choose from.
+        what: what they are modes of, where that is not everything.
+    """
+    several = "," in name and all(part.strip() in ALL_MODES for part in name.split(","))
+    instead = "give each by itself, as in --mode cpu --mode device" if several else f"choose from {', '.join(known)}"
+    reason = f"is no mode of {what}" if what and name in ALL_MODES else "there is no such mode"
+    return f"{name!r}: {reason}; {instead}"
 
 
 def mode_of(name: str) -> Mode:

@@ -38,6 +38,7 @@ from ortbench.modes import (
     USUAL_MODES,
     modes_by,
     modes_that,
+    no_such,
 )
 from ortbench.options import (
     CHAINED,
@@ -123,7 +124,7 @@ def _modes(names: tuple[str, ...], option: str) -> None:
         raise BadInput(f"no mode to measure; choose from {', '.join(MODES)}")
     for name in names:
         if name not in ALL_MODES:
-            raise BadInput(f"{option} {name!r}: there is no such mode; choose from {', '.join(ALL_MODES)}", option)
+            raise BadInput(f"{option} {no_such(name)}", option)
 
 
 def _run_config(entries: dict[str, str], option: str) -> None:
@@ -543,8 +544,7 @@ def _check_loop(plan: Plan) -> None:
         known, what = {name: MODES[name] for name in CHAIN_MODES}, "a chain"
     for name in plan.modes:
         if name not in known:
-            reason = f"is no mode of {what}" if name in ALL_MODES else "there is no such mode"
-            raise BadInput(f"--mode {name!r}: {reason}; choose from {', '.join(known)}", "--mode")
+            raise BadInput(f"--mode {no_such(name, known, what)}", "--mode")
     if plan.steps is None:
         check_sizes(plan.inputs.dims, "--dim")
         return

@@ -33,7 +33,7 @@ def test_a_list_of_each_kind() -> None:
     assert sides(opt_level="basic,all") == [{"opt-level": "basic"}, {"opt-level": "all"}]
     assert sides(dim=["batch=1,8"]) == [{"dim": ["batch=1"]}, {"dim": ["batch=8"]}]
     assert sides(dim=["batch=1, 8", "time=4"]) == [{"dim": ["batch=1", "time=4"]}, {"dim": ["batch=8", "time=4"]}]
-    assert sides(ep=["cpu", "cuda", "cpu"]) == [{"ep": "cpu"}, {"ep": "cuda"}]
+    assert sides(ep=["cpu", "cuda"]) == [{"ep": "cpu"}, {"ep": "cuda"}]
     assert sides(depth="2,4") == [{"depth": 2}, {"depth": 4}]
 
 
@@ -64,6 +64,7 @@ def test_too_many_sides_are_refused_in_a_line() -> None:
         ({"threads": "1,x"}, "--threads 'x': is not a whole number; several are written as 1,2"),
         ({"threads": "1,"}, "--threads '': is not a whole number; several are written as 1,2"),
         ({"threads": "2,2"}, "--threads 2,2: '2' is in the list twice"),
+        ({"ep": ["cpu", "cuda", "cpu"]}, "--ep cpu: was given twice; give it once"),
         ({"dim": ["b=1,1"]}, "--dim b=1,1: '1' is in the list twice"),
         ({"dim": ["b=1,"]}, "--dim b=: '' is not a whole number"),
         ({"dim": ["b,c"]}, "--dim 'b,c': write it as key=value"),

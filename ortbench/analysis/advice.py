@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ortbench.analysis.chain_advice import chain_headline, chain_sentences
 from ortbench.analysis.engines import engine_sentences
-from ortbench.analysis.enough import without_interval
+from ortbench.analysis.enough import TOO_FEW, without_interval
 from ortbench.analysis.gpu_activity import cupti_sentences
 from ortbench.analysis.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible
 from ortbench.analysis.host import host_sentences
@@ -130,7 +130,7 @@ def _headline(result: Result) -> str:
         return f"One inference takes {duration(measured[mode])} with {mode}"
     if copied == 0:
         return f"Copies{_where(result)} are not a measurable part of a run with CPU tensors"
-    unsure = "" if _has_interval(_with_and_without_copies(result)[1]) else ", by too few blocks for an interval"
+    unsure = "" if _has_interval(_with_and_without_copies(result)[1]) else f"; {TOO_FEW}"
     return f"≈{share(copied)} of a run with CPU tensors is copies{_where(result)}{unsure}"
 
 
@@ -141,6 +141,16 @@ def _where(*results: Result) -> str:
 
 def headline_of_many(results: Sequence[Result]) -> str:
     """What there is to say first of several results, in a few words."""
+    off = [found for result in results if _is_measured(result) and (found := missed(result))]
+    if off:
+        one = len(off) == len(results) and len(set(off)) == 1
+        return (
+            off[0]
+            if one
+            else (
+                f"In {len(off)} of {len(results)} results nothing, or nearly nothing, ran on the EP that was asked for"
+            )
+        )
     shares = sorted(copied for result in results if (copied := copy_share(result)))
     if not shares:
         return f"{len(results)} results side by side"
@@ -190,7 +200,7 @@ def _copy_share(result: Result) -> list[str]:
         ]
     total, copies = cpu.median("total"), cpu.derived["copies_ns"]
     assert total is not None
-    unsure = "" if _has_interval(resident) else "; too few blocks for an interval"
+    unsure = "" if _has_interval(resident) else f"; {TOO_FEW}"
     return [
         f"With CPU tensors ≈{share(copies / total)} of a run is copies{_where(result)} (≈{duration(copies)} of "
         f"{duration(total)}: its total less that of device-resident{unsure})."
@@ -227,13 +237,19 @@ def _has_interval(case: Case | None) -> bool:
 
 
 def fastest(result: Result) -> Case | None:
-    """The mode with the greatest ratio to cpu, which need not be faster; None where there is none beside cpu.
+    """The mode with the greatest ratio to cpu of those that are faster beyond doubt, or else of all; None where there is none
+    beside cpu.
 
     How often an inference is done says nothing about how long one takes, so it does not count.
     """
     timed = [case for case in result.cases if case.mode != CPU and not is_rate(case.mode, TOTAL)]
     ranked = [case for case in timed if case.status == OK and case.vs_cpu]
-    return max(ranked, key=lambda case: case.vs_cpu["ratio"] if case.vs_cpu else 0, default=None)
+    return max(ranked, key=lambda case: (is_faster(case), _times(case)), default=None)
+
+
+def _times(case: Case) -> float:
+    """How many times as fast as cpu."""
+    return case.vs_cpu["ratio"] if case.vs_cpu is not None else 0.0
 
 
 def _fastest(result: Result) -> list[str]:
@@ -242,7 +258,7 @@ def _fastest(result: Result) -> list[str]:
         return []
     interval = best.vs_cpu["ci95"]
     if interval is None:
-        return [f"{best.mode} is {ratio(best.vs_cpu['ratio'])} times as fast as cpu, {without_interval(result)}."]
+        return [f"{best.mode} is {ratio(_times(best))} times as fast as cpu; {without_interval(result)}."]
     if not is_faster(best):
         rates = [
             case.mode for case in result.cases if case.status == OK and is_rate(case.mode, TOTAL) and is_faster(case)
@@ -251,8 +267,9 @@ def _fastest(result: Result) -> list[str]:
             return [f"Besides {' and '.join(rates)} no mode is measurably faster than cpu."]
         return ["No mode is measurably faster than cpu."]
     low, high = map(ratio, interval)
-    times = f"{ratio(best.vs_cpu['ratio'])} times as fast as cpu"
-    return [f"{best.mode} is fastest: {times} (95 %: {low} to {high}).", *how_to_write(result, best.mode)]
+    is_most = all(_times(case) <= _times(best) for case in result.cases if not is_rate(case.mode, TOTAL))
+    said = f"{best.mode} is {'fastest' if is_most else 'measurably faster'}: {ratio(_times(best))} times as fast as cpu"
+    return [f"{said} (95 %: {low} to {high}).", *how_to_write(result, best.mode)]
 
 
 def _residency(result: Result) -> list[str]:

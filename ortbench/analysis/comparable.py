@@ -220,6 +220,9 @@ _OF_THE_RUN = ("ep_requested", "policy", "fence")  # of a target: how it was ask
 _OF_THE_MOMENT = ("load_average", "gpus", "gpu_readings")  # of an environment: what it was like when it was measured
 
 
+_SAME = "nothing that was recorded differs between the two: same model, EP, options, versions, machine"
+
+
 def sameness(one: Result, other: Result) -> str | None:
     """That two results, or two sides of a run, differ in nothing that was recorded, as a sentence; None where something does.
 
@@ -242,7 +245,12 @@ def sameness(one: Result, other: Result) -> str | None:
     ]
     if sides[0] != sides[1] or changes(one, other):
         return None
-    return "nothing that was recorded differs between the two: same model, EP, options, versions, machine"
+    return _SAME
+
+
+def is_sameness(remark: str) -> bool:
+    """Whether a remark on two results is that of `sameness`, whatever they are called."""
+    return remark.endswith(_SAME)
 
 
 def depths_of(result: Result) -> dict[str, int]:

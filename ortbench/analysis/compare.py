@@ -209,5 +209,8 @@ def lacks(results: Sequence[Result], names: Sequence[str], found: Sequence[Row])
                     case = results[side].case(row.mode)
                     count = len(blocks(case, row.phase)) if case else 0
                     fewest[side] = min(count, fewest.get(side, count))
-    sentences = (lack(names[side], results[side], count) for side, count in sorted(fewest.items()))
+    runs = [result.setup.get("run_id") or number for number, result in enumerate(results)]
+    sentences = (
+        lack(names[side], results[side], count, runs.count(runs[side])) for side, count in sorted(fewest.items())
+    )
     return [sentence for sentence in sentences if sentence is not None]

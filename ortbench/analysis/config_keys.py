@@ -76,6 +76,7 @@ _ATTRIBUTES = {
     ),
 }
 _CLASS = {SESSION: "SessionOptions", RUN: "RunOptions"}
+_NEAR = 0.75  # of 1: how alike two names are of which one may be meant for the other
 _BETWEEN_OPERATORS = "session.inter_op."
 _DYNAMIC = "ep.dynamic."
 
@@ -134,7 +135,7 @@ def _hint(option: str, key: str, known: Collection[str]) -> str:
     attributes = [f"session.{name}" for name in _ATTRIBUTES[option]]
     names = sorted({*_DOCUMENTED[option], *known, *attributes})
     ending = sorted((it for it in names if it.endswith(f".{key}")), key=lambda it: idle(option, it) is not None)
-    near = next(iter(ending or get_close_matches(key, names, 1)), None)
+    near = next(iter(ending or get_close_matches(key, names, 1, _NEAR)), None)
     if near is None:
         return ""
     why = idle(option, near)

@@ -17,42 +17,51 @@ PARTS = 8  # of consecutive blocks into which each of two runs is cut: their spr
 PAIRS = 9  # of blocks of one run, which decide a gate's limit where all of them say the same
 ROUNDS = max(PARTS, PAIRS)  # that a run has at least, unless it was told to measure less
 
+TOO_FEW = "too few blocks for an interval"
+
 # What a measurement ended by: how `stopped` of a result begins.
 BY_ITERATIONS, BY_DURATION = "iterations", "duration"
 
 
-def lack(name: str, result: Result, blocks: int) -> str | None:
+def lack(name: str, result: Result, blocks: int, together: int = 1) -> str | None:
     """That a result has too few blocks of a phase for a comparison, and what gives them, in a sentence; None if it has not.
 
     Args:
         name: what the result is called.
         result: that is to be compared.
         blocks: that it has.
+        together: how many results took turns in its run.
     """
     if blocks >= PARTS:
         return None
     has = f"{blocks} block{'' if blocks == 1 else 's'}"
-    return f"{name} has {has} and a comparison takes {PARTS}: {remedy(result, PARTS)}"
+    return f"{name} has {has} and a comparison takes {PARTS}: {remedy(result, PARTS, together)}"
 
 
 def without_interval(result: Result) -> str:
-    """What there is to say of a ratio that has no interval, after a comma."""
-    return f"by too few blocks for an interval: {remedy(result, ROUNDS)}"
+    """What there is to say of a ratio that has no interval, and what gives one."""
+    return f"{TOO_FEW}: {remedy(result, PAIRS)}"
 
 
-def remedy(result: Result, rounds: int) -> str:
-    """How to measure anew what a result has too few rounds of."""
+def remedy(result: Result, rounds: int, together: int = 1) -> str:
+    """How to measure anew what a result has too few rounds of.
+
+    Args:
+        result: that is to have more.
+        rounds: that it is to have.
+        together: how many results took turns in its run; each of them has its own share of the time.
+    """
     ended_by = (result.stopped or "").partition(":")[0]
     if ended_by == BY_ITERATIONS:
         return "measure it again without --iterations"
     if ended_by == BY_DURATION:
-        return f"measure it again with --duration {_duration_s(result, rounds)}"
+        return f"measure it again with --duration {_duration_s(result, rounds, together)}"
     if rounds > ROUNDS:
         return "measure it again with --precision 0, which lasts as long as --duration"
     return f"measure it again, a run has {ROUNDS} or more now"
 
 
-def _duration_s(result: Result, rounds: int) -> int:
+def _duration_s(result: Result, rounds: int, together: int) -> int:
     """What `--duration` so many rounds take, whole seconds: by the time that the rounds took which there are, and a quarter
     more."""
     begun: list[int] = []
@@ -72,5 +81,5 @@ def _duration_s(result: Result, rounds: int) -> int:
                 at += n
     if not begun:
         return 1
-    round_s = (max(ended) - min(begun)) / 1e9 / lanes / max(counts)
+    round_s = (max(ended) - min(begun)) / 1e9 / lanes / together / max(counts)
     return max(1, math.ceil(round_s * rounds * 1.25))

@@ -69,7 +69,7 @@ def _kept(result: Result) -> list[str]:
     times, interval = resident.vs_cpu["ratio"], resident.vs_cpu["ci95"]
     said = f"{RESIDENT} is {ratio(times)} times as fast as {CPU}"
     if interval is None:
-        return [f"{said}, {without_interval(result)}."]
+        return [f"{said}; {without_interval(result)}."]
     said += f" (95 %: {ratio(interval[0])} to {ratio(interval[1])})"
     if not _is_told(interval):
         return [f"{said}: no difference can be told from noise."]

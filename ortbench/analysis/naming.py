@@ -46,8 +46,13 @@ def called(results: Sequence[Result], paths: Sequence[Path]) -> list[str]:
         alike = [number for number, it in enumerate(names) if it == name]
         places = _by_place([results[number] for number in alike], [paths[number] for number in alike])
         for number, place in zip(alike, places, strict=True):
-            names[number] = f"{name} {place}".strip()
+            names[number] = place if name and _plain(place).startswith(_plain(name)) else f"{name} {place}".strip()
     return [f"#{number}" for number in range(1, len(names) + 1)] if _shared(names) else names
+
+
+def _plain(text: str) -> str:
+    """Its letters and digits, which are what a name and the folder that is called after it have in common."""
+    return re.sub(r"\W", "", text.casefold())
 
 
 def _given(result: Result) -> str:

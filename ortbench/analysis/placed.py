@@ -48,6 +48,11 @@ def mostly_on_cpu(result: Result) -> str | None:
     return f"Most of the model is on the CPU, not on {ep}: {counted}" if there > _MOST * whole else None
 
 
+def nodes_stay(count: int) -> str:
+    """That so many nodes do not move to the EP, up to where they are."""
+    return "1 node stays" if count == 1 else f"{count} nodes stay"
+
+
 def copies_inside(result: Result) -> bool:
     """Whether Memcpy nodes copy inside the graph, so that other copies are those at its edges."""
     return bool(result.placement["memcpy_nodes"])

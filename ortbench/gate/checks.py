@@ -9,6 +9,7 @@ from ortbench.analysis.compare import Spread, stored_ratio
 from ortbench.analysis.enough import lack, remedy
 from ortbench.analysis.handing_on import HANDED_ON, handing_on
 from ortbench.analysis.pairs import blocks
+from ortbench.analysis.placed import nodes_stay
 from ortbench.errors import BadInput
 from ortbench.gate.contests import CANDIDATE, COPY_SHARE, Contest, Jury, contest_name, fill, own_contests
 from ortbench.gate.limits import DEFAULT_METRIC, FAILED, PASSED, UNCLEAR, Check, Limits, Metric
@@ -109,7 +110,7 @@ def _check_nodes(result: Result, most: int) -> Check:
     operators = result.placement["cpu_operators"]
     count = sum(operators.values())
     listed = f" ({', '.join(operators)})" if operators else ""
-    text = f"{count} node(s) stay on the CPU{listed}, at most {most}"
+    text = f"{nodes_stay(count)} on the CPU{listed}, at most {most}"
     return Check("cpu nodes", PASSED if count <= most else FAILED, text)
 
 

@@ -66,7 +66,8 @@ class Contest:
         where = "too few rounds for an interval"
         if found.low is not None and found.high is not None:
             where = f"{units.ratio(found.low, 3)} to {units.ratio(found.high, 3)}"
-        text = f"{self.what}: ×{units.ratio(found.ratio, 3)} ({where}, {found.rounds} rounds), {bound}"
+        rounds = f"{found.rounds} round{'' if found.rounds == 1 else 's'}"
+        text = f"{self.what}: ×{units.ratio(found.ratio, 3)} ({where}, {rounds}), {bound}"
         return Check(self.name, verdict, text, found.ratio, found.low, found.high, self.limit, found.rounds)
 
 

@@ -25,6 +25,7 @@ from ortbench.modes import (
     TOTAL,
     WHOLE_CHAIN,
     comes_with,
+    no_such,
     stage_phase,
 )
 from ortbench.options import LIMIT, Given, check_values, declared, make, not_negative, option
@@ -230,7 +231,7 @@ def limits_of(given: Given, has_baseline: bool, modes: Sequence[str]) -> Limits:
     limits = make(Limits, {**own, **regression}, modes=tuple(modes), slo=slo)
     check_values(limits)
     for name in sorted({*modes, *limits.require_modes, *limits.min_speedup} - set(ALL_MODES)):
-        raise BadInput(f"{name!r}: there is no such mode; choose from {', '.join(ALL_MODES)}")
+        raise BadInput(no_such(name))
     return limits
 
 

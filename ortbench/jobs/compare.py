@@ -46,11 +46,11 @@ def compare(
         BadInput: a file that is no result, or fewer than two of them.
     """
     paths = results_at(places)
+    loaded, only = [load(path) for path in paths], Selection(modes, phases)
     if len(paths) < 2:
         raise BadInput(
             f"compare needs at least two results, and {places[0]} is one: name another, or a folder of several"
         )
-    loaded, only = [load(path) for path in paths], Selection(modes, phases)
     groups = [list(range(len(paths)))] if force or len(paths) == len(places) else _groups(loaded)
     if not groups:
         comparability(loaded, called(loaded, paths), force)  # it says why they are not

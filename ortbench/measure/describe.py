@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from ortbench.analysis.items import items_of
+from ortbench.analysis.placed import nodes_stay
 from ortbench.analysis.throttling import leave_out, sentence, throttled
 from ortbench.analysis.variables import recorded
 from ortbench.answers import Opened
@@ -106,7 +107,7 @@ def _check_placement(result: Result, required: bool) -> None:
     memcpy = result.placement["memcpy_nodes"]
     verb = "node copies" if memcpy == 1 else "nodes copy"
     copies = f"; {memcpy} Memcpy {verb} between them in every run" if memcpy else ""
-    message = f"{count} node(s) stay on the CPU: {listed}{copies}"
+    message = f"{nodes_stay(count)} on the CPU: {listed}{copies}"
     if required:
         raise BenchmarkFailed(f"{message} (--require-placement)")
     result.warn("cpu-nodes", message)

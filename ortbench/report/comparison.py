@@ -33,6 +33,7 @@ from ortbench.report.model import (
 )
 from ortbench.report.spreads import spread_cells
 from ortbench.report.throughput import best_note, has_items, item_cells, item_columns
+from ortbench.report.together import off_target
 from ortbench.report.words import heading, hint, not_measured, remark
 from ortbench.result import Result
 
@@ -162,7 +163,8 @@ def build(
     notes = [*why_missing(results, names), *said, *best_note(results, names, only.modes)]
     sides = side_by_side(results, names, same, in_order, only)
     explained = [Paragraph(legend(results, same)), hint("ratio", "95 %", "verdict")]
-    return Report(title(names), ([sides], [Notes(notes), *explained]))
+    off = off_target(results, names)
+    return Report(title(names), (*([off] if off else ()), [sides], [Notes(notes), *explained]))
 
 
 def _lacking(results: Sequence[Result], names: Sequence[str], only: Selection) -> list[str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ortbench.report import comparison
-from ortbench.report.model import Note, Notes, Report, SavedIn
-from ortbench.report.words import warnings
+from ortbench.report.model import Notes, Report, SavedIn
+from ortbench.report.together import placed_and_warned
 from ortbench.result import Result
 
 
 def build(results: Sequence[Result], names: Sequence[str], same: float, folder: str | None = None) -> Report:
-    """The comparison of the sides, with what each of them warns of.
+    """The comparison of the sides, with what is copied inside their graphs and what they warn of.
 
     Args:
         results: at least two.
@@ -23,16 +23,4 @@ def build(results: Sequence[Result], names: Sequence[str], same: float, folder: 
     if folder is None:
         return compared
     *parts, last = compared.parts
-    return Report(compared.title, [*parts, [Notes(_warnings(results, names)), *last, SavedIn(folder)]])
-
-
-def _warnings(results: Sequence[Result], names: Sequence[str]) -> list[Note]:
-    """What sides warn of, once where all of them do."""
-    found: dict[str, tuple[Note, list[str]]] = {}
-    for name, result in zip(names, results, strict=True):
-        for note in warnings(result):
-            found.setdefault(note.text, (note, []))[1].append(name)
-    return [
-        note if len(of) == len(results) else Note(f"{', '.join(of)}: {note.text}", note.sign, note.tone)
-        for note, of in found.values()
-    ]
+    return Report(compared.title, [*parts, [Notes(placed_and_warned(results, names)), *last, SavedIn(folder)]])

@@ -139,6 +139,8 @@ def ended(stopped: str, took_ns: int | None) -> str:
     after = "" if took_ns is None else f" after {units.seconds(took_ns)}"
     if stopped in _WITHOUT_A_REASON:
         return f"{_WITHOUT_A_REASON[stopped]}{after}"
+    if kind == "iterations" and count == "1":
+        return f"done{after}: 1 iteration {of}"
     if kind in _ENDS and what:
         return f"done{after}: {_ENDS[kind].format(what=what, count=count, of=of)}"
     return f"ended{after}: {stopped}"

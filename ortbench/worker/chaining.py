@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ortbench.analysis.placed import nodes_stay
 from ortbench.chain_plan import chain_from
 from ortbench.errors import BenchmarkFailed, Unsupported
 from ortbench.plan import inputs_from
@@ -109,7 +110,7 @@ def _placement(stage: OpenStage, has_run: bool) -> schema.Placement:
     if operators and asked.target.require_placement:
         with blaming(asked):
             listed = ", ".join(f"{name} ({n})" if n > 1 else name for name, n in operators.items())
-            raise BenchmarkFailed(f"--require-placement: {sum(operators.values())} node(s) stay on the CPU: {listed}")
+            raise BenchmarkFailed(f"--require-placement: {nodes_stay(sum(operators.values()))} on the CPU: {listed}")
     return with_copies(found, asked.model, model, stage.loop.single.arrays) if has_run else found
 
 

@@ -57,6 +57,15 @@ def test_a_duration_that_is_long_enough(rounds: int, step_ns: int, wanted: int, 
     assert remedy(ended(rounds, "duration: 5 s per mode", step_ns), wanted) == words
 
 
+def test_the_time_of_sides_that_took_turns_is_that_of_each() -> None:
+    """Four rounds took 0.9 s for each mode; beside another side half of that was the other's."""
+    sides = [ended(4, "duration: 5 s per mode", SECOND) for _ in "ab"]
+    assert [it.rpartition(" ")[2] for it in lacks(sides, "ab", rows(sides))] == ["9", "9"]
+    for side in sides:
+        side.setup["run_id"] = "one"
+    assert [it.rpartition(" ")[2] for it in lacks(sides, "ab", rows(sides))] == ["5", "5"]
+
+
 def test_more_rounds_than_every_run_has() -> None:
     """As a gate of several limits takes them."""
     words = "measure it again with --precision 0, which lasts as long as --duration"

@@ -91,6 +91,8 @@ def test_names_that_several_have_are_told_apart() -> None:
     assert names(*eps) == ["A", "B"]
     assert names(*eps, named("after")) == ["before A", "before B", "after"]
     assert names(named("a"), named("a"), named("b")) == ["a #1", "a #2", "b"]
+    folders = ["out/a-b/result.json", "out/a-b-2/result.json", "out/c/result.json"]
+    assert names(named("a b"), named("a b"), named("c"), paths=folders) == ["a-b", "a-b-2", "c"]
     case = ["suites/monday/tiny--cpu/result.json", "suites/tuesday/tiny--cpu/result.json"]
     assert names(named("tiny--cpu"), named("tiny--cpu"), paths=case) == ["monday", "tuesday"]
 

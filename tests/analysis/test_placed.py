@@ -12,7 +12,7 @@ from ortbench.plan import CPU_EP
 from ortbench.result import Result
 from tests.results import EP, MB, island, profiled, published, with_failures
 
-WARNING = ("cpu-nodes", "1 node(s) stay on the CPU: Clip; 1 Memcpy node copies between them in every run")
+WARNING = ("cpu-nodes", "1 node stays on the CPU: Clip; 1 Memcpy node copies between them in every run")
 
 
 def placed(there: int, on_cpu: int, copies: int | None = 0, **more: Any) -> Result:

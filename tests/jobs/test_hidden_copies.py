@@ -297,7 +297,7 @@ def test_without_the_option_there_is_no_pass(tmp_path: Path) -> None:
 def test_inspect_names_node_sentences(library: Path) -> None:
     ran = ortbench("inspect", ISLAND, "--ep-library", library, COLUMNS="80")
     assert ran.code == 0, ran.err
-    assert "2 Memcpy node(s) between them" in ran.out
+    assert "2 Memcpy nodes between them" in ran.out
     lines = [line.split() for line in ran.out.splitlines()]
     assert ["matrices", "to", "host", "65.5", "kB", "Det_4", "1"] in lines
     assert ["1", "Det", "1", "2", "81.9", "kB"] in lines

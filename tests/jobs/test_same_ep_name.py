@@ -147,7 +147,7 @@ def test_a_live_gate_of_two_libraries(builds: Builds, tmp_path: Path) -> None:
 def test_a_live_gate_of_one_library_twice(builds: Builds, tmp_path: Path) -> None:
     ran = ortbench_here("gate", "--model", TINY, "--ep", builds.fast, "--baseline-ep-library", builds.fast, *MODE,
                         "--warmup", 1, "--max-regression", "50%", "--duration", 1, "--out", tmp_path)  # fmt: skip
-    same = "• nothing that was recorded differs between the two: same model, EP, options, versions, machine"
+    same = "! nothing that was recorded differs between the two: same model, EP, options, versions, machine"
     assert same in ran.out.splitlines(), ran.err
 
 

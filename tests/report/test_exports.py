@@ -289,6 +289,11 @@ def test_times_are_seconds_to_the_microsecond(seconds: float, text: str) -> None
     assert case.get("time") == text
 
 
+def test_the_time_of_a_suite_is_the_sum_of_its_cases_to_the_microsecond() -> None:
+    document = ET.fromstring(junit("ortbench run", [outcome(name=name, seconds=0.000004) for name in "ab"]))
+    assert [it.get("time") for it in document.iter() if it.tag in ("testsuites", "testsuite")] == ["0.000008"] * 2
+
+
 HOSTILE = {
     "nul": ("a\0b", "a\ufffdb"),
     "colours": ("\x1b[31mred\x1b[0m", "\ufffd[31mred\ufffd[0m"),

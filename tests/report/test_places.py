@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ortbench.gate.verdict import Verdict
 from ortbench.plan import CPU_EP
-from ortbench.report import run
+from ortbench.report import comparison, gate, run, sides
 from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page
 from ortbench.result import Result
@@ -22,14 +23,14 @@ def with_a_copy_inside() -> Result:
         "memcpy": {"to_host": {"nodes": 1, "bytes": 25 * MB}, "from_host": {"nodes": 0, "bytes": 0}},
         "cpu_operators": {"Clip": 1},
     }
-    made.warn("cpu-nodes", "1 node(s) stay on the CPU: Clip; 1 Memcpy node copies between them in every run")
+    made.warn("cpu-nodes", "1 node stays on the CPU: Clip; 1 Memcpy node copies between them in every run")
     return made
 
 
 def with_nothing_on_the_ep() -> Result:
     made = published()
     made.placement = {"nodes": {CPU_EP: 3}, "memcpy_nodes": 0, "cpu_operators": {"Mul": 2, "Clip": 1}}
-    made.warn("cpu-nodes", "3 node(s) stay on the CPU: Mul (2), Clip")
+    made.warn("cpu-nodes", "3 nodes stay on the CPU: Mul (2), Clip")
     return made
 
 
@@ -103,6 +104,37 @@ def test_that_nothing_ran_on_the_ep_comes_before_any_figure() -> None:
     found = Page(build_page([with_nothing_on_the_ep()], ["a"]))
     assert found.text("h1") == [f"Nothing ran on {EP}: all 3 nodes are on the CPU"]
     assert found.text("li")[0] == said
+
+
+def test_results_side_by_side_say_it_before_any_figure() -> None:
+    said = f"Nothing ran on {EP}: all 3 nodes are on the CPU (2 Mul, Clip)."
+    off, other = with_nothing_on_the_ep(), published()
+    both, one = ([off, with_nothing_on_the_ep()], f"! {said}"), ([off, other], f"! a: {said}")
+    for results, line in (both, one):
+        assert shown(sides.build, results, "ab", 0.02, "folder", width=120)[0] == line
+        assert shown(comparison.build, results, "ab", 0.02, True, width=120)[0] == line
+        gated = shown(gate.build, Verdict(results, []), width=120)
+        assert gated[0] in (f"! {said}", f"! candidate: {said}")
+        assert not any("stay on the CPU" in text for text in gated)
+    many = Page(build_page([off, with_nothing_on_the_ep()], ["a", "b"]))
+    assert many.text("h1") == [f"Nothing ran on {EP}: all 3 nodes are on the CPU"]
+    mixed = Page(build_page([off, other], ["a", "b"]))
+    assert mixed.text("h1") == ["In 1 of 2 results nothing, or nearly nothing, ran on the EP that was asked for"]
+
+
+def test_sides_say_what_is_copied_inside_the_graph_in_place_of_the_warning() -> None:
+    copied = "• 1 Memcpy node copies 25.0 MB to the host inside every run, in every mode, since 1 of 3 nodes is on the CPU (Clip)"
+    results = [with_a_copy_inside(), with_a_copy_inside()]
+    for lines in (
+        shown(sides.build, results, "ab", 0.02, "folder", width=300),
+        shown(gate.build, Verdict(results, []), width=300),
+    ):
+        assert [line.startswith(copied) for line in lines if "Clip" in line] == [True]
+
+
+def test_words_of_a_page_wrap_and_what_explains_a_table_is_below_it() -> None:
+    text = build_page([with_a_copy_inside()], ["a"])
+    assert '<td class="left prose">the session wants it there</td>' in text
 
 
 def test_a_result_of_an_earlier_version_has_no_such_table() -> None:

@@ -72,7 +72,7 @@ def test_sentences_of_the_published_sample() -> None:
 
 def test_markdown_of_four_modes() -> None:
     made = published()
-    made.warn("cpu-nodes", "1 node(s) stay on the CPU: Det")
+    made.warn("cpu-nodes", "1 node stays on the CPU: Det")
     assert markdown(build(made)) == (
         "# ortbench: m.onnx\n"
         "\n"
@@ -95,7 +95,7 @@ def test_markdown_of_four_modes() -> None:
         "- Keeping tensors on the device pays from run 2 on: over 100 runs ≈420 ms of copies with CPU tensors against "
         "4.20 ms when copied in and out once.\n"
         "- host-accessible: zero-copy is proved (bound addresses are used).\n"
-        "- warning: 1 node(s) stay on the CPU: Det\n"
+        "- warning: 1 node stays on the CPU: Det\n"
         "\n"
         "Times are medians. ≈ marks what was derived, not measured.\n"
         "\n"
@@ -274,17 +274,26 @@ def test_bytes_that_are_not_known() -> None:
     assert [row[-2:] for row in rows(made)[1:3]] == [(NOTHING, NOTHING), (NOTHING, NOTHING)]
 
 
+def test_what_is_faster_for_certain_is_named_before_a_greater_ratio() -> None:
+    made = published(ratio=(1.13, 1.01, 1.40))
+    assert made.cases[1].vs_cpu is not None
+    made.cases[1].vs_cpu = {"ratio": 1.16, "ci95": [0.76, 1.41]}
+    made.cases = made.cases[:3]
+    assert sentences(made)[1] == "device-resident is measurably faster: 1.13 times as fast as cpu (95 %: 1.01 to 1.40)."
+
+
 def test_too_few_blocks_for_an_interval() -> None:
     made = published(ratio=(2.4,))
     made.cases = [made.cases[0], made.cases[2]]
     assert sentences(made) == [
         "With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its total less that of device-resident; too few "
         "blocks for an interval).",
-        "device-resident is 2.40 times as fast as cpu, by too few blocks for an interval: measure it again, a run has 9 or more now.",
+        "device-resident is 2.40 times as fast as cpu; too few blocks for an interval: measure it again, a run has 9 or more "
+        "now.",
     ]
     made.stopped = "iterations"
-    assert sentences(made)[1].endswith(", by too few blocks for an interval: measure it again without --iterations.")
-    assert headline(made) == "≈58% of a run with CPU tensors is copies, by too few blocks for an interval"
+    assert sentences(made)[1].endswith("; too few blocks for an interval: measure it again without --iterations.")
+    assert headline(made) == "≈58% of a run with CPU tensors is copies; too few blocks for an interval"
     assert cells(made, 1, "vs cpu", "95 %") == ["2.40×", None]
 
 

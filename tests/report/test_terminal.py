@@ -76,7 +76,7 @@ def shown(
 
 def test_a_run_at_80_columns() -> None:
     made = published()
-    made.warn("cpu-nodes", "1 node(s) stay on the CPU: Det")
+    made.warn("cpu-nodes", "1 node stays on the CPU: Det")
     assert shown(run.build, made, "reports/some", width=80) == [
         "m.onnx (x 1x3, s scalar)",
         "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0",
@@ -108,7 +108,7 @@ def test_a_run_at_80_columns() -> None:
         "• Keeping tensors on the device pays from run 2 on: over 100 runs ≈420 ms of",
         "  copies with CPU tensors against 4.20 ms when copied in and out once.",
         "• host-accessible: zero-copy is proved (bound addresses are used).",
-        "! warning: 1 node(s) stay on the CPU: Det",
+        "! warning: 1 node stays on the CPU: Det",
         "Saved in reports/some",
     ]
 
@@ -295,7 +295,7 @@ def test_a_gate_at_80_columns() -> None:
         "? who knows",
         "✗ too slow",
         "• a remark",
-        "! warning: beware",
+        "! candidate: warning: beware",
         "gate: failed",
     ]
 

@@ -140,14 +140,14 @@ def test_a_comparison_says_which_is_best() -> None:
 def test_sides_of_a_run_warn_once_of_what_all_of_them_have() -> None:
     results = [batch(8, MS), batch(32, 2 * MS)]
     for made in results:
-        made.warn("cpu-nodes", "1 node(s) stay on the CPU: Det")
+        made.warn("cpu-nodes", "1 node stays on the CPU: Det")
     results[1].warn("gpu-state", "the GPU became slower")
     report = sides.build(results, ["batch=8", "batch=32"], 0.02, "reports/it")
     (said,) = [
         notes([*it.notes]) for it in report.parts[-1] if isinstance(it, Notes) and "best" not in it.notes[0].text
     ]
     assert said == [
-        "warning: 1 node(s) stay on the CPU: Det",
+        "warning: 1 node stays on the CPU: Det",
         "batch=32: warning: the GPU became slower",
     ]
     assert "best: batch 32, 16000 items/s with cpu" in markdown(report)

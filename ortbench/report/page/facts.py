@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ortbench import units
 from ortbench.analysis.advice import copy_share, fastest, is_faster, sentences, superseded
+from ortbench.analysis.enough import TOO_FEW
 from ortbench.analysis.levels import (
     CONCURRENCY,
     RATE,
@@ -67,11 +68,7 @@ def facts(result: Result) -> Iterator[Fact]:
     best, shown = fastest(result), timed[0]
     if best is not None and best.vs_cpu is not None:
         interval = best.vs_cpu["ci95"]
-        sure = (
-            f" (95 %: {units.ratio(interval[0])} to {units.ratio(interval[1])})"
-            if interval
-            else "; too few blocks for an interval"
-        )
+        sure = f" (95 %: {units.ratio(interval[0])} to {units.ratio(interval[1])})" if interval else f"; {TOO_FEW}"
         less = "" if is_faster(best) else ", not measurably faster"
         yield Fact("Fastest mode", f"{units.ratio(best.vs_cpu['ratio'])}×", f"{best.mode} against cpu{sure}{less}")
         shown = best if is_faster(best) else shown

@@ -91,6 +91,7 @@ def filled_in(template: str, **values: object) -> str:
     )
     environment.filters["tied"] = _tied
     environment.tests["flush_left"] = _is_flush_left
+    environment.tests["in_words"] = lambda column: column.kind is Kind.WORDS
     text: str = environment.get_template(template).render(**values)
     return text
 

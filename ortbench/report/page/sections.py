@@ -29,11 +29,13 @@ class Section:
         title: of both.
         table: where there is one; without columns it holds words and what they mean, which may take several lines.
         paragraphs: what there is to say about it.
+        below: what there is to say that stands behind the table.
     """
 
     title: str
     table: Table | None
     paragraphs: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
 
 
 def sections(result: Result) -> Iterator[Section]:
@@ -82,18 +84,25 @@ def _chain(result: Result) -> Iterator[Section]:
 
 
 def _costs(result: Result) -> Iterator[Section]:
-    """What it costs besides time, each kind of it as reports have it; all that is said stands above its first table."""
+    """What it costs besides time, each kind of it as reports have it: what is said stands above the next table, or below
+    the last."""
     for title, *blocks in cost_parts(result):
         assert isinstance(title, Title)
+        found: list[Section] = []
         said: list[str] = []
         for block in blocks:
             if isinstance(block, Paragraph) and Medium.MARKDOWN in block.media:
                 said.append(block.text)
             elif isinstance(block, Notes):
                 said += [f"{note.text}." for note in block.notes]
-        tables = [block for block in blocks if isinstance(block, Table)]
-        yield Section(title.text, tables[0] if tables else None, tuple(said))
-        yield from (Section(table.title, table) for table in tables[1:])
+            elif isinstance(block, Table):
+                found.append(Section(block.title if found else title.text, block, tuple(said)))
+                said = []
+        if said and found:
+            found[-1] = replace(found[-1], below=tuple(said))
+        elif said:
+            found.append(Section(title.text, None, tuple(said)))
+        yield from found
 
 
 def _placement(result: Result) -> Section:

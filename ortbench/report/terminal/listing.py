@@ -112,11 +112,13 @@ def _print_placement(screen: Screen, found: Inspected) -> None:
         screen.text("placement is not known: this ONNX Runtime or model format does not report it", label="  ")
         return
     for name, count in where["nodes"].items():
-        screen.text(f"node(s) on {name}", label=f"  {count:5} ")
+        screen.text(f"node{'' if count == 1 else 's'} on {name}", label=f"  {count:5} ")
     if where["cpu_operators"]:
         screen.text(_counted(where["cpu_operators"]), label="        on the CPU: ", label_style="unclear")
     memcpy = where["memcpy_nodes"]
-    screen.text("Memcpy node(s) between them", label=f"  {'?' if memcpy is None else memcpy:>5} ")
+    screen.text(
+        f"Memcpy node{'' if memcpy == 1 else 's'} between them", label=f"  {'?' if memcpy is None else memcpy:>5} "
+    )
     copies = found["copies"]
     assert copies is not None  # where the placement is known
     for table in report_nodes.outline(copies):

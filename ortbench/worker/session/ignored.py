@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ortbench.schema import Warned
 
 _KEY = rb"(?:session|optimization|memory|mlas|ep)\.[a-z0-9_.]*[a-z0-9_](?=\0)"
+_SOURCE_FILE = re.compile(r"\.(?:h|hpp|c|cc|cpp)$")  # named in messages of errors: session.h
 _PIECE = 8  # bytes that machine code holds at a time, where a compiler puts a text into the code and not beside it
 
 T = TypeVar("T")
@@ -57,7 +58,7 @@ def _keys_of_onnxruntime() -> set[str]:
     from onnxruntime.capi import onnxruntime_pybind11_state as library
 
     def keys(content: mmap.mmap) -> set[str]:
-        return {it.decode() for it in re.findall(_KEY, content)}
+        return {key for it in re.findall(_KEY, content) if not _SOURCE_FILE.search(key := it.decode())}
 
     return _read(library.__file__, keys) or set()
 

@@ -210,3 +210,11 @@ def test_the_summary_of_a_suite() -> None:
     assert "| n--e | 8.00 ms | cpu | 8.00 ms | – | measured |" in text
     rows = list(csv_format.DictReader(suite_csv([made, old]).splitlines()))
     assert [row["cpu_time_ns"] for row in rows] == ["12000000", ""]
+
+
+def test_a_page_has_it_once_with_what_its_columns_mean_below() -> None:
+    page = Page(build_page([costly()], ["a"]))
+    assert page.text("h2").count(TITLE) == 1
+    told = [text for _, text in page.texts]
+    said = next(text for text in told if text.startswith("submit: until the call returns"))
+    assert told.index(TITLE) < told.index("CPU time") < told.index(said) < told.index("Placement")

@@ -1,0 +1,200 @@
+"""What commands print, whole: that a newcomer reads the conclusion first, and nothing that means nothing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.compiling import BuildError
+from tests.conftest import lacking, ortbench_here
+from tests.refdevice import build
+
+pytestmark = pytest.mark.process
+
+IMAGE, TINY, MULTI = (f"models/{name}.onnx" for name in ("copy_bound", "tiny", "multi_output"))
+SHORT = ("--iterations", 3, "--warmup", 1)
+CPU, CPU_EP = ("--ep", "cpu", "--mode", "cpu"), "CPUExecutionProvider …"
+SAME = "nothing that was recorded differs between the two: same model, EP, options, versions, machine"
+UNITS = {"ns", "µs", "ms", "s"}  # below the names of columns
+NOTHING_RAN = "! Nothing ran on RefDeviceExecutionProvider: all # nodes are on the CPU (Mul, Add, Clip)."
+_FIGURE = re.compile(r"(?<![=\w-])[≈×±]?\d[\d.]*k?\b×?(?! %)(?: (?:[nµm]?s|[kMG]?B)(?:/s)?\b)?")
+
+
+def without(operators: tuple[str, ...], folder: Path) -> Path:
+    """The reference device that takes these operators and no others."""
+    try:
+        return build(folder / "library", operators=operators)
+    except BuildError as error:
+        lacking(str(error))
+
+
+def seen(*arguments: object, code: int = 0) -> list[str]:
+    """The lines of a command on a screen of any width, each as `masked`."""
+    ran = ortbench_here(*arguments, COLUMNS="1000")
+    assert (ran.code, ran.err) == (code, "")
+    return [line for line in map(masked, ran.out.splitlines()) if line and set(line.split()) - UNITS]
+
+
+def masked(line: str) -> str:
+    """A line with # for each figure and one blank for several; without bars, and what the machine and the folder are."""
+    line = re.sub(r" [░█▒≈━]+(?= {2})", "", line)
+    line = re.sub(r"(\w+ExecutionProvider) \d.*", r"\1 …", line)
+    line = re.sub(r"(Saved in) .*", r"\1 …", line)
+    line = re.sub(r"(?<=medians, in )\w+", "#", line)
+    line = re.sub(r"\d+ rounds?\b", "# rounds", line)
+    return " ".join(_FIGURE.sub("#", line).split())
+
+
+def test_a_run_with_a_node_on_the_cpu(tmp_path: Path) -> None:
+    """The copy inside the graph is the first sentence, where the output is the second, and nothing is downloaded."""
+    library = without(("Mul", "Add"), tmp_path)
+    modes = ("--mode", "cpu", "--mode", "device")
+    assert seen("run", IMAGE, "--ep-library", library, *modes, *SHORT, "--out", tmp_path / "out") == [
+        "models/copy_bound.onnx (image 1x3x1080x1920)",
+        "RefDeviceExecutionProvider …",
+        "fence: the run itself waits; memory: EP device RefDevice (DEFAULT) and RefDeviceHostAccessible (HOST_ACCESSIBLE); "
+        "done after #: # iterations per mode",
+        "mode split total vs cpu runs upload inference runs/s copied/run copy rate",
+        "cpu # # # – – # # –",
+        "device # # # # # # # #",
+        "split: ░ upload █ inference ━ not split, scaled to total",
+        "Times are medians, in #; ≈ derived, not measured.",
+        "ortbench explain fence, split, ≈ … says what the words mean.",
+        "What else it costs: the host's own work",
+        "mode CPU time user system cores",
+        "cpu # # # #",
+        "device # # # #",
+        "CPU time: per run, of all threads of the worker together; cores: how many were in use.",
+        "• # Memcpy node copies # to the host inside every run, in every mode, since # of # nodes is on the CPU (Clip). That "
+        "counts as inference here, not as copies; --nodes says what it takes.",
+        "• output adjusted is bound in host memory, not on the device: Clip makes it on the CPU. Bound on the device it costs "
+        "another copy in every run, # (# at the rate of device's upload).",
+        "• device is # times as fast as cpu; too few blocks for an interval: measure it again without --iterations.",
+        "Saved in …",
+    ]
+
+
+def test_one_mode_on_the_host(tmp_path: Path) -> None:
+    """No column in which nothing would stand, and no word on modes that were not run."""
+    assert seen("run", TINY, *CPU, *SHORT, "--out", tmp_path) == [
+        "models/tiny.onnx (x #)",
+        "CPUExecutionProvider …",
+        "fence: the run itself waits; memory: host memory; done after #: # iterations per mode",
+        "mode total vs cpu runs runs/s copied/run",
+        "cpu # # # # #",
+        "Times are medians, in #.",
+        "ortbench explain fence … says what the words mean.",
+        "What else it costs: the host's own work",
+        "mode CPU time user system cores",
+        "cpu # # # #",
+        "CPU time: per run, of all threads of the worker together; cores: how many were in use.",
+        "• CPUExecutionProvider computes in host memory: nothing is copied to a device.",
+        "Saved in …",
+    ]
+
+
+def test_a_gate_whose_sides_are_the_same_and_run_nothing_on_the_ep(tmp_path: Path) -> None:
+    """Both are said, the one before any figure and the other as a warning; no second time as nodes on the CPU."""
+    both = (
+        "--model",
+        IMAGE,
+        "--baseline-model",
+        IMAGE,
+        "--ep-library",
+        without(("Relu",), tmp_path),
+        "--mode",
+        "device",
+    )
+    assert seen("gate", *both, "--duration", 0.1, "--out", tmp_path / "out", code=4) == [
+        NOTHING_RAN,
+        "baseline models/copy_bound.onnx (image 1x3x1080x1920)",
+        "RefDeviceExecutionProvider …",
+        "candidate models/copy_bound.onnx (image 1x3x1080x1920)",
+        "RefDeviceExecutionProvider …",
+        "mode phase baseline candidate ratio 95 %",
+        "device total # # # –",
+        "? device total median, candidate to baseline: # (too few rounds for an interval, # rounds), must be at most #; a "
+        "verdict takes # rounds: measure it again with --duration #",
+        f"! {SAME}",
+        "gate: cannot tell: too little is known, and the checks say what is lacking",
+        "Saved in …",
+    ]
+    (markdown,) = tmp_path.glob("out/*/gate.md")
+    told = markdown.read_text()
+    assert told.index("Nothing ran on RefDeviceExecutionProvider") < told.index("| mode |")
+    assert f"\n- {SAME}\n" in told
+
+
+def test_settings_side_by_side_with_copies_inside_the_graph(tmp_path: Path) -> None:
+    """They are said with their bytes, once for both, and before that there is too little to tell."""
+    library = without(("Mul", "Add"), tmp_path)
+    levels = ("--opt-level", "basic,all", "--mode", "cpu")
+    said = seen("run", IMAGE, "--ep-library", library, *levels, *SHORT, "--out", tmp_path / "out")
+    assert [line for line in said if line[0] in "•!"] == [
+        "• # Memcpy node copies # to the host inside every run, in every mode, since # of # nodes is on the CPU (Clip). That "
+        "counts as inference here, not as copies; --nodes says what it takes.",
+        "! opt-level=basic has # block and a comparison takes #: measure it again without --iterations",
+        "! opt-level=all has # block and a comparison takes #: measure it again without --iterations",
+    ]
+
+
+def test_a_batch_of_several_sizes(tmp_path: Path) -> None:
+    sizes = ("--dim", "batch=1,8,32")
+    lacking = [
+        f"! batch={size} has # block and a comparison takes #: measure it again without --iterations"
+        for size in (1, 8, 32)
+    ]
+    assert seen("run", MULTI, *CPU, *sizes, *SHORT, "--out", tmp_path) == [
+        *(line for size in (1, 8, 32) for line in (f"batch={size} models/multi_output.onnx (x {size}x64)", CPU_EP)),
+        "mode result median vs first 95 % verdict items/s per item",
+        "cpu batch=1 # – – – # #",
+        "batch=8 # # – cannot tell # #",
+        "batch=32 # # – cannot tell # #",
+        "What else it costs",
+        "mode cost result median vs first 95 % verdict",
+        "cpu CPU time batch=1 # – – –",
+        "batch=8 # # – cannot tell",
+        "batch=32 # # – cannot tell",
+        *lacking,
+        "• best: batch #, # items/s with cpu",
+        "ratio: of median times, above # is slower, from blocks of the same rounds; same: within ±2 % for certain.",
+        "ortbench explain ratio, 95 %, verdict … says what the words mean.",
+        "Saved in …",
+    ]
+
+
+def test_results_that_were_given_names(tmp_path: Path) -> None:
+    """Two have the same, and their folders tell them apart; the third is of another setting, which needs no name."""
+    for name, threads in (("before the fix", 1), ("before the fix", 1), ("after", 2)):
+        named = ("--name", name, "--threads", threads, "--out", tmp_path)
+        assert ortbench_here("run", TINY, *CPU, *SHORT, *named).code == 0
+    names = ["after", "before-the-fix", "before-the-fix-2"]
+    said = seen("compare", tmp_path)
+    assert said[:6] == [line for name in names for line in (f"{name} models/tiny.onnx (x #)", CPU_EP)]
+    assert said[7:10] == [
+        "cpu after # – – – – –",
+        "before-the-fix # # – cannot tell # cannot tell",
+        "before-the-fix-2 # # – cannot tell # cannot tell",
+    ]
+    assert [line for line in said if line.startswith("!")][3:] == [
+        "! after → before-the-fix: threads: # → #",
+        "! after → before-the-fix-2: threads: # → #",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (["run", TINY, "--ep", "cpu", "--ep", "cpu"], "--ep cpu: was given twice; give it once"),
+        (
+            ["run", TINY, "--mode", "cpu,device"],
+            "--mode 'cpu,device': there is no such mode; give each by itself, as in --mode cpu --mode device",
+        ),
+        (["compare", "nowhere"], "cannot read nowhere: No such file or directory"),
+    ],
+)
+def test_what_is_typed_wrongly(line: list[str], message: str) -> None:
+    ran = ortbench_here(*line)
+    assert (ran.code, ran.out, ran.error_line) == (2, "", message)
