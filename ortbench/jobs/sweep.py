@@ -17,6 +17,7 @@ from ortbench.jobs.writing import summarise_job, write, write_compressible, writ
 from ortbench.measure.process import open_session
 
 if TYPE_CHECKING:
+    from ortbench.plan import Observer
     from ortbench.result import Result
     from ortbench.slo import Slo
     from ortbench.sweep_plan import Shape
@@ -30,13 +31,13 @@ class Measured:
 
     Attributes:
         result: of it.
-        folder: where it was saved.
+        folder: where it was saved; None where nothing is to be saved.
         interrupted: by Ctrl-C or its like.
         timelines: of the shapes that opened, by their names, where they were asked for, with the results that they are of.
     """
 
     result: Result
-    folder: Path
+    folder: Path | None
     interrupted: bool
     timelines: list[tuple[str, Result, Timeline]]
 
@@ -47,18 +48,40 @@ def sweep(shapes: Sequence[Shape], slo: Slo | None, wanted: Wanted) -> int:
     Raises:
         BadInput, BenchmarkFailed: before anything could be measured.
     """
-    measured = _measure(shapes, slo, wanted)
-    _show(measured, wanted.json, wanted.quiet or wanted.html == "-")
+    found = measured(shapes, slo, wanted.out, traced=wanted.trace is not None, quiet=wanted.quiet)
+    assert found.folder is not None
+    _show(found.result, str(found.folder), wanted.json, wanted.quiet or wanted.html == "-")
     if wanted.html is not None:
-        write_page(wanted.html, [measured.result], [measured.folder.name])
+        write_page(wanted.html, [found.result], [found.folder.name])
     if wanted.trace is not None:
-        _write_trace(measured, wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
-    if measured.interrupted:
+        _write_trace(found, wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
+    if found.interrupted:
         return INTERRUPTED
-    return _exit_code(measured.result)
+    return _exit_code(found.result)
 
 
-def _measure(shapes: Sequence[Shape], slo: Slo | None, wanted: Wanted) -> Measured:
+def measured(
+    shapes: Sequence[Shape],
+    slo: Slo | None,
+    out: Path | None,
+    *,
+    traced: bool = False,
+    quiet: bool = False,
+    observer: Observer | None = None,
+) -> Measured:
+    """Measure a sweep and save it in a folder of its own, also after Ctrl-C.
+
+    Args:
+        shapes: checked, at least two.
+        slo: what the best shape has to keep.
+        out: where the folder is made; None where nothing is to be saved.
+        traced: keep a timeline of every shape.
+        quiet: show no progress.
+        observer: told what happens, in place of a progress on the terminal.
+
+    Raises:
+        BadInput, BenchmarkFailed: before anything could be measured.
+    """
     plan = shapes[0].plan
     with ExitStack() as stack:
         client = open_session(plan)
@@ -73,12 +96,13 @@ def _measure(shapes: Sequence[Shape], slo: Slo | None, wanted: Wanted) -> Measur
         from ortbench.timeline import Timeline
 
         stopping.hold()  # from here on there is a folder, and soon something in it
-        folder = new_folder(wanted.out, f"sweep-{run_name([plan])}" if plan.name is None else run_name([plan]))
-        path = folder / "result.json"
+        name = f"sweep-{run_name([plan])}" if plan.name is None else run_name([plan])
+        folder = None if out is None else new_folder(out, name)
 
         def keep(result: Result) -> None:
-            with files.noting(path):
-                save(result, path)
+            if folder is not None:
+                with files.noting(folder / "result.json"):
+                    save(result, folder / "result.json")
 
         def when_open(results: Sequence[Result]) -> None:
             refuse_unclaimed(plan.target.options, [results[0].target["ep"]])
@@ -87,36 +111,35 @@ def _measure(shapes: Sequence[Shape], slo: Slo | None, wanted: Wanted) -> Measur
             worker = SharedWorker(plan, client)
             stack.callback(worker.close)
             sides = [
-                PointSide(shape.plan, number, worker, shape.name, Timeline() if wanted.trace is not None else None)
+                PointSide(shape.plan, number, worker, shape.name, Timeline() if traced else None)
                 for number, shape in enumerate(shapes)
             ]
-            progress = observed(stack, wanted.quiet)
-            bench = SweepBench(shapes, sides, worker, slo, keep, progress, load_the_rest, when_open)
+            told = observed(stack, quiet, observer)
+            bench = SweepBench(shapes, sides, worker, slo, keep, told, load_the_rest, when_open)
             bench.run()
             result = bench.result()
             keep(result)
-        except BenchmarkFailed as error:
-            discard_if_empty(folder)
-            if isinstance(error.__cause__, BadInput):  # of no shape the input can be read
-                raise error.__cause__ from None
+        except BaseException as error:
+            if folder is not None:
+                discard_if_empty(folder)
+            if isinstance(error, BenchmarkFailed) and isinstance(error.__cause__, BadInput):
+                raise error.__cause__ from None  # of no shape the input can be read
             raise
-        except BaseException:
-            discard_if_empty(folder)
-            raise
-    write_run(result, folder)
+    if folder is not None:
+        write_run(result, folder)
     timed = [(side.name, side.result, side.timeline) for side in sides if side.timeline is not None and side.is_open]
     return Measured(result, folder, bench.interrupted, timed)
 
 
-def _show(measured: Measured, json_out: str | None, quiet: bool) -> None:
+def _show(result: Result, folder: str, json_out: str | None, quiet: bool) -> None:
     from ortbench.report.markdown import markdown
     from ortbench.report.run import build
     from ortbench.result import result_json
 
-    report = build(measured.result, str(measured.folder))
+    report = build(result, folder)
     summarise_job(markdown(report))
     if json_out is not None:
-        write(json_out, result_json(measured.result), "--json")
+        write(json_out, result_json(result), "--json")
     if json_out == "-" or quiet:
         return
     from ortbench.report.terminal.print import print_report
@@ -124,11 +147,11 @@ def _show(measured: Measured, json_out: str | None, quiet: bool) -> None:
     print_report(report)
 
 
-def _write_trace(measured: Measured, path: str, quiet: bool) -> None:
+def _write_trace(found: Measured, path: str, quiet: bool) -> None:
     """The timeline of all shapes, each as a run of its own; what it lacks is said in a line each."""
     from ortbench.report.exports.chrome_trace import chrome_trace, trace_json
 
-    names, results, timelines = map(list, zip(*measured.timelines, strict=True))
+    names, results, timelines = map(list, zip(*found.timelines, strict=True))
     trace = chrome_trace(results, timelines, labels=names)
     written = write_compressible(path, trace_json(trace), "--trace")
     for words in trace["otherData"]["missing"]:
