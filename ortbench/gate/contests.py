@@ -91,6 +91,7 @@ def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFER
             raise BadInput(
                 f"--metric {metric.text}: is of loads: hold results of 'ortbench load' against each other", "--metric"
             )
+        refuse_shapes(metric)
         _check_statistic(metric, work.steps)
         compared = [mode for mode in modes if metric.mode == mode or (metric.mode is None and limits.held(mode))]
         chosen = [mode for mode in compared if metric.phase in work.phases(mode)]
@@ -98,6 +99,17 @@ def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFER
             raise BadInput(f"--metric {metric.text}: {_why_none(metric, modes, work)}", "--metric")
         contests += [_regression(mode, metric, 1 + limits.max_regression, work.whole) for mode in chosen]
     return list(dict.fromkeys(contests))  # the total of a loop or a chain has two names
+
+
+def refuse_shapes(metric: Metric) -> None:
+    """Refuse a metric of sweeps where there are none.
+
+    Raises:
+        BadInput: it is one.
+    """
+    if metric.of_sweeps:
+        reason = "is of sweeps: hold results of 'ortbench sweep' against each other"
+        raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
 
 
 def _check_statistic(metric: Metric, steps: int | None) -> None:

@@ -18,6 +18,7 @@ from ortbench.analysis.compare import parts
 from ortbench.analysis.compare_levels import COMPARED
 from ortbench.analysis.levels import RUNS_PER_S, at, figure, interval, is_measured
 from ortbench.analysis.pairs import timed_phase
+from ortbench.analysis.points import apart
 from ortbench.errors import BadInput, one_line
 from ortbench.modes import PHASE_NAMES, TOTAL, is_rate
 from ortbench.report.exports.junit import plain_line, samples_text, told_apart
@@ -42,7 +43,7 @@ def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
     "ms"; ``value``, the median in ms; ``range``, "± x" with x in ms, as far as the farther end of its 95 % interval;
     ``extra``, lines for the tooltip. Where inference is all there is to a mode, its total stands for both. The list is
     empty if nothing was measured, which the action takes for an error. Of a load each level has its latencies and, with so many
-    callers, the time per run, which is 1 s divided by runs/s.
+    callers, the time per run, which is 1 s divided by runs/s. A sweep has the medians of each shape, under the shape's name.
 
     A name is that of the model's file, the EP, the device, the mode and the phase: no figure, time or version, so it is
     the same in the next run. The device is part of it because times of two machines are no history of each other. Input
@@ -54,7 +55,8 @@ def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
             of the shapes.
     """
     entries = [_entry(*it) for it in medians(results, settings)]
-    labels = _labels(results, settings or [""] * len(results))
+    results, settings = apart(results, settings)
+    labels = _labels(results, settings)
     entries += [
         _level_entry(label, result, level, stat)
         for label, result in zip(labels, results, strict=True)
@@ -68,7 +70,8 @@ def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
 def medians(results: Sequence[Result], settings: Sequence[str] = ()) -> Iterator[tuple[str, Result, Case, str, Stats]]:
     """Every median that was measured, but of loads: its name, the result, the case, the phase and the statistics; see
     `action_json`."""
-    for label, result in zip(_labels(results, settings or [""] * len(results)), results, strict=True):
+    results, settings = apart(results, settings)
+    for label, result in zip(_labels(results, settings), results, strict=True):
         for case in result.cases if result.load is None else ():
             for phase in (parts([result]) or _PHASES) if case.status == OK else ():
                 stats = case.stats(phase)
