@@ -116,8 +116,7 @@ def say_failures(result: Result, where: str = "") -> int:
     from ortbench.gate.verdict import failures_of
     from ortbench.result import FAILED, OK
 
-    cases = [*result.cases, *(case for point in result.points or [] for case in point.cases)]
-    statuses = [*(case.status for case in cases), *(level["status"] for level in result.levels)]
+    statuses = [*(case.status for case in result.all_cases), *(level["status"] for level in result.levels)]
     for failure in failures_of(result):
         characters.complain(f"{where}{failure}")
     if OK not in statuses and FAILED not in statuses:
