@@ -208,11 +208,11 @@ class Target:
     )  # fmt: skip
     external: str | None = _runs(
         "external", "LIB", f"Bind inputs in another library's memory: {', '.join(EXTERNAL_LIBRARIES)}.",
-        check=one_of(EXTERNAL_LIBRARIES), says="memory of inputs", commands=SINGLE, lists=CHOICES._replace(example="numpy,torch"),
+        check=one_of(EXTERNAL_LIBRARIES), says="memory of inputs", commands=(*SINGLE, "sweep"), lists=CHOICES._replace(example="numpy,torch"),
     )  # fmt: skip
     cuda_graph: bool = _runs(
         "cuda-graph", "", "Capture runs as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=FLAG, default=False,
-        says="graph capture", commands=SINGLE,
+        says="graph capture", commands=(*SINGLE, "sweep"),
     )  # fmt: skip
     stream: str | None = _runs(
         "stream", "KIND", f"Run kernels on a stream made by {' or '.join(STREAMS)} (CUDA, TensorRT).",
@@ -406,15 +406,15 @@ class Plan:
     )  # fmt: skip
     spin: bool = _measured(
         "spin", "", "Then measure once more with threads that do not spin: what that takes of the CPU.", kind=FLAG,
-        default=False, commands=SIDE_BY_SIDE, suite=False,
+        default=False, commands=(*SIDE_BY_SIDE, "sweep"), suite=False,
     )  # fmt: skip
     memory: bool = _measured(
         "memory", "", "Then measure what each mode takes of the device's and of the host's memory.", kind=FLAG, default=False,
-        commands=("run", "loop", "chain"),
+        commands=("run", "loop", "chain", "sweep"),
     )  # fmt: skip
     energy: bool = _measured(
         "energy", "", "Then run each mode for some seconds beside the device's energy counter: joules a run.", kind=FLAG,
-        default=False, commands=("run", "loop", "chain"),
+        default=False, commands=("run", "loop", "chain", "sweep"),
     )  # fmt: skip
     lock_clocks: str | int | None = _measured(
         "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks meanwhile; it takes the right to.", kind=CLOCK,
