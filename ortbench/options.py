@@ -65,6 +65,7 @@ class Option(NamedTuple):
         of_shapes: says how inputs look, so that a sweep takes several values too, each for a shape of its own.
         of_ep: means something for the EP alone that it was given for.
         short: a name of one letter.
+        instead: by command that does not take it although one might think so, what to do in its place.
     """
 
     flag: str
@@ -86,6 +87,7 @@ class Option(NamedTuple):
     of_shapes: bool = False
     of_ep: bool = False
     short: str | None = None
+    instead: Mapping[str, str] = {}
 
     @property
     def name(self) -> str:

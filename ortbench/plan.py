@@ -100,6 +100,7 @@ _EPS = (
 _PYTHON = "The interpreter (or its environment's folder) whose ONNX Runtime is measured."
 _SEVERAL = "Several are measured side by side."
 _PLACED = (*OPENED, "inspect")  # what makes a session, or says how one would place a model
+_OF_ONE_SHAPE = {"sweep": "looks into runs of one shape: 'ortbench run' with that shape takes it"}
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)
 _input = partial(option, panel=INPUT, only_live=True, twin=True)
 _tolerance = partial(_input, kind=NUMBER, check=not_negative, shown="by dtype", twin=False, commands=(*CHAINED, "code"))
@@ -398,11 +399,11 @@ class Plan:
     called: str | None = None
     nodes: bool = _measured(
         "nodes", "", "Then profile some runs: time by operator and EP, copies inside the graph.", kind=FLAG, default=False,
-        commands=("run",), suite=False,
+        commands=("run",), suite=False, instead=_OF_ONE_SHAPE,
     )  # fmt: skip
     measure_copies: bool = _measured(
         "measure-copies", "", "Then have NVIDIA's CUPTI measure the copies inside some runs.", kind=FLAG, default=False,
-        commands=("run",), suite=False,
+        commands=("run",), suite=False, instead=_OF_ONE_SHAPE,
     )  # fmt: skip
     spin: bool = _measured(
         "spin", "", "Then measure once more with threads that do not spin: what that takes of the CPU.", kind=FLAG,

@@ -78,6 +78,12 @@ def shapes_of(model: str, given: Given, command: tuple[str, ...], needed: Collec
     return [Shape(name, plan) for name, plan in zip(side_names(plans), plans, strict=True)]
 
 
+def list_in(given: Given) -> str | None:
+    """The first option (its flag) that has a list, of which each entry would be a shape of its own; None where there is none."""
+    several = (it.flag for it in OF_SHAPES if it.lists and len(it.lists.each(given.get(it.flag, []), it.name)) > 1)
+    return next(several, None)
+
+
 def check_shapes(shapes: Sequence[Shape]) -> None:
     """Refuse what cannot be carried out, before anything is started.
 

@@ -12,6 +12,7 @@ from ortbench.gate.baseline import CANDIDATE, baseline_of, has_live_baseline
 from ortbench.gate.limits import Limits, limits_of
 from ortbench.options import Given, options_of
 from ortbench.plan import PLAN, Plan, check
+from ortbench.sweep_plan import list_in
 from ortbench.wanted import Wanted
 
 
@@ -68,6 +69,9 @@ def asked_gate(given: Given, is_stored: bool, typed: tuple[str, ...]) -> AskedGa
         raise BadInput("--slo is of a load: name a result file of 'ortbench load --rate'", "--slo")
     if not is_live:
         raise BadInput("name a result file, or for a live gate a --model or a --chain")
+    if (listed := list_in(given)) is not None:
+        reason = "a live gate is of one shape: hold each in one (shapes of a suite), or two sweeps: ortbench gate SWEEP --baseline SWEEP"
+        raise BadInput(f"--{listed}: {reason}", f"--{listed}")
     plan = weighing(live(_plan(given, limits, typed), given, limits.phases()), limits.of_memory)
     plans = (plan, _baseline(plan, given)) if is_contest else (plan,)
     for it in plans:

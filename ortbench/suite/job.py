@@ -23,7 +23,7 @@ from ortbench.suite import chain_job, sweep_job
 from ortbench.suite.cases import Suite, SuiteCase
 from ortbench.suite.layers import LOADS, OPTIONS
 from ortbench.suite.toml_file import Where
-from ortbench.sweep_plan import Shape, check_shapes
+from ortbench.sweep_plan import Shape, check_shapes, list_in
 
 _DEFAULTS = ("defaults",)
 _BASELINE = "baseline-"
@@ -164,7 +164,7 @@ class _Maker:
         Raises:
             BadInput: there is one.
         """
-        flag = next((flag for flag in self._given if flag in sweep_job.ONLY_SWEEPS), None) or sweep_job.list_in(
+        flag = next((flag for flag in self._given if flag in sweep_job.ONLY_SWEEPS), None) or list_in(
             self._given
         )
         if flag is not None:

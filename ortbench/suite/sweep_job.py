@@ -42,12 +42,6 @@ def is_for_sweeps(flag: str) -> bool:
     return flag in ONLY_SWEEPS or flag in ("ep", OF_LOADS.flag) or SWEPT in OPTIONS[flag].commands
 
 
-def list_in(given: Given) -> str | None:
-    """The first option that has a list, of which each entry would be a shape of its own; None where there is none."""
-    several = (it.flag for it in OF_SHAPES if it.lists and len(it.lists.each(given.get(it.flag, []), it.name)) > 1)
-    return next(several, None)
-
-
 def sweep_of(model: str, given: Given, command: tuple[str, ...]) -> AskedSweep:
     """The sweep that options ask for.
 
