@@ -47,6 +47,11 @@ class Slo(NamedTuple):
         return None if value is None else value <= self.limit_ns
 
     @property
+    def is_median(self) -> bool:
+        """Whether it is of the median, which has an interval."""
+        return _FIELDS[self.statistic] == _FIELDS[TOTAL]
+
+    @property
     def needed(self) -> int:
         """How many samples it takes to tell."""
         return _NEEDED.get(self.statistic, 1)

@@ -69,7 +69,8 @@ def shapes_of(model: str, given: Given, command: tuple[str, ...], needed: Collec
     """
     given = {"duration": declared(Loop)["duration_s"].of(SWEPT).default, **given}
     if swept := make(Swept, given).data:
-        return _of_data(plan_of(model, given, command, needed), given, swept)
+        _refuse_shapes(given)
+        return _of_data(plan_of(model, given, command, needed), swept)
     options = [it.of(SWEPT) for it in options_of(*PLAN) if SWEPT in it.commands]
     plans = [plan_of(model, side, command, needed) for side in sides_of(given, options, MAX_SHAPES, "shapes")]
     if len(plans) < 2:
@@ -97,10 +98,13 @@ def check_shapes(shapes: Sequence[Shape]) -> None:
 # Real inputs
 
 
-def _of_data(plan: Plan, given: Given, places: Sequence[str]) -> list[Shape]:
+def _refuse_shapes(given: Given) -> None:
     for it in OF_SHAPES:
         if it.flag in given:
             raise BadInput(f"{it.name}: --data says how inputs look, leave it out", it.name)
+
+
+def _of_data(plan: Plan, places: Sequence[str]) -> list[Shape]:
     found = [test_set for place in places for test_set in _test_sets(Path(place))]
     if len(found) < 2:
         raise BadInput(f"--data: a sweep needs several sets, and {places[0]} is one", "--data")

@@ -101,8 +101,8 @@ def parse_metric(text: str, option: str = "--metric") -> Metric:
             raise BadInput(
                 f"{option} {text!r}: {part!r} does not fit; write mode.phase.statistic such as device.total.median, with "
                 f"{', '.join(ALL_MODES)}; {', '.join(_PHASES)}, {stage_phase('NAME')}; {', '.join(STATISTICS)}; mode.{LOAD} "
-                f"with {', '.join(OF_LEVELS)}, at a level such as @rate=30; mode.{MEMORY} with {' or '.join(MEMORY_SIDES)}; or "
-                f"of a sweep {ITEMS}, or any at a shape such as @batch=8",
+                f"with {', '.join(OF_LEVELS)}, at a level such as @rate=30; of a sweep {ITEMS}, or any at a "
+                f"shape such as @batch=8; or mode.{MEMORY} with {' or '.join(MEMORY_SIDES)}",
                 option,
             )
     usual = {MEMORY: MEMORY_SIDES[0], LOAD: ""}.get(phase or TOTAL, "median")

@@ -164,9 +164,7 @@ class _Maker:
         Raises:
             BadInput: there is one.
         """
-        flag = next((flag for flag in self._given if flag in sweep_job.ONLY_SWEEPS), None) or list_in(
-            self._given
-        )
+        flag = next((flag for flag in self._given if flag in sweep_job.ONLY_SWEEPS), None) or list_in(self._given)
         if flag is not None:
             reason = "is for a sweep: write sweep = true, or, for a case each, shapes"
             raise self._file.mistake(self._where(flag), reason)

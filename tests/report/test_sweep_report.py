@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ortbench.gate.limits import Check
 from ortbench.report import comparison
+from ortbench.report.exports.bencher import bmf
 from ortbench.report.exports.github import action_json
+from ortbench.report.exports.junit import outcomes_of_checks, outcomes_of_run
 from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page
 from ortbench.report.page.pictures.sizes import rates_by_size, times_by_size
@@ -112,7 +115,30 @@ def test_the_file_has_all_of_it_and_is_read_again(tmp_path: Path) -> None:
     assert list(data["points"][0]) == ["name", "shape", "data", "inputs", "outputs", "items", "first_run_ns", "cases"]
     assert "steps_ns" not in data["points"][0]["cases"][0]
     assert {"sweep", "points", "switching", "best"}.isdisjoint(json.loads(result_json(published())))
-    assert action_json([made]) == "[]\n" or json.loads(action_json([made])) == []
+
+
+# What CI systems read
+
+
+def test_each_shape_has_its_modes_in_junit_and_its_medians_in_the_forms_of_actions() -> None:
+    made = sweep_result(failed={2: "no memory"})
+    outcomes = outcomes_of_run(made)
+    assert [(it.group.rpartition(", ")[2], it.name, it.verdict) for it in outcomes] == [
+        ("batch=1", "cpu", "passed"), ("batch=1", "device-resident", "passed"),
+        ("batch=2", "cpu", "error"), ("batch=2", "device-resident", "error"),
+        ("batch=4", "cpu", "passed"), ("batch=4", "device-resident", "passed"),
+    ]  # fmt: skip
+    assert outcomes[2].text == "no memory"
+    assert outcomes[5].seconds == 0.0015
+    entries = {it["name"]: it["value"] for it in json.loads(action_json([made]))}
+    assert [name.partition("(")[2].partition(")")[0] for name in entries] == ["batch=1"] * 2 + ["batch=4"] * 2
+    assert [*entries.values()] == [1.0, 0.5, 1.6, 1.5]
+    assert {it["latency"]["value"] for it in json.loads(bmf([made])).values()} == {1e6, 5e5, 1.6e6, 1.5e6}
+
+
+def test_the_time_of_a_check_of_a_shape_is_that_of_the_shape() -> None:
+    checks = [Check("batch=4: cpu total median", "passed", "fine"), Check("SLO of cpu", "passed", "kept")]
+    assert [it.seconds for it in outcomes_of_checks(sweep_result(), checks)] == [0.0016, 0.0]
 
 
 # Pictures and pages
