@@ -84,7 +84,8 @@ def check_sweep_regressions(result: Result, baseline: Result, limits: Limits) ->
     """
     if limits.max_regression is None:
         return []
-    shapes = [(name, one, base) for name, (base, one) in common([baseline, result])]
+    ran = {point.name for point in _there(result)} & {point.name for point in _there(baseline)}
+    shapes = [(name, one, base) for name, (base, one) in common([baseline, result]) if name in ran]
     lost = [*_lost_shapes(result, baseline), *_of_shapes(shapes, lambda one, base: check_lost_modes(one, base, limits))]
     if not shapes and not lost:
         raise BadInput("the sweeps have no shape in common: measure the candidate over the baseline's")

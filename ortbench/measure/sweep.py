@@ -38,6 +38,8 @@ class SweepBench(Bench):
         observer, meanwhile, after_open: see `Bench`.
     """
 
+    lane = "shape and mode"
+
     def __init__(
         self,
         shapes: Sequence[Shape],
