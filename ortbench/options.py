@@ -117,7 +117,11 @@ class Option(NamedTuple):
         here = self._replace(**self.per[command]) if command in self.per else self
         if here.lists is None:
             return here
-        several = command in SIDE_BY_SIDE or (command == SWEPT and here.of_shapes)
+        if command == SWEPT and here.of_shapes:
+            told = f"{here.help} A list ({here.lists.example}): each is a shape."
+            here = here._replace(help=told, lists=here.lists._replace(example=""))
+            return here._replace(kind=here.kind._replace(word=str))
+        several = command in SIDE_BY_SIDE
         return here._replace(kind=here.kind._replace(word=str)) if several else here._replace(lists=None)
 
 

@@ -423,7 +423,8 @@ def gate(
         max_device_memory: What a mode may take of the device's memory, such as 2GB. As "2GB" or a number of bytes.
         max_host_memory: What a mode may take of the host's memory, such as 512MiB. As "2GB" or a number of bytes.
         require_mode: A mode that must work.
-        slo: Of a load: what latency may be at most at every rate, such as p99=20ms.
+        slo: Of a load: what latency may be at most at every rate, such as p99=20ms; of a sweep: what some shape
+            must keep.
         baseline: The stored result it is held against.
         force: Compare what is not comparable, and say what differs.
         baseline_model: Live: the model it is held against. Or its bytes, or an `onnx.ModelProto`.
