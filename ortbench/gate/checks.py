@@ -151,9 +151,9 @@ def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check
     if are_loads:
         checks += check_load_regressions(result, baseline, limits)
     for metric in () if are_loads and limits.metrics == (DEFAULT_METRIC,) else limits.metrics:
+        refuse_shapes(metric)
         if metric.phase == MEMORY or (are_loads and metric.phase == LOAD):
             continue
-        refuse_shapes(metric)
         found = stored_checks(metric, result, baseline, limits)
         if not found and not lost:
             raise BadInput(f"--metric {metric.text}: {_why_none(metric, work_of(result).shared(work_of(baseline)))}")

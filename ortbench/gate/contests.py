@@ -85,13 +85,13 @@ def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFER
         return []
     contests = []
     for metric in limits.metrics:
+        refuse_shapes(metric)
         if metric.phase == MEMORY:  # one number a side, which is checked when all is measured
             continue
         if metric.phase == LOAD:
             raise BadInput(
                 f"--metric {metric.text}: is of loads: hold results of 'ortbench load' against each other", "--metric"
             )
-        refuse_shapes(metric)
         _check_statistic(metric, work.steps)
         compared = [mode for mode in modes if metric.mode == mode or (metric.mode is None and limits.held(mode))]
         chosen = [mode for mode in compared if metric.phase in work.phases(mode)]

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
-from ortbench.gate.shapes import BEST, ITEMS, Shapes
+from ortbench.gate.shapes import ITEMS, Shapes, shapes_at
 from ortbench.kinds import MODE_NAMES, SHARE, SIZE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
 from ortbench.load_plan import LoadPlan
 from ortbench.modes import (
@@ -109,25 +109,9 @@ def parse_metric(text: str, option: str = "--metric") -> Metric:
     found = Metric(mode, phase or TOTAL, stat or usual)
     if not is_at:
         return found
-    return replace(found, at=_level(text, place, option) if phase == LOAD else _shapes(found, text, place, option))
-
-
-def _shapes(metric: Metric, text: str, place: str, option: str) -> Shapes:
-    """The shapes of a sweep that a metric is of.
-
-    Raises:
-        BadInput: it is a level of a load, which the metric is not of, or says nothing.
-    """
-    from ortbench.analysis.levels import CONCURRENCY, RATE
-
-    if place.partition("=")[0] in (CONCURRENCY, RATE):
-        raise BadInput(f"{option} {text!r}: only {LOAD} has levels, as in {LOAD}.p99@rate=30", option)
-    if not place:
-        raise BadInput(f"{option} {text!r}: @ names a shape of a sweep, as in total@batch=8", option)
-    if place == BEST and metric.stat != ITEMS:
-        reason = f"@{BEST} can be another shape on each side, which only {ITEMS} says something of: {ITEMS}@{BEST}"
-        raise BadInput(f"{option} {text!r}: {reason}", option)
-    return Shapes(place)
+    return replace(
+        found, at=_level(text, place, option) if phase == LOAD else shapes_at(place, found.stat, text, option)
+    )
 
 
 def _level(text: str, place: str, option: str) -> At:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ortbench.errors import BadInput
+from ortbench.modes import LOAD
 from ortbench.result import Point
 
 BEST = "best"
@@ -30,3 +32,27 @@ class Shapes(NamedTuple):
             return True
         sizes = [part.partition("=")[::2] for part in self.text.split(",")]
         return all(size.isdecimal() and point.shape.get(name) == int(size) for name, size in sizes)
+
+
+def shapes_at(place: str, stat: str, text: str, option: str) -> Shapes:
+    """What stands behind the @ of a metric that is of no load.
+
+    Args:
+        place: that.
+        stat: the metric's statistic.
+        text: the whole metric, for messages.
+        option: that it was given by.
+
+    Raises:
+        BadInput: it is a level of a load, or says nothing.
+    """
+    from ortbench.analysis.levels import CONCURRENCY, RATE  # brings numpy, and help needs none
+
+    if place.partition("=")[0] in (CONCURRENCY, RATE):
+        raise BadInput(f"{option} {text!r}: only {LOAD} has levels, as in {LOAD}.p99@rate=30", option)
+    if not place:
+        raise BadInput(f"{option} {text!r}: @ names a shape of a sweep, as in total@batch=8", option)
+    if place == BEST and stat != ITEMS:
+        reason = f"@{BEST} can be another shape on each side, which only {ITEMS} says something of: {ITEMS}@{BEST}"
+        raise BadInput(f"{option} {text!r}: {reason}", option)
+    return Shapes(place)

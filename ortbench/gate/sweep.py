@@ -22,7 +22,7 @@ from ortbench.gate.checks import (
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric
 from ortbench.gate.memory import check_memory_regressions
 from ortbench.gate.shapes import ITEMS, Shapes
-from ortbench.modes import ALL_MODES, LOAD, MEMORY, TOTAL
+from ortbench.modes import ALL_MODES, LOAD, MEMORY, TOTAL, is_rate
 from ortbench.result import Point, Result
 from ortbench.slo import Slo
 
@@ -54,12 +54,12 @@ def _named(check: Check, shape: str) -> Check:
 
 
 def _check_slo(result: Result, slo: Slo, limits: Limits) -> Iterator[Check]:
-    """Whether any shape keeps an SLO, mode by mode: that larger ones do not is what a sweep is to find out."""
+    """Whether any shape keeps an SLO, mode by mode where times are latency: that larger ones do not is what a sweep finds out."""
     points = result.points or []
     best = best_of(points, slo)
     for mode in ALL_MODES:
         told = [keeps(case, slo) for point in points if (case := point.case(mode)) is not None and case.phases[TOTAL]]
-        if not told or not limits.held(mode):
+        if not told or not limits.held(mode) or is_rate(mode, TOTAL):
             continue
         name = f"SLO of {mode}"
         found = None if best is None else best["modes"].get(mode)

@@ -79,7 +79,7 @@ def test_metrics_that_there_are_not(text: str, said: str) -> None:
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["total@batch=8", "items_per_s"])
+@pytest.mark.parametrize("text", ["total@batch=8", "items_per_s", "memory@batch=8"])
 def test_only_sweeps_have_shapes(text: str) -> None:
     one = result_of(measured("cpu", total=steady([MS] * 24)))
     with pytest.raises(BadInput, match="is of sweeps: hold results of 'ortbench sweep' against each other"):
