@@ -96,8 +96,8 @@ def test_what_a_sweep_prints_and_saves(tmp_path: Path) -> None:
     assert (folder / "table.md").read_text().startswith(f"# ortbench: {IDS}")
     assert "Items a second by shape" in files["html"].read_text()
     assert load_trace(files["trace"])
-    groups = [it.get("classname", "") for it in ElementTree.parse(files["junit"]).iter("testcase")]
-    assert [group.rpartition(", ")[2] for group in groups] == [f"batch={n}" for n in (1, 2, 4) for _ in range(2)]
+    names = [it.get("name") for it in ElementTree.parse(files["junit"]).iter("testcase")]
+    assert names == [f"batch={n}: {mode}" for n in (1, 2, 4) for mode in ("cpu", "device")]
     assert len(json.loads(files["bmf"].read_text())) == len(json.loads(files["action-json"].read_text())) >= 6
     _later(folder, tmp_path)
 
@@ -119,7 +119,7 @@ def _later(folder: Path, tmp_path: Path) -> None:
     assert ran.code == 4  # of three runs there is no interval
     assert "? batch=4: cpu items/s: " in ran.out
     names = [it.get("name") for it in ElementTree.parse(tmp_path / "gate.xml").iter("testcase")]
-    assert names.count("cpu") == 3
+    assert len(names) == 6 + 2
     assert names[-2:] == ["batch=4: cpu items/s", "batch=4: device items/s"]
 
 
@@ -177,6 +177,32 @@ def test_each_shape_has_a_graph_of_its_own(software_gpu: tuple[str, ...], tmp_pa
     graphs = [point.cases[0].graph for point in load(file).points or []]
     assert all(graph is not None and graph["proved"] for graph in graphs)
     assert len({graph["id"] for graph in graphs if graph is not None}) == 2
+
+
+def test_a_suite_measures_sweeps_and_holds_them_against_an_earlier_one(tmp_path: Path) -> None:
+    batched(tmp_path / "m.onnx")
+    bench = '[[bench]]\nmodel = "m.onnx"\nep = "cpu"\nmode = "cpu"\nsweep = true\ndim = {batch = [1, 2]}\niterations = 1\nwarmup = 1\n'
+    file = tmp_path / "bench.toml"
+    file.write_text(bench)
+    ran = ortbench_here("suite", file, "--out", tmp_path / "one", "--json", "-")
+    assert ran.code == 0, ran.err
+    (case,) = json.loads(ran.out)["cases"]
+    assert case["outcome"] == "measured"
+    assert case["best_shape"] in ("batch=1", "batch=2")
+    assert load(tmp_path / "one" / "m--cpu" / "result.json").kind == "sweep"
+    file.write_text(f'{bench}[bench.gate]\nbaseline = "one"\nmetric = "items_per_s@best"\n')
+    junit = tmp_path / "junit.xml"
+    ran = ortbench_here(
+        "suite", file, "--out", tmp_path / "two", "--junit", junit, "--action-json", tmp_path / "a.json"
+    )
+    assert ran.code == 4  # of one run there is no interval
+    assert "m--cpu: cannot tell: best shape" in " ".join(ran.out.split())
+    assert [it.get("name") for it in ElementTree.parse(junit).iter("testcase")] == [
+        "batch=1: cpu",
+        "batch=2: cpu",
+        "best: cpu items/s",
+    ]
+    assert len(json.loads((tmp_path / "a.json").read_text())) == 2
 
 
 def test_a_lost_worker_costs_the_mode_that_lost_it(library: Path, tmp_path: Path) -> None:

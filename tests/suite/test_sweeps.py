@@ -110,7 +110,9 @@ def test_a_mistake_is_told_with_its_line(more: str, message: str, tmp_path: Path
 
 
 def test_a_sweep_needs_several_shapes(tmp_path: Path) -> None:
-    assert "bench[0].dim: a sweep needs several shapes" in mistake(tmp_path, f"{SWEEP}sweep = true\ndim = {{batch = 8}}")
+    assert "bench[0].dim: a sweep needs several shapes" in mistake(
+        tmp_path, f"{SWEEP}sweep = true\ndim = {{batch = 8}}"
+    )
 
 
 def test_a_changed_sweep_is_measured_again(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ortbench.analysis.levels import at, is_measured, latency_of, rate_of
-from ortbench.analysis.points import alone, apart
+from ortbench.analysis.points import alone
 from ortbench.characters import visible_lines
 from ortbench.errors import one_line
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
@@ -59,8 +59,11 @@ def outcomes_of_run(result: Result, label: str = "") -> list[Outcome]:
         label: which of several settings it is of.
     """
     if result.points is not None:
-        shapes = zip(*apart([result], [label]), strict=True)
-        return [outcome for shape, name in shapes for outcome in outcomes_of_run(shape, name)]
+        return [
+            replace(outcome, name=f"{point.name}: {outcome.name}")
+            for point in result.points
+            for outcome in outcomes_of_run(alone(result, point), label)
+        ]
     group = _group(result) + (f", {label}" if label else "")
     if result.load is not None:
         return _outcomes_of_load(group, result)
