@@ -18,11 +18,22 @@ _SAME = Option(
     OTHERS,
     SHARE,
     SAME,
-    commands=("compare",),
+    commands=("compare", "history"),
     suite=False,
+    per={"history": {"help": "Up to which step two levels are called the same."}},
 )
 COMPARED = (
-    Option("phase", "NAME", _PHASES, OTHERS, TEXTS, shown="all", commands=("compare",), suite=False),
+    Option(
+        "phase",
+        "NAME",
+        _PHASES,
+        OTHERS,
+        TEXTS,
+        shown="all",
+        commands=("compare", "history"),
+        suite=False,
+        per={"history": {"shown": "total, of loops and chains the whole"}},
+    ),
     _SAME,
 )
 

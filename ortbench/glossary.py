@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ortbench.glossary_of_costs import COSTS
+from ortbench.glossary_of_history import HISTORY
 from ortbench.glossary_of_load import LOAD
 from ortbench.glossary_of_sweeps import SWEEPS
 from ortbench.glossary_of_verdicts import VERDICTS, WARNINGS, Texts
@@ -27,6 +28,7 @@ class Group(Enum):
     CHAIN = "Columns of a chain", "a column of a chain"
     SWEEP = "Columns of a sweep", "a column of a sweep"
     COMPARISON = "Columns of compare and gate", "a column of compare and gate"
+    HISTORY = "Columns of history", "a column of history"
     SUITE = "Columns of a suite", "a column of a suite"
     BANDWIDTH = "Columns of a bandwidth sweep", "a column of a bandwidth sweep"
     COSTS = "Columns of what else it costs", "a column of what else it costs"
@@ -377,6 +379,7 @@ def entries() -> tuple[Entry, ...]:
         Group.CHAIN: _CHAIN,
         Group.SWEEP: SWEEPS,
         Group.COMPARISON: _COMPARISON,
+        Group.HISTORY: HISTORY,
         Group.SUITE: _SUITE,
         Group.BANDWIDTH: _BANDWIDTH,
         Group.COSTS: COSTS,

@@ -382,9 +382,10 @@ class Plan:
     inputs: Inputs = field(default_factory=Inputs)
     modes: tuple[str, ...] = option(
         "mode", "NAME", f"{', '.join(MODES)}.", MODE, kind=MODE_NAMES, default=USUAL_MODES, check=_modes,
-        shown=f"all but {', '.join(modes_that(lambda mode: mode.option))}", commands=(*CHAINED, "compare", "code"),
+        shown=f"all but {', '.join(modes_that(lambda mode: mode.option))}", commands=(*CHAINED, "compare", "history", "code"),
         per={
             "compare": {"shown": "all"},
+            "history": {"shown": "all"},
             "load": {"help": f"{', '.join(LOAD_MODES)}."},
             "chain": {"help": f"{', '.join(CHAIN_MODES)}.", "shown": "both"},
             "loop": {"help": f"{', '.join(LOOP_MODES)}.", "shown": "all but shared"},

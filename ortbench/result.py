@@ -353,11 +353,17 @@ def read_json(path: Path, kind: str) -> Any:
         BadInput: it cannot be read, or is not JSON.
     """
     try:
-        return _printable(json.loads(path.read_text(encoding="utf-8")))
+        return parse_json(path.read_bytes(), str(path), kind)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
+
+
+def parse_json(content: bytes, name: str, kind: str) -> Any:
+    """What the content of a JSON file holds, see `read_json`; `name` is what messages call it."""
+    try:
+        return _printable(json.loads(content.decode("utf-8")))
     except (ValueError, RecursionError):
-        raise BadInput(f"{path} is not a {kind}: it is not JSON") from None
+        raise BadInput(f"{name} is not a {kind}: it is not JSON") from None
 
 
 def _printable(value: Any) -> Any:
@@ -377,7 +383,19 @@ def load(path: Path) -> Result:
         BadInput: it cannot be read, is not JSON, or is not a whole result.
         NotComparable: its schema is not one that this version knows.
     """
-    data = read_json(path, "result file")
+    return _checked(read_json(path, _KIND), str(path))
+
+
+def parse(content: bytes, name: str) -> Result:
+    """A result from the content of its file, see `load`; `name` is what messages call it."""
+    return _checked(parse_json(content, name, _KIND), name)
+
+
+_KIND = "result file"
+
+
+def _checked(data: Any, path: str) -> Result:
+    """A result from what its file holds."""
     if not isinstance(data, dict) or "schema_version" not in data:
         raise BadInput(f"{path} is not a result file of ortbench: it has no schema_version")
     if data.get("kind") == "profile":

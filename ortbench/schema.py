@@ -84,13 +84,14 @@ class Load(TypedDict):
 class Machine(TypedDict):
     """The machine and the state that it is in; `git_commit` is that of the current folder, None outside a checkout.
 
-    ``record_env``: the patterns of ``--record-env``; ``variables``: the environment variables that they match;
+    ``governors``: how many cores each frequency governor has; ``record_env``: the patterns of ``--record-env``; ``variables``: the environment variables that they match;
     ``locked_clocks``: to what ``--lock-clocks`` locked the card's, ``base`` or so many MHz.
     """
 
     os: NotRequired[str]
     machine: NotRequired[str]
     cpu: Cpu
+    governors: NotRequired[dict[str, int]]
     gpus: list[Gpu]
     load_average: Load
     git_commit: NotRequired[str | None]

@@ -36,7 +36,7 @@ class Wanted:
     )  # fmt: skip
     json: str | None = _written(
         "json", "PATH", "Write it as JSON to a file; '-' is standard output.",
-        commands=(*_MEASURES, "suite", "merge", "compare", "doctor", "devices", "inspect"),
+        commands=(*_MEASURES, "suite", "merge", "compare", "history", "doctor", "devices", "inspect"),
     )  # fmt: skip
     junit: str | None = _written(
         "junit",
@@ -60,14 +60,14 @@ class Wanted:
     )
     html: str | None = _written(
         "html", "PATH", "Write a report as one page that opens anywhere; '-' is standard output.",
-        commands=("run", "loop", "chain", "load", "sweep", "report"),
+        commands=("run", "loop", "chain", "load", "sweep", "report", "history"),
         per={"report": {
             "help": "Where to; '-' is standard output.",
             "shown": "report.html, beside the result or in the folder, or for several right here",
         }},
     )  # fmt: skip
     markdown: str | None = _written(
-        "markdown", "PATH", "Write it as Markdown; '-' is standard output.", commands=("compare",)
+        "markdown", "PATH", "Write it as Markdown; '-' is standard output.", commands=("compare", "history")
     )
     quiet: bool = _written(
         "quiet", "", "Print nothing but errors; files are written.", kind=FLAG, default=False, short="q",

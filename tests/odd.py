@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
 import numpy as np
 
 from ortbench.analysis.derive import derive
+from ortbench.analysis.history import groups
+from ortbench.compared import Compared
 from ortbench.modes import MODES
+from ortbench.report.history import told
+from ortbench.report.page.history import build_history
 from ortbench.report.page.page import build_page
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.stats import summarise
 from tests.made_chains import CROSSING, STAYING, chain, link, stage
+from tests.made_history import night, nights, noise, runs
 from tests.made_load import broken as broken_level
 from tests.made_load import closed, load_result, opened, paced, serving
 from tests.results import Blocks, broken, decoding, loop_case, loop_result, measured, result_of, steady, tensor
@@ -226,7 +232,13 @@ ODD: dict[str, Callable[[], Result]] = {
 
 @cache
 def page_of(name: str) -> str:
-    """The page of one of them, or of all that are shown together in `SEVERAL` and `LOOPS`."""
+    """The page of one of them, or of all that are shown together in `SEVERAL`, `LOOPS` and `HISTORY`."""
+    if name == HISTORY:
+        steps = [1.3 if 9 <= at < 20 else 1.2 if 40 <= at < 44 else 1.0 for at in range(60)]
+        many = nights([a * b for a, b in zip(steps, noise(60), strict=True)], noise(60, 0.3))
+        hostile, alone = [replace(night(at, 1), name=EVIL) for at in range(3)], night(80, 1, target__ep=EVIL)
+        found = told(groups(runs([*many, *hostile, alone])), Compared((), (), 0.02))
+        return build_history(found, 64, 0.02, [EVIL, "reports/broken/result.json is not a whole result file"])
     if name == LOOPS:
         return build_page([decoding(), decoding(first=True), usual()], ["a", "b", "run"])
     if name == SEVERAL:
@@ -237,4 +249,5 @@ def page_of(name: str) -> str:
 
 SEVERAL = "several"
 LOOPS = "loops"  # and a run
-PAGES = [*ODD, SEVERAL, LOOPS]
+HISTORY = "history"  # of many days
+PAGES = [*ODD, SEVERAL, LOOPS, HISTORY]

@@ -127,6 +127,7 @@ FILES_ONLY = [
     ["compare", REPORT, REPORT],
     ["gate", REPORT, "--max-cpu-nodes", "0"],
     ["report", REPORT, "--html", "-"],
+    ["history", REPORT],
 ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ortbench.analysis.chain_advice import chain_headline, chain_sentences
 from ortbench.analysis.engines import engine_sentences
+from ortbench.analysis.enough import without_interval
 from ortbench.analysis.gpu_activity import cupti_sentences
 from ortbench.analysis.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on, is_only_host_accessible
 from ortbench.analysis.host import host_sentences
@@ -129,7 +130,8 @@ def _headline(result: Result) -> str:
         return f"One inference takes {duration(measured[mode])} with {mode}"
     if copied == 0:
         return f"Copies{_where(result)} are not a measurable part of a run with CPU tensors"
-    return f"≈{share(copied)} of a run with CPU tensors is copies{_where(result)}"
+    unsure = "" if _has_interval(_with_and_without_copies(result)[1]) else ", by too few blocks for an interval"
+    return f"≈{share(copied)} of a run with CPU tensors is copies{_where(result)}{unsure}"
 
 
 def _where(*results: Result) -> str:
@@ -180,7 +182,7 @@ def _copy_share(result: Result) -> list[str]:
     copied = copy_share(result)
     if copied is None:
         return []
-    cpu = result.case(CPU)
+    cpu, resident = _with_and_without_copies(result)
     if copied == 0 or cpu is None or cpu.derived is None:
         return [
             f"Copies{_where(result)} are not a measurable part of a run with CPU tensors here, so keeping tensors on the "
@@ -188,9 +190,10 @@ def _copy_share(result: Result) -> list[str]:
         ]
     total, copies = cpu.median("total"), cpu.derived["copies_ns"]
     assert total is not None
+    unsure = "" if _has_interval(resident) else "; too few blocks for an interval"
     return [
         f"With CPU tensors ≈{share(copies / total)} of a run is copies{_where(result)} (≈{duration(copies)} of "
-        f"{duration(total)}: its total less that of device-resident)."
+        f"{duration(total)}: its total less that of device-resident{unsure})."
     ]
 
 
@@ -218,6 +221,11 @@ def is_faster(case: Case) -> bool:
     return bool(case.vs_cpu["ci95"][0] > 1)
 
 
+def _has_interval(case: Case | None) -> bool:
+    """Whether noise was told from what a mode gains over cpu."""
+    return case is not None and case.vs_cpu is not None and case.vs_cpu["ci95"] is not None
+
+
 def fastest(result: Result) -> Case | None:
     """The mode with the greatest ratio to cpu, which need not be faster; None where there is none beside cpu.
 
@@ -234,7 +242,7 @@ def _fastest(result: Result) -> list[str]:
         return []
     interval = best.vs_cpu["ci95"]
     if interval is None:
-        return [f"{best.mode} is {ratio(best.vs_cpu['ratio'])} times as fast as cpu; too few blocks for an interval."]
+        return [f"{best.mode} is {ratio(best.vs_cpu['ratio'])} times as fast as cpu, {without_interval(result)}."]
     if not is_faster(best):
         rates = [
             case.mode for case in result.cases if case.status == OK and is_rate(case.mode, TOTAL) and is_faster(case)
@@ -249,7 +257,9 @@ def _fastest(result: Result) -> list[str]:
 
 def _residency(result: Result) -> list[str]:
     cpu, resident = _with_and_without_copies(result)
-    if cpu is None or resident is None or resident.once is None or cpu.derived is None or not is_faster(resident):
+    if cpu is None or resident is None or resident.once is None or cpu.derived is None:
+        return []
+    if not is_faster(resident) or not _has_interval(resident):
         return []
     saved = cpu.derived["copies_ns"]
     once = resident.once["upload_ns"] + resident.once["download_ns"]

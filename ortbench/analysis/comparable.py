@@ -21,18 +21,33 @@ def mismatches(one: Result, other: Result) -> list[str]:
     """What makes two results incomparable, in words; empty when they were measured on the same thing."""
     if one.setup.get("run_id") is not None and one.setup.get("run_id") == other.setup.get("run_id"):
         return []  # two sides of one run, taken to be compared
+    return [apart(it) for it in differences(one, other)]
+
+
+Difference = tuple[str, object, object]  # what differs, and what it is in one and in the other
+
+MODEL = "model"
+MACHINE = ("device", "CPU", "cores", "GPUs")  # the differences that are of the machine
+
+
+def apart(difference: Difference) -> str:
+    """What differs, as a sentence says why two results are not comparable."""
+    name, mine, theirs = difference
+    return f"{name}: {short(mine)} and {short(theirs)}"
+
+
+def differences(one: Result, other: Result) -> list[Difference]:
+    """In what two results were not measured on the same thing, two sides of one run too."""
     kinds = work_of(one).whole, work_of(other).whole
-    found = []
+    found: list[Difference] = []
     if one.model["sha256"] != other.model["sha256"] and kinds != (WHOLE_CHAIN, WHOLE_CHAIN):
-        found = [f"model: {_model(one)} and {_model(other)}"]
+        found = [(MODEL, _model(one), _model(other))]
     if kinds[0] != kinds[1] or (one.load is None, one.points is None) != (other.load is None, other.points is None):
-        return [*found, f"kind: {_kind(one)} and {_kind(other)}"]  # their inputs are not the same kind of thing either
-    if one.chain is not None and other.chain is not None and (found := same_chain.different(one.chain, other.chain)):
-        return found
+        return [*found, ("kind", _kind(one), _kind(other))]  # their inputs are not the same kind of thing either
+    if one.chain is not None and other.chain is not None and (chains := same_chain.different(one.chain, other.chain)):
+        return list(chains)
     mine, theirs = ({**_identity(it), **of_load} for it, of_load in zip((one, other), _loads(one, other), strict=True))
-    return found + [
-        f"{name}: {short(mine[name])} and {short(theirs[name])}" for name in mine if mine[name] != theirs[name]
-    ]
+    return found + [(name, mine[name], theirs[name]) for name in mine if mine[name] != theirs[name]]
 
 
 def _kind(result: Result) -> str:
@@ -132,7 +147,9 @@ def changes(one: Result, other: Result) -> list[str]:
         *_libraries(one, other),
         *_versions(one, other),
         *_packages(one, other),
-        *_settings(one, other),
+        ("GPU driver", _drivers(one), _drivers(other)),
+        *_governors(one, other),
+        *settings_of(one, other),
         ("Python", one.environment.get("python"), other.environment.get("python")),
         ("locked clocks", one.environment.get("locked_clocks"), other.environment.get("locked_clocks")),
         ("OS", one.environment.get("os"), other.environment.get("os")),
@@ -142,7 +159,7 @@ def changes(one: Result, other: Result) -> list[str]:
     ):
         if a != b:
             found.append(f"{name}: {short(a)} → {short(b)}")
-    depths, others = _depths(one), _depths(other)
+    depths, others = depths_of(one), depths_of(other)
     for mode, depth in depths.items():
         if others.get(mode, depth) != depth:
             found.append(f"depth of {mode}: {depth} → {others[mode]}")
@@ -159,7 +176,7 @@ def _load_changes(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
     ]
 
 
-def _settings(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
+def settings_of(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
     """The session's settings; of chains what each stage has."""
     if one.chain is not None and other.chain is not None:
         return same_chain.changes(one.chain, other.chain)
@@ -185,6 +202,18 @@ def _packages(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
     """The packages of ONNX Runtime and of EPs, where both results have them."""
     found = [result.environment.get("packages") for result in (one, other)]
     return [] if None in found else [("packages", found[0], found[1])]
+
+
+def _governors(one: Result, other: Result) -> list[tuple[str, Any, Any]]:
+    """Which frequency governors the cores have, where both results have them."""
+    found = [result.environment.get("governors") for result in (one, other)]
+    mine, theirs = (", ".join(it or ()) or "none" for it in found)
+    return [] if None in found else [("frequency governor", mine, theirs)]
+
+
+def _drivers(result: Result) -> list[str]:
+    """The drivers of the GPUs, each once."""
+    return sorted({gpu["driver"] for gpu in result.environment["gpus"] if "driver" in gpu})
 
 
 _OF_THE_RUN = ("ep_requested", "policy", "fence")  # of a target: how it was asked for, and what was measured of it
@@ -216,7 +245,7 @@ def sameness(one: Result, other: Result) -> str | None:
     return "nothing that was recorded differs between the two: same model, EP, options, versions, machine"
 
 
-def _depths(result: Result) -> dict[str, int]:
+def depths_of(result: Result) -> dict[str, int]:
     """How deep the pipelines were, by mode."""
     return {
         case.mode: case.pipeline["depth"] for case in result.cases if case.status == OK and case.pipeline is not None

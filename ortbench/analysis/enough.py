@@ -35,6 +35,11 @@ def lack(name: str, result: Result, blocks: int) -> str | None:
     return f"{name} has {has} and a comparison takes {PARTS}: {remedy(result, PARTS)}"
 
 
+def without_interval(result: Result) -> str:
+    """What there is to say of a ratio that has no interval, after a comma."""
+    return f"by too few blocks for an interval: {remedy(result, ROUNDS)}"
+
+
 def remedy(result: Result, rounds: int) -> str:
     """How to measure anew what a result has too few rounds of."""
     ended_by = (result.stopped or "").partition(":")[0]

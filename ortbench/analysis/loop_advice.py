@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
+from ortbench.analysis.enough import without_interval
 from ortbench.analysis.loops import growth_ns, is_first_apart, law, steps_per_s
 from ortbench.modes import CPU, SHARED, TOTAL, mode_of
 from ortbench.result import OK, Case, Result
@@ -68,7 +69,7 @@ def _kept(result: Result) -> list[str]:
     times, interval = resident.vs_cpu["ratio"], resident.vs_cpu["ci95"]
     said = f"{RESIDENT} is {ratio(times)} times as fast as {CPU}"
     if interval is None:
-        return [f"{said}, by too few blocks for an interval: a longer --duration tells whether that is noise."]
+        return [f"{said}, {without_interval(result)}."]
     said += f" (95 %: {ratio(interval[0])} to {ratio(interval[1])})"
     if not _is_told(interval):
         return [f"{said}: no difference can be told from noise."]

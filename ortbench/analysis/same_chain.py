@@ -13,22 +13,22 @@ _MOST = 3  # links that a sentence names
 _MEASURED = ("session_ns", "first_run_ns", "download_ns", "upload_ns")
 
 
-def different(one: Chain, other: Chain) -> list[str]:
-    """What makes two chains different ones, in words: stages, their models, what is fed back, links."""
+def different(one: Chain, other: Chain) -> list[tuple[str, str, str]]:
+    """What makes two chains different ones, in words: stages, their models, what is fed back, links; what it is, and that of each."""
     if (mine := _stages(one)) != (theirs := _stages(other)):
-        return [f"stages: {mine} and {theirs}"]
+        return [("stages", mine, theirs)]
     found = []
     for a, b in _pairs(one, other):
         if a["sha256"] != b["sha256"]:
-            found.append(f"model of {a['name']}: {_model(a)} and {_model(b)}")
+            found.append((f"model of {a['name']}", _model(a), _model(b)))
         if a["feedback"] != b["feedback"]:
-            found.append(f"feedback of {a['name']}: {_fed(a)} and {_fed(b)}")
+            found.append((f"feedback of {a['name']}", _fed(a), _fed(b)))
     links, others = _links(one), _links(other)
     if set(links) != set(others):
         only, only_other = (
             [it for it in mine if it not in theirs] for mine, theirs in ((links, others), (others, links))
         )
-        found.append(f"links that the other has not: {_listed(only)} and {_listed(only_other)}")
+        found.append(("links that the other has not", _listed(only), _listed(only_other)))
     return found
 
 

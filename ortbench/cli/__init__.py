@@ -89,6 +89,7 @@ COMMANDS = {
     "report": "ortbench.cli.report",
     "profile": "ortbench.cli.profile",
     "compare": "ortbench.cli.compare",
+    "history": "ortbench.cli.history",
     "gate": "ortbench.cli.gate",
     "suite": "ortbench.cli.suite",
     "merge": "ortbench.cli.suite",

@@ -27,7 +27,13 @@ LIVE_BASELINE = (_MODEL, BASELINE_CHAIN, *_TWINS)
 STORED_BASELINE = (
     Option("baseline", "BASE.json", "The stored result it is held against.", BASELINE, _EARLIER, commands=("gate",)),
     Option(
-        "force", "", "Compare what is not comparable, and say what differs.", LIMIT, FLAG, commands=("gate", "compare")
+        "force",
+        "",
+        "Compare what is not comparable, and say what differs.",
+        LIMIT,
+        FLAG,
+        commands=("gate", "compare", "history"),
+        per={"history": {"help": "Have results of other machines in one series, and say where the machine changed."}},
     ),
 )
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ortbench.analysis import same_chain
-from ortbench.analysis.comparable import changes, comparability, sameness, short
+from ortbench.analysis.comparable import apart, changes, comparability, sameness, short
 from ortbench.characters import complain
 from ortbench.errors import INTERRUPTED, OrtbenchError
 from ortbench.files import write_or_note
@@ -137,7 +137,7 @@ def _remarks(plans: Sequence[Plan], results: Sequence[Result]) -> list[str]:
         if getattr(plans[1].inputs, name) != getattr(plans[0].inputs, name)
     ]
     if candidate.chain is not None and baseline.chain is not None:
-        inputs += same_chain.different(baseline.chain, candidate.chain)
+        inputs += map(apart, same_chain.different(baseline.chain, candidate.chain))
     if not inputs and (same := sameness(baseline, candidate)) is not None:
         return [same]
     return [f"baseline → candidate: {change}" for change in [*inputs, *changes(baseline, candidate)]]

@@ -86,13 +86,17 @@ def write_page(path: str, results: Sequence[Result], names: Sequence[str], error
 
     Only then are its libraries loaded.
     """
-    import logging
-
-    # Where Matplotlib keeps its font cache is no business of a benchmark's user; it tells when it is imported.
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    quieten_matplotlib()
     from ortbench.report.page.page import build_page
 
     return write(path, build_page(results, names, errors), "--html")
+
+
+def quieten_matplotlib() -> None:
+    """Before it is imported: where it keeps its font cache, which it tells then, is no business of a benchmark's user."""
+    import logging
+
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 
 def write_json(data: Any, json_out: str | None) -> bool:

@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from ortbench.measure.gpus import nvidia_gpus
@@ -19,6 +20,7 @@ def environment() -> Machine:
         "os": platform.platform(),
         "machine": platform.machine(),
         "cpu": {"model": cpu_model(), "cores": os.cpu_count(), "usable_cores": usable_cores()},
+        "governors": governors(),
         "gpus": nvidia_gpus(),
         "load_average": {"start": load_average(), "end": None},
         "git_commit": git_commit(),
@@ -37,6 +39,19 @@ def cpu_model() -> str:
 def usable_cores() -> int | None:
     """Cores this process may run on, which in a container can be fewer than there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def governors(root: Path = Path("/")) -> dict[str, int]:
+    """How many cores each frequency governor has; empty where there is none, as on most virtual machines.
+
+    Args:
+        root: of the file system that is read.
+    """
+    found: Counter[str] = Counter()
+    for file in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            found[file.read_text().strip()] += 1
+    return dict(sorted(found.items()))
 
 
 def free_memory() -> int:

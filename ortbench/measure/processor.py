@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 from ortbench.facts import Cpu, Memory
-from ortbench.measure.environment import cpu_model, load_average, usable_cores
+from ortbench.measure.environment import cpu_model, governors, load_average, usable_cores
 
 _FREQUENCY = Path("sys/devices/system/cpu")
 _GROUPS = Path("sys/fs/cgroup")
@@ -38,12 +37,6 @@ def memory() -> Memory:
 
     found = psutil.virtual_memory()
     return {"total": found.total, "available": found.available}
-
-
-def governors(root: Path) -> dict[str, int]:
-    """How many cores each frequency governor has; empty where there is none, as on most virtual machines."""
-    files = (root / _FREQUENCY).glob("cpu[0-9]*/cpufreq/scaling_governor")
-    return dict(sorted(Counter(text for file in files if (text := _read(file)) is not None).items()))
 
 
 def turbo(root: Path) -> bool | None:

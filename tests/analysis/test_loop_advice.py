@@ -71,8 +71,8 @@ def test_a_first_step_of_another_shape_is_apart() -> None:
         ),
         (
             (2.0,),
-            "device-resident is 2.00 times as fast as cpu, by too few blocks for an interval: a longer --duration tells whether "
-            "that is noise.",
+            "device-resident is 2.00 times as fast as cpu, by too few blocks for an interval: measure it again, a run has 9 or "
+            "more now.",
             "2000 steps a second with device-resident",
         ),
     ],

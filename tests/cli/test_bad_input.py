@@ -196,6 +196,24 @@ def test_a_run_that_fails_inside_the_model_is_a_failure_not_bad_usage(tmp_path: 
     )
 
 
+@pytest.mark.process
+def test_a_run_that_fails_names_the_dimensions_that_nobody_gave(tmp_path: Path) -> None:
+    model = tmp_path / "image.onnx"
+    graph = """<ir_version: 8, opset_import: ["" : 17]> g (float[batch, height, 4] x) => (float[a, b] y, int64[3, n] z) {
+        shape = Constant <value = int64[2] {3, 8}> ()
+        y = Reshape (x, shape)
+        z = NonZero (x)
+    }"""
+    onnx.save(onnx.parser.parse_model(graph), model)
+    words = "failed with made-up inputs, where batch, height are 1 (--shape, --dim, --length, --range change them, "
+    check(1, words, model, "--ep", "cpu", tmp_path=tmp_path)
+    words = "failed with made-up inputs, where height is 1 (--shape, --dim, --length, --range change them, "
+    check(1, words, model, "--ep", "cpu", "--dim", "batch=2", tmp_path=tmp_path)
+    found = ortbench_here("inspect", model).out
+    assert "failed with made-up inputs, where batch, height are 1 (--shape and --dim change their shapes;" in found
+    assert "set to 1" not in found
+
+
 def test_a_command_or_model_that_is_missing() -> None:
     assert ortbench_here("nonsense").code == 2
     assert ortbench_here("run").code == 2

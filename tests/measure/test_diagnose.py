@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ortbench.measure import cards, gpus, processor
+from ortbench.measure import cards, environment, gpus, processor
 from ortbench.measure.noise import apart
 from ortbench.result import FAILED, Case, Result
 
@@ -62,7 +62,7 @@ def test_the_limit_of_a_container(files: Mapping[str, str], limit: float | None,
 def test_the_clocks_that_linux_tells(tmp_path: Path) -> None:
     governors = {f"{CPUS}/cpu{n}/cpufreq/scaling_governor": name for n, name in enumerate(["powersave", "performance", "powersave"])}  # fmt: skip
     root = file_system(tmp_path, {**governors, f"{CPUS}/intel_pstate/no_turbo": "0"})
-    assert processor.governors(root) == {"performance": 1, "powersave": 2}
+    assert environment.governors(root) == {"performance": 1, "powersave": 2}
     assert processor.turbo(root) is True
 
 

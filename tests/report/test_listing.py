@@ -84,12 +84,16 @@ def test_inspect_says_what_a_model_takes_gives_and_consists_of() -> None:
 def test_inspect_counts_nodes_in_branches_and_weights(tmp_path: Path) -> None:
     model = tmp_path / "branch.onnx"
     graph = """<ir_version: 8, opset_import: ["" : 17]> g (bool c, float[2] x) => (float[2] y) <float[2] w = {1.0, 2.0}> {
-        y = If (c) <then_branch = t () => (float[2] a) { a = Relu(x) }, else_branch = e () => (float[2] b) { b = Add(x, w) }>
+        y = If (c) <then_branch = t () => (float[2] a) { a = Relu(x) }, else_branch = e () => (float[2] b) {
+            k = Constant <value = float[3] {1.0, 2.0, 3.0}> ()
+            s = ReduceSum (k)
+            b = Mul (w, s)
+        }>
     }"""
     onnx.save(onnx.parser.parse_model(graph), model)
     found = json.loads(ortbench_here("inspect", model, "--json", "-").out)
-    assert found["operators"] == {"If": 1, "Relu": 1, "Add": 1}
-    assert found["parameters_bytes"] == 8
+    assert found["operators"] == {"If": 1, "Relu": 1, "Constant": 1, "ReduceSum": 1, "Mul": 1}
+    assert found["parameters_bytes"] == 8 + 12
     assert found["inputs"][0]["shape"] == []
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from ortbench import units
-from ortbench.analysis.advice import sentences
+from ortbench.analysis.advice import headline, sentences
 from ortbench.report.comparison import side_table
 from ortbench.report.markdown import markdown, table_lines
 from ortbench.report.model import NOTHING, Column, Table
@@ -278,11 +278,13 @@ def test_too_few_blocks_for_an_interval() -> None:
     made = published(ratio=(2.4,))
     made.cases = [made.cases[0], made.cases[2]]
     assert sentences(made) == [
-        "With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its total less that of device-resident).",
-        "device-resident is 2.40 times as fast as cpu; too few blocks for an interval.",
-        "Keeping tensors on the device pays from run 2 on: over 100 runs ≈420 ms of copies with CPU tensors against "
-        "4.20 ms when copied in and out once.",
+        "With CPU tensors ≈58% of a run is copies (≈4.20 ms of 7.20 ms: its total less that of device-resident; too few "
+        "blocks for an interval).",
+        "device-resident is 2.40 times as fast as cpu, by too few blocks for an interval: measure it again, a run has 9 or more now.",
     ]
+    made.stopped = "iterations"
+    assert sentences(made)[1].endswith(", by too few blocks for an interval: measure it again without --iterations.")
+    assert headline(made) == "≈58% of a run with CPU tensors is copies, by too few blocks for an interval"
     assert cells(made, 1, "vs cpu", "95 %") == ["2.40×", None]
 
 

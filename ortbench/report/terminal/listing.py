@@ -79,7 +79,7 @@ def print_model(found: Inspected) -> None:
     if found["not_run"] is not None:
         why = f"not possible, so what only a run tells is not known: {found['not_run']}"
         screen.text(why, label="  run     ", style="unclear")
-    if found["guessed_dims"]:
+    if found["guessed_dims"] and found["not_run"] is None:  # which names them too
         guessed = ", ".join(found["guessed_dims"])
         screen.text(f"with {guessed} set to 1 (--dim, --shape)", label=" " * 10, style="unclear")
     operators, opsets, weights = found["operators"], found["opsets"], found["parameters_bytes"]

@@ -171,6 +171,8 @@ def _graph(path: str) -> Content:
         graph = graphs.pop()
         weights += sum(_weight_bytes(onnx, tensor) for tensor in graph.initializer)
         for node in graph.node:
+            if node.op_type == "Constant":  # some exporters keep weights there
+                weights += sum(_weight_bytes(onnx, it.t) for it in node.attribute if it.name == "value")
             prefix = f"{node.domain}:" if node.domain not in ("", "ai.onnx") else ""
             operators[prefix + node.op_type] += 1
             for attribute in node.attribute:  # branches and loop bodies hold nodes too

@@ -126,7 +126,8 @@ def make(
         try:
             found = run_once(model, arrays)
         except Exception as error:
-            raise _step_error(run_error(error, model.target, request, _WAYS_OUT), number, steps.count) from None
+            failed = run_error(error, model.target, request, _WAYS_OUT, made.guessed)
+            raise _step_error(failed, number, steps.count) from None
         took = took or time.perf_counter_ns() - begun
         feeds.append({name: array for name, array in arrays.items() if name in made.others})
         wanted = expected.held(number, found)

@@ -91,7 +91,7 @@ def make_data(path: str, model: Model, request: Inputs, ways_out: str = _WAYS_OU
     try:
         reference = run_once(model, arrays)
     except Exception as error:
-        raise run_error(error, model.target, request, ways_out) from None
+        raise run_error(error, model.target, request, ways_out, guessed) from None
     took = time.perf_counter_ns() - start
     if expected is not None:
         for spec, got in zip(model.outputs, reference, strict=True):
@@ -132,9 +132,12 @@ def _likely_cause(provider: Provider, found: output_arrays.Distance | None) -> s
 _NO_MEMORY = re.compile(r"failed to allocate|out of memory|has no memory|bad_alloc|bad allocation", re.IGNORECASE)
 
 
-def run_error(error: Exception, target: Target, request: Inputs, ways_out: str) -> OrtbenchError:
-    """What a run that failed raised, in words; for the arguments see `make_data`."""
-    made_up = [] if request.path else [f"made-up inputs ({ways_out})"]
+def run_error(
+    error: Exception, target: Target, request: Inputs, ways_out: str, guessed: Sequence[str] = ()
+) -> OrtbenchError:
+    """What a run that failed raised, in words, with the dimensions that were set to 1; for the arguments see `make_data`."""
+    ones = f", where {', '.join(guessed)} {'are' if len(guessed) > 1 else 'is'} 1" if guessed else ""
+    made_up = [] if request.path else [f"made-up inputs{ones} ({ways_out})"]
     given = [f"--run-config {key}={value}" for key, value in target.run_config.items()] + made_up
     hint = f" with {' and '.join(given)}" if given else ""
     if type(error).__name__ == "InvalidArgument":

@@ -13,11 +13,12 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure as Canvas
 
-from ortbench.report.page.charts import bandwidth, load, samples, sizes, split, stages, steps, totals
+from ortbench.report.page.charts import bandwidth, load, over_time, samples, sizes, split, stages, steps, totals
 from ortbench.report.page.charts.sheet import PAPER, STYLE, WIDE, Sheet
 from ortbench.report.page.pictures.bandwidth import Bandwidth
 from ortbench.report.page.pictures.gallery import Picture
 from ortbench.report.page.pictures.load import ByCallers, ByRate
+from ortbench.report.page.pictures.over_time import OverTime
 from ortbench.report.page.pictures.samples import Drift, Spread
 from ortbench.report.page.pictures.sizes import Sizes
 from ortbench.report.page.pictures.split import Split
@@ -93,3 +94,5 @@ def _sheet(picture: Picture, width: int) -> Sheet:
             return bandwidth.bandwidth(picture, width)
         case Totals():
             return totals.totals(picture, width)
+        case OverTime():
+            return over_time.over_time(picture, width)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ortbench.report.page.pictures.bandwidth import Bandwidth, bandwidth
 from ortbench.report.page.pictures.load import ByCallers, ByRate, by_callers, by_rate
+from ortbench.report.page.pictures.over_time import OverTime
 from ortbench.report.page.pictures.samples import Drift, Spread, drift, spread
 from ortbench.report.page.pictures.sizes import Sizes, rates_by_size, times_by_size
 from ortbench.report.page.pictures.split import Split, split
@@ -14,7 +15,20 @@ from ortbench.report.page.pictures.steps import StepTimes, step_times
 from ortbench.report.page.pictures.totals import Totals, totals
 from ortbench.result import Result
 
-Picture = Split | Sizes | StepTimes | StageTimes | LinkCosts | ByCallers | ByRate | Spread | Drift | Bandwidth | Totals
+Picture = (
+    Split
+    | Sizes
+    | StepTimes
+    | StageTimes
+    | LinkCosts
+    | ByCallers
+    | ByRate
+    | Spread
+    | Drift
+    | Bandwidth
+    | Totals
+    | OverTime
+)
 
 
 def of_one(result: Result) -> list[Picture]:

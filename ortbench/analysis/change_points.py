@@ -1,0 +1,101 @@
+"""Where a series of figures steps from one level to another: E-divisive means. Pure.
+
+Matteson & James, A Nonparametric Approach for Multiple Change Point Analysis of Multivariate Data, J. American Statistical
+Association 109 (2014) 334: the place where what is before differs most from what follows, by the energy distance, is a change
+point if shuffled series seldom differ as much anywhere; then the same on either side of it. It needs no threshold for the size
+of a step and no distribution of the noise, so that it is in use for the histories of benchmarks: Daly et al., The Use of Change
+Point Detection to Identify Software Performance Regressions in a Continuous Integration System, ICPE 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+LEVEL = 0.01  # the share of series without a step in which one is found
+FEWEST = 3  # figures of a level: one or two may be a bad night
+_SHUFFLES = 499  # with LEVEL these allow four that differ as much
+_SEED = 20140304  # so that the same figures have the same steps
+
+
+def change_points(values: Sequence[float]) -> list[int]:
+    """The numbers of the values that are the first ones of another level, ascending.
+
+    Args:
+        values: in their order, shape (n,).
+    """
+    import numpy as np
+
+    random, found = np.random.default_rng(_SEED), []
+    stretches = [(0, len(values))]
+    while stretches:
+        begin, end = stretches.pop()
+        at = _change_point(np.asarray(values[begin:end], dtype=np.float64), random)
+        if at is not None:
+            found.append(begin + at)
+            stretches += [(begin, begin + at), (begin + at, end)]
+    return sorted(found)
+
+
+def _change_point(values: Floats, random: np.random.Generator) -> int | None:
+    """The one place of a stretch where its level changes for certain, None without."""
+    import numpy as np
+
+    if len(values) < 2 * FEWEST:
+        return None
+    distances = np.abs(values[:, None] - values[None, :])
+    divergence = _Divergence(len(values))
+    at, greatest = divergence.greatest(distances)
+    if greatest <= 0:
+        return None
+    allowed = int(LEVEL * (_SHUFFLES + 1)) - 1
+    for _ in range(_SHUFFLES):
+        order = random.permutation(len(values))
+        allowed -= divergence.greatest(distances[np.ix_(order, order)])[1] >= greatest * (1 - 1e-9)
+        if allowed < 0:
+            return None
+    return at
+
+
+class _Divergence:
+    """By how much a stretch of `n` figures differs from the one before it: of every place, and every end of what follows.
+
+    For m figures before and k after it is mk / (m + k) times twice the mean distance between a figure before and one after,
+    less the mean distances between two before and two after.
+    """
+
+    def __init__(self, n: int) -> None:
+        import numpy as np
+
+        place, end = np.arange(n + 1)[:, None], np.arange(n + 1)[None, :]
+        possible = (place >= FEWEST) & (end - place >= FEWEST)
+        before, after = np.maximum(place, 2), np.maximum(end - place, 2)
+        weight = possible * before * after / (before + after)
+        between, within = weight / (before * after), weight / (after * (after - 1))
+        # The sums inside what is before, inside both, and between, all from those of the distances' upper left corners.
+        self._of_end = -within
+        self._of_place = 2 * between + within + weight / (before * (before - 1))
+        self._of_corner = 2 * (between + within)
+
+    def greatest(self, distances: Floats) -> tuple[int, float]:
+        """Where it is greatest, and how great; 0 where nothing differs.
+
+        Args:
+            distances: between any two figures, shape (n, n).
+        """
+        import numpy as np
+
+        sums = np.zeros(self._of_end.shape)
+        np.cumsum(distances.cumsum(0), 1, out=sums[1:, 1:])
+        until = sums.diagonal().copy()
+        sums *= self._of_corner
+        sums += self._of_end * until
+        sums -= self._of_place * until[:, None]
+        best = int(sums.argmax())
+        return best // sums.shape[1], float(sums.flat[best])

@@ -1,0 +1,297 @@
+"""The report of results of many days: a row for each series, its steps, and what changed where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from ortbench import units
+from ortbench.analysis.change_points import LEVEL
+from ortbench.analysis.compare import FASTER, SLOWER, Selection
+from ortbench.analysis.history import FEWEST, Run, Series, Step, series
+from ortbench.analysis.naming import called
+from ortbench.analysis.shift import Shift
+from ortbench.compared import Compared
+from ortbench.modes import TOTAL
+from ortbench.report.loops import sparkline
+from ortbench.report.model import (
+    BAD,
+    GOOD,
+    KEY,
+    NOTHING,
+    Block,
+    Column,
+    Heading,
+    Kind,
+    Note,
+    Notes,
+    Paragraph,
+    Report,
+    Table,
+    Title,
+    columns,
+    filled,
+)
+from ortbench.report.words import heading, hint, remark
+from ortbench.result import Result
+
+_SERIES = (Column("series", Kind.NAME, KEY), Column("mode", Kind.WORD, KEY))
+_COLUMNS = (
+    *_SERIES,
+    *columns(Kind.NUMBER, "results", "first", "last", "change", group=1),
+    Column("over time", Kind.WORD, 2),
+    *columns(Kind.NUMBER, "scatter", "steps", group=2),
+)
+_STEPS = (
+    *_SERIES,
+    Column("since", Kind.WORD, 1),
+    *columns(Kind.NUMBER, "before", "after", "ratio", "95 %", group=1),
+    Column("verdict", Kind.WORD, 1),
+    Column("results", Kind.NUMBER, 2),
+)
+_ROOM = 0.05  # of its middle that a curve's scale has at least on either side: scatter is not to look like mountains
+_MOST = 5  # of what was left out is named
+
+
+@dataclass(frozen=True)
+class Told:
+    """Series of one group, and what they are called together."""
+
+    name: str
+    series: tuple[Series, ...]
+
+    def title(self, one: Series) -> str:
+        """What one of them is called by itself."""
+        return " ".join((self.of(one), mode_cell(one)))
+
+    def of(self, one: Series) -> str:
+        """What its rows are called."""
+        return " ".join(filter(None, (self.name, one.shape)))
+
+
+def told(groups: Sequence[Sequence[Run]], only: Compared) -> list[Told]:
+    """The groups that have series, with names that tell them apart."""
+    chosen = Selection(only.modes, only.phases)
+    found = [(group, tuple(series(group, chosen, only.same))) for group in groups]
+    found = [(group, of_group) for group, of_group in found if of_group]
+    names = _names([group for group, _ in found])
+    return [Told(name, of_group) for name, (_, of_group) in zip(names, found, strict=True)]
+
+
+def _names(groups: Sequence[Sequence[Run]]) -> list[str]:
+    """What groups are called: by what differs between them; one alone by its model."""
+    last = [_lasting(group) for group in groups]
+    if len(last) == 1:
+        return [last[0].name or Path(last[0].model["path"]).stem]
+    return called(last, [Path(group[-1].place) for group in groups])
+
+
+def _lasting(group: Sequence[Run]) -> Result:
+    """The last result of a group, with its name if all have that: of a day's own name nothing is to be learned."""
+    last = group[-1].result
+    return last if all(run.result.name == last.name for run in group) else replace(last, name=None)
+
+
+def day(at: datetime) -> str:
+    """When something was measured, in UTC."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def mode_cell(one: Series) -> str:
+    """A mode, and the phase if that is not all of an inference."""
+    return one.mode if one.phase == TOTAL else f"{one.mode} {one.phase}"
+
+
+def verdict(size: Shift) -> str:
+    """What a step is."""
+    return SLOWER if size.ratio > 1 else FASTER
+
+
+# Tables
+
+
+def series_table(found: Sequence[Told]) -> Table:
+    """A row for each series."""
+    rows = tuple(_row(group.of(one), one) for group in found for one in group.series)
+    return filled(Table(_COLUMNS, rows, title="Over time"))
+
+
+def _row(name: str, one: Series) -> tuple[str, ...]:
+    values = [it.median_ns for it in one.figures]
+    return (
+        name,
+        mode_cell(one),
+        str(len(values)),
+        units.duration(values[0]),
+        units.duration(values[-1]),
+        NOTHING if len(values) == 1 else f"×{units.ratio(max(values[-1], 1) / max(values[0], 1), 3)}",
+        NOTHING if len(values) == 1 else sparkline(values, _span(values)),
+        NOTHING if one.scatter is None else f"±{one.scatter * 100:.1f}%",
+        str(len(one.steps)) if one.is_searched else NOTHING,
+    )
+
+
+def _span(values: Sequence[int]) -> tuple[float, float]:
+    middle = median(values)
+    return min(*values, middle * (1 - _ROOM)), max(*values, middle * (1 + _ROOM))
+
+
+def step_table(found: Sequence[Told]) -> Table:
+    """A row for each step."""
+    rows = tuple(_step_row(group.of(one), one, step) for group in found for one in group.series for step in one.steps)
+    return Table(_STEPS, rows, title="Steps")
+
+
+def _step_row(name: str, one: Series, step: Step) -> tuple[str, ...]:
+    ci95 = step.size.ci95
+    return (
+        name,
+        mode_cell(one),
+        day(one.figures[step.at].run.at),
+        units.duration(step.before_ns),
+        units.duration(step.after_ns),
+        f"×{units.ratio(step.size.ratio, 3)}",
+        NOTHING if ci95 is None else "–".join(units.ratio(it, 3) for it in ci95),
+        verdict(step.size),
+        " + ".join(map(str, step.runs)),
+    )
+
+
+# Sentences
+
+
+def step_notes(found: Sequence[Told]) -> list[Note]:
+    """Where steps are, which, and what had changed there: those of a day at which the same had changed together, by time."""
+    of_day: dict[tuple[str, tuple[str, ...]], list[tuple[Run, str, Step]]] = {}
+    for group in found:
+        for one in group.series:
+            for step in one.steps:
+                run = one.figures[step.at].run
+                of_day.setdefault((day(run.at)[:10], step.changed), []).append((run, group.title(one), step))
+    together = (sorted(it, key=lambda each: each[0].at) for it in of_day.values())
+    return [_note(it) for it in sorted(together, key=lambda it: it[0][0].at)]
+
+
+def _note(steps: Sequence[tuple[Run, str, Step]]) -> Note:
+    """Steps that belong together, the first of them at first."""
+    first, _, step = steps[0]
+    more = len({run.place for run, _, _ in steps}) - 1
+    where = f"{first.place} and {more} more" if more else first.place
+    sizes = ", ".join(f"{name} {verdict(it.size)} ×{units.ratio(it.size.ratio, 3)}" for _, name, it in steps)
+    what = "; ".join(step.changed) or "nothing that is recorded"
+    slower = any(it.size.ratio > 1 for _, _, it in steps)
+    text = f"since {day(first.at)} ({where}): {sizes}; changed there: {what}"
+    return Note(text, "✗" if slower else "✓", BAD if slower else GOOD)
+
+
+def remarks(found: Sequence[Told], left_out: Sequence[str]) -> list[str]:
+    """What to bear in mind."""
+    every = [one for group in found for one in group.series]
+    few = sum(not one.is_searched for one in every)
+    said = [f"left out: {error}" for error in left_out[:_MOST]]
+    said += [f"left out: {len(left_out) - _MOST} more"] if len(left_out) > _MOST else []
+    if few:
+        which = (
+            "all series have" if few == len(every) else f"{few} of {len(every)} series {'has' if few == 1 else 'have'}"
+        )
+        said.append(f"too few results: {which} fewer than {FEWEST}, in which no step can be told from chance")
+    return said
+
+
+def legend(same: float) -> str:
+    """What the figures mean."""
+    return (
+        "Times are medians. change: the last result against the first; scatter: of results of one level; steps: by E-divisive "
+        f"means, which find one in 1 of {round(1 / LEVEL)} series without any, and beyond ±{same * 100:g} % for certain; ratio: "
+        "of the level after a step to that before it, above 1 is slower."
+    )
+
+
+def headline(found: Sequence[Told], count: int) -> str:
+    """What it is of, and what was found, in a line."""
+    every = [one for group in found for one in group.series]
+    times = [it.run.at for one in every for it in (one.figures[0], one.figures[-1])]
+    steps = sum(len(one.steps) for one in every)
+    searched = any(one.is_searched for one in every)
+    ends = f"{min(times):%Y-%m-%d} to {max(times):%Y-%m-%d}"
+    what = f"{_counted(steps, 'step')}" if searched else "too few results for steps"
+    return f"{_counted(count, 'result')} from {ends}, {len(every)} series: {what}"
+
+
+def abouts(found: Sequence[Told]) -> list[str]:
+    """What each group is of, in a line: the model, its shapes and the EP."""
+    results = [(group.name, group.series[0].figures[-1].run.result) for group in found]
+    return [f"{name}: {heading(result)[0]} on {result.target['ep']}" for name, result in results]
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
+
+
+def build(found: Sequence[Told], count: int, same: float, left_out: Iterable[str] = ()) -> Report:
+    """The report.
+
+    Args:
+        found: by `told`.
+        count: of all results.
+        same: up to which share two levels are called the same.
+        left_out: why files were, in sentences.
+    """
+    steps = step_table(found)
+    parts: list[Sequence[Block]] = [[Heading([headline(found, count), *abouts(found)])], [series_table(found)]]
+    if steps.rows:
+        parts.append([Title("Steps"), steps, Notes(step_notes(found))])
+    said = Notes([remark(text) for text in remarks(found, [*left_out])])
+    parts.append([said, Paragraph(legend(same)), hint("over time", "scatter", "steps")])
+    return Report("ortbench history", parts)
+
+
+# For other programs
+
+
+def records(found: Sequence[Told]) -> list[dict[str, Any]]:
+    """A record for each series: what it is of, what every result has, and the steps; times in ns."""
+    return [_record(group.of(one), one) for group in found for one in group.series]
+
+
+def _record(name: str, one: Series) -> dict[str, Any]:
+    last = one.figures[-1].run.result
+    return {
+        "series": name,
+        "model": last.model["path"],
+        "ep": last.target["ep"],
+        "shape": one.shape or None,
+        "mode": one.mode,
+        "phase": one.phase,
+        "results": [
+            {
+                "created": it.run.at.isoformat(),
+                "place": it.run.place,
+                "median_ns": it.median_ns,
+                "ci95_ns": [*it.ci95_ns],
+                "git_commit": it.run.result.environment.get("git_commit"),
+            }
+            for it in one.figures
+        ],
+        "scatter": one.scatter,
+        "steps": [_step_record(one, step) for step in one.steps] if one.is_searched else None,
+    }
+
+
+def _step_record(one: Series, step: Step) -> dict[str, Any]:
+    first = one.figures[step.at].run
+    return {
+        "result": step.at,
+        "created": first.at.isoformat(),
+        "place": first.place,
+        "before_ns": step.before_ns,
+        "after_ns": step.after_ns,
+        "ratio": step.size.ratio,
+        "ci95": step.size.ci95 and [*step.size.ci95],
+        "verdict": verdict(step.size),
+        "changed": [*step.changed],
+    }

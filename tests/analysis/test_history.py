@@ -1,0 +1,164 @@
+"""Results of many days: which are one series, and what their steps are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ortbench.analysis.compare import EVERYTHING, Selection
+from ortbench.analysis.history import FEWEST, Series, groups, run_of, series
+from ortbench.errors import BadInput
+from ortbench.result import Result
+from tests.made_history import NEW, OLD, night, nights, noise, runs, stepped
+from tests.made_load import serving
+from tests.made_loops import level, loop_of, loop_result
+from tests.made_sweeps import sweep_result
+from tests.results import MS, measured, result_of, steady, tensor
+
+B = "b" * 64
+
+
+def found(results: list[Result], same: float = 0.02, only: Selection = EVERYTHING, force: bool = False) -> list[Series]:
+    return [one for group in groups(runs(results), force) for one in series(group, only, same)]
+
+
+def sizes(results: list[Result], force: bool = False) -> list[int]:
+    return [len(group) for group in groups(runs(results), force)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "together", "forced"),
+    [
+        ({"environment__onnxruntime": "9"}, True, True),
+        ({"environment__os": "other"}, True, True),
+        ({"target__ep_version": "9"}, True, True),
+        ({"model__sha256": B}, True, True),  # the same file, changed
+        ({"model__path": "moved/m.onnx"}, True, True),
+        ({"model__path": "moved/m.onnx", "model__sha256": B}, False, False),
+        ({"target__ep": "OtherExecutionProvider"}, False, False),
+        ({"target__threads": 4}, False, False),
+        ({"target__ep_options": {"a": "1"}}, False, False),
+        ({"model__inputs": [tensor("x", [8, 3]), tensor("y", [])]}, False, False),
+        ({"environment__cpu__model": "Other CPU"}, False, True),
+        ({"environment__gpus": [{"name": "Other GPU"}]}, False, True),
+        ({"target__device__device_id": 9}, False, True),
+    ],
+    ids=str,
+)
+def test_what_is_one_series(changed: dict[str, Any], together: bool, forced: bool) -> None:
+    results = [night(0, 1), night(1, 1, **changed)]
+    assert (sizes(results), sizes(results, force=True)) == (
+        [2] if together else [1, 1],
+        [2] if forced else [1, 1],
+    )
+
+
+def test_a_model_that_moves_and_changes_stays_the_same_one_however_results_are_given() -> None:
+    a, moved, changed = night(0, 1), night(1, 1, model__path="new.onnx"), night(2, 1, model__path="new.onnx")
+    changed.model["sha256"] = B
+    for order in ([a, moved, changed], [changed, moved, a], [moved, changed, a], [a, changed, moved]):
+        assert sizes(order) == [3]
+    assert sizes([a, changed]) == [1, 1]
+
+
+def test_sides_of_one_run_that_differ_are_series_of_their_own() -> None:
+    one, other = (result_of(measured("cpu", total=steady([MS])), run_id="7", target__threads=it) for it in (1, 4))
+    assert sizes([one, other, one, other]) == [2, 2]
+    loops = [loop_result(level("cpu"), loop=loop_of(steps)) for steps in (4, 8)]
+    assert sizes([*loops, *loops]) == [2, 2]
+
+
+def test_results_are_in_the_order_of_time_whatever_their_clock() -> None:
+    late, early, middle = night(2, 1), night(0, 1), night(1, 1)
+    middle.created, early.created = "2026-10-01T23:00:00-05:00", "2026-10-01T02:00:00Z"
+    (group,) = groups(runs([late, early, middle]))
+    assert [run.place for run in group] == [f"reports/{number:02}/result.json" for number in (1, 2, 0)]
+
+
+def test_a_step_with_its_size_and_what_changed() -> None:
+    cpu, device = found(nights(stepped(30, 18, 1.12), noise(30, seed=5), upgraded=18))
+    (step,) = cpu.steps
+    assert (step.at, step.runs) == (18, (18, 12))
+    assert step.size.ci95 is not None
+    assert step.size.ci95[0] < 1.12 < step.size.ci95[1]
+    assert step.before_ns == pytest.approx(4 * MS, rel=0.01)
+    assert step.after_ns == pytest.approx(4.48 * MS, rel=0.01)
+    assert step.changed == (f"ONNX Runtime: {OLD} → {NEW}", "checkout: 0000011 → 0000012")
+    assert (device.mode, device.is_searched, device.steps) == ("device", True, ())
+    assert [len(it) for it in cpu.levels] == [18, 12]
+    assert cpu.scatter == pytest.approx(0.01, rel=0.5)  # of each level by itself
+
+
+def test_what_changed_names_machine_model_driver_governor_and_ortbench() -> None:
+    results = nights(stepped(24, 12, 0.8))
+    for result in results[:12]:
+        result.environment["gpus"] = [{"name": "Some GPU", "driver": "580.1"}]
+        result.environment["governors"] = {"performance": 8}
+    for result in results[12:]:
+        result.environment["gpus"] = [{"name": "Other GPU", "driver": "590.2"}]
+        result.environment["governors"] = {"performance": 2, "powersave": 6}
+        result.environment["git_commit"] = None
+        result.model["sha256"], result.tool["version"] = B, "2"
+    (one,) = found(results, force=True)
+    assert one.steps[0].changed == (
+        f"model: m.onnx ({'a' * 12}) → m.onnx ({'b' * 12})",
+        "GPUs: Some GPU → Other GPU",
+        "GPU driver: 580.1 → 590.2",
+        "frequency governor: performance → performance, powersave",
+        "ortbench: 0 → 2",
+    )
+
+
+def test_a_step_that_does_not_matter_is_none() -> None:
+    results = nights(stepped(60, 30, 1.03, seed=4))
+    assert [len(found(results, same)[0].steps) for same in (0.0, 0.02, 0.05)] == [1, 1, 0]
+
+
+def test_few_results_are_shown_and_not_searched() -> None:
+    almost, enough = (found(nights(stepped(count, 6, 2)))[0] for count in (FEWEST - 1, FEWEST))
+    assert (almost.is_searched, almost.steps) == (False, ())
+    assert (enough.is_searched, [step.at for step in enough.steps]) == (True, [6])
+    assert found(nights([1.0]))[0].scatter is None
+    assert found(nights([0.0] * FEWEST))[0].scatter == 0  # less than the clock's step
+
+
+def test_only_what_is_asked_for() -> None:
+    results = nights([1.0] * 3, [1.0] * 3)
+    assert [it.mode for it in found(results)] == ["cpu", "device"]
+    assert [it.mode for it in found(results, only=Selection(("device",)))] == ["device"]
+    assert found(results, only=Selection(phases=("upload",))) == []
+    (loop, step) = found([loop_result(level("cpu"))], only=Selection(phases=("loop", "step")))
+    assert (loop.phase, step.phase) == ("loop", "step")
+
+
+def test_a_mode_that_failed_has_no_figure_that_day() -> None:
+    results = nights([1.0] * 3)
+    results[1].cases[0].status = "failed"
+    assert [it.run.at.day for it in found(results)[0].figures] == [1, 3]
+
+
+def test_every_shape_of_a_sweep_is_a_series() -> None:
+    result = sweep_result()
+    shapes = [point.name for point in result.points or []]
+    assert len(shapes) > 1
+    assert list(dict.fromkeys(it.shape for it in found([result, result]))) == shapes
+    assert all(len(it.figures) == 2 for it in found([result, result]))
+
+
+def test_samples_are_not_kept() -> None:
+    result = night(0, 1)
+    run = run_of(result, "here")
+    assert run.result.cases[0].samples_ns == {}
+    assert result.cases[0].samples_ns != {}
+    assert all(
+        case.samples_ns == {} for point in run_of(sweep_result(), "").result.points or [] for case in point.cases
+    )
+
+
+def test_what_has_no_place_in_a_history() -> None:
+    with pytest.raises(BadInput, match=r"^x is a load"):
+        run_of(serving(), "x")
+    with pytest.raises(BadInput, match=r"^x does not say when it was measured: 'yesterday'$"):
+        run_of(replace(night(0, 1), created="yesterday"), "x")
