@@ -48,5 +48,6 @@ SWEEPS: Texts = {
         "",
         "sweeps.md#what-switching-costs",
     ),
+    "items/J": ("how many items are done for a joule, with --energy", "", "costs.md#energy"),
     "most with": ("the shape whose calls take longest for it, by the ratio", "", "sweeps.md#what-switching-costs"),
 }

@@ -5,6 +5,7 @@ What a suite gives is turned into the words that the command line would have: fr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any, NamedTuple
 
 from ortbench.errors import BadInput
 from ortbench.expressions import names_in
+from ortbench.lists import ENTRIES
+from ortbench.lists import SHAPES as LISTS_OF_SHAPES
 from ortbench.modes import ALL_MODES, no_such
 from ortbench.parsing import (
     parse_clock,
@@ -146,24 +149,36 @@ def _pair(name: str, value: Any, option: str) -> str:
     return f"{name}={value}"
 
 
+def _sizes(value: Any, option: str) -> str:
+    """A size or, of a sweep, a list of them."""
+    if isinstance(value, str) and re.search(r",|\.\.", value):
+        return value
+    return ",".join(str(_whole(size, option)) for size in (value if isinstance(value, list) and value else [value]))
+
+
 def _dim(name: str, value: Any, option: str) -> str:
-    item = f"{name}={value if isinstance(value, str) and names_in(value) else _whole(value, option)}"
-    parse_dims([item], option)
+    item = f"{name}={value if isinstance(value, str) and names_in(value) else _sizes(value, option)}"
+    for words in ENTRIES.each([item], option):
+        parse_dims(words, option)
     return item
 
 
 def _length(name: str, value: Any, option: str) -> str:
-    item = f"{name}={_whole(value, option)}"
-    parse_lengths([item], option)
+    item = f"{name}={_sizes(value, option)}"
+    for words in ENTRIES.each([item], option):
+        parse_lengths(words, option)
     return item
 
 
 def _shape(name: str, value: Any, option: str) -> str:
-    if isinstance(value, list):
+    if isinstance(value, list) and value and all(isinstance(it, str) for it in value):
+        value = ",".join(value)
+    elif isinstance(value, list):
         value = "x".join(str(_whole(size, option)) for size in value)
     elif not isinstance(value, str):
         raise BadInput('must be such as "1x3x224x224" or [1, 3, 224, 224]')
-    parse_shapes([f"{name}:{value}"], option)
+    for words in LISTS_OF_SHAPES.each([f"{name}:{value}"], option):
+        parse_shapes(words, option)
     return f"{name}:{value}"
 
 
@@ -201,6 +216,7 @@ def _table(parse: Callable[[Any, str], Any], entry: Callable[[str, Any, str], st
 
 TEXT = Kind("", text_of)
 TEXTS = Kind('"text" or a list', texts_of, _tuple, repeatable=True, python="Texts")
+PATHS = TEXTS._replace(example='"path" or a list', is_path=True)
 PATH = Kind("", text_of, is_path=True, python="Place")
 PLACE = Kind("", text_of, _place, python="Place")  # where something is written or found that belongs to no suite
 WHOLE = Kind("1", _whole, word=int, python="int")

@@ -148,7 +148,7 @@ class LoadPlan:
     slo: Mapping[str, int] | None = _put(
         "slo", "STAT=TIME", "What latency may be at most, such as p99=20ms; of mean, p50, p95, p99, max.",
         kind=TEXT._replace(parse=parse_slo), only_live=False,
-        per={"gate": {"help": "Of a load: what latency may be at most at every rate, such as p99=20ms."}},
+        per={"gate": {"help": "Of a load: what latency may be at most at every rate, such as p99=20ms; of a sweep: what some shape must keep."}},
     )  # fmt: skip
     callers: int = _put(
         "callers", "N", "Callers that serve the requests of --rate.", kind=WHOLE, default=1, check=_callers

@@ -65,6 +65,7 @@ class Option(NamedTuple):
         of_shapes: says how inputs look, so that a sweep takes several values too, each for a shape of its own.
         of_ep: means something for the EP alone that it was given for.
         short: a name of one letter.
+        instead: by command that does not take it although one might think so, what to do in its place.
     """
 
     flag: str
@@ -86,6 +87,7 @@ class Option(NamedTuple):
     of_shapes: bool = False
     of_ep: bool = False
     short: str | None = None
+    instead: Mapping[str, str] = {}
 
     @property
     def name(self) -> str:
@@ -115,7 +117,11 @@ class Option(NamedTuple):
         here = self._replace(**self.per[command]) if command in self.per else self
         if here.lists is None:
             return here
-        several = command in SIDE_BY_SIDE or (command == SWEPT and here.of_shapes)
+        if command == SWEPT and here.of_shapes:
+            told = f"{here.help} A list ({here.lists.example}): each is a shape."
+            here = here._replace(help=told, lists=here.lists._replace(example=""))
+            return here._replace(kind=here.kind._replace(word=str))
+        several = command in SIDE_BY_SIDE
         return here._replace(kind=here.kind._replace(word=str)) if several else here._replace(lists=None)
 
 

@@ -103,7 +103,11 @@ def parse_dimension(text: str, where: str, option: str | None = None) -> int:
         BadInput: not a whole number, or below 1.
     """
     if not re.fullmatch(r"-?\d+", text, re.ASCII):
-        raise BadInput(f"{where}: {text!r} is not a whole number", option)
+        several = (
+            ", and one is taken here: 'ortbench run' and 'ortbench sweep' take several, a suite's 'shapes' gates each"
+        )
+        is_list = re.fullmatch(r"\d+((,|\.\.)\d+)+", text, re.ASCII)
+        raise BadInput(f"{where}: {text!r} is not a whole number{several if is_list else ''}", option)
     size = int(text)
     if size < 0:
         raise BadInput(f"{where}: a dimension cannot be negative", option)

@@ -100,6 +100,7 @@ _EPS = (
 _PYTHON = "The interpreter (or its environment's folder) whose ONNX Runtime is measured."
 _SEVERAL = "Several are measured side by side."
 _PLACED = (*OPENED, "inspect")  # what makes a session, or says how one would place a model
+_OF_ONE_SHAPE = {"sweep": "looks into runs of one shape: 'ortbench run' with that shape takes it"}
 _runs = partial(option, panel=RUNS, only_live=True, twin=True)
 _input = partial(option, panel=INPUT, only_live=True, twin=True)
 _tolerance = partial(_input, kind=NUMBER, check=not_negative, shown="by dtype", twin=False, commands=(*CHAINED, "code"))
@@ -208,11 +209,11 @@ class Target:
     )  # fmt: skip
     external: str | None = _runs(
         "external", "LIB", f"Bind inputs in another library's memory: {', '.join(EXTERNAL_LIBRARIES)}.",
-        check=one_of(EXTERNAL_LIBRARIES), says="memory of inputs", commands=(*SINGLE, "code"), lists=CHOICES._replace(example="numpy,torch"),
+        check=one_of(EXTERNAL_LIBRARIES), says="memory of inputs", commands=(*SINGLE, "sweep", "code"), lists=CHOICES._replace(example="numpy,torch"),
     )  # fmt: skip
     cuda_graph: bool = _runs(
         "cuda-graph", "", "Capture runs as a graph and replay it (CUDA, TensorRT, WebGPU).", kind=FLAG, default=False,
-        says="graph capture", commands=(*SINGLE, "code"),
+        says="graph capture", commands=(*SINGLE, "sweep", "code"),
     )  # fmt: skip
     stream: str | None = _runs(
         "stream", "KIND", f"Run kernels on a stream made by {' or '.join(STREAMS)} (CUDA, TensorRT).",
@@ -400,23 +401,23 @@ class Plan:
     called: str | None = None
     nodes: bool = _measured(
         "nodes", "", "Then profile some runs: time by operator and EP, copies inside the graph.", kind=FLAG, default=False,
-        commands=("run",), suite=False,
+        commands=("run",), suite=False, instead=_OF_ONE_SHAPE,
     )  # fmt: skip
     measure_copies: bool = _measured(
         "measure-copies", "", "Then have NVIDIA's CUPTI measure the copies inside some runs.", kind=FLAG, default=False,
-        commands=("run",), suite=False,
+        commands=("run",), suite=False, instead=_OF_ONE_SHAPE,
     )  # fmt: skip
     spin: bool = _measured(
         "spin", "", "Then measure once more with threads that do not spin: what that takes of the CPU.", kind=FLAG,
-        default=False, commands=SIDE_BY_SIDE, suite=False,
+        default=False, commands=(*SIDE_BY_SIDE, "sweep"), suite=False,
     )  # fmt: skip
     memory: bool = _measured(
         "memory", "", "Then measure what each mode takes of the device's and of the host's memory.", kind=FLAG, default=False,
-        commands=("run", "loop", "chain"),
+        commands=("run", "loop", "chain", "sweep"),
     )  # fmt: skip
     energy: bool = _measured(
         "energy", "", "Then run each mode for some seconds beside the device's energy counter: joules a run.", kind=FLAG,
-        default=False, commands=("run", "loop", "chain"),
+        default=False, commands=("run", "loop", "chain", "sweep"),
     )  # fmt: skip
     lock_clocks: str | int | None = _measured(
         "lock-clocks", "base/MHZ", "Lock the NVIDIA GPU's clocks meanwhile; it takes the right to.", kind=CLOCK,

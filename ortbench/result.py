@@ -277,6 +277,11 @@ class Result:
         """The case of a mode if it is ok, else None."""
         return next((case for case in self.cases if case.mode == mode and case.status == OK), None)
 
+    @property
+    def all_cases(self) -> list[Case]:
+        """Its cases, also those of a sweep's shapes."""
+        return [*self.cases, *(case for point in self.points or [] for case in point.cases)]
+
     def warn(self, code: str, message: str) -> None:
         """Add a warning unless it is there already."""
         warning: Warned = {"code": code, "message": message}

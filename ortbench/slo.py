@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from ortbench.schema import Sweep
 
 TOTAL = "total"  # the median of it
-_FIELDS = {TOTAL: "median_ns", "mean": "mean_ns", "p90": "p90_ns", "p95": "p95_ns", "p99": "p99_ns", "max": "max_ns"}
+# The median has two names: that of the column, and that which loads have for it.
+_FIELDS = {
+    TOTAL: "median_ns", "p50": "median_ns", "mean": "mean_ns", "p90": "p90_ns", "p95": "p95_ns", "p99": "p99_ns", "max": "max_ns",
+}  # fmt: skip
 _NEEDED = {"p90": 10, "p95": 20, "p99": 100}  # a percentile needs a sample beyond it
 _UNITS = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 
@@ -24,7 +27,7 @@ class Slo(NamedTuple):
     """The most that a statistic may be.
 
     Attributes:
-        statistic: ``total`` (the median), ``mean``, ``p90``, ``p95``, ``p99`` or ``max``.
+        statistic: ``total`` or ``p50`` (the median), ``mean``, ``p90``, ``p95``, ``p99`` or ``max``.
         limit_ns: in ns.
     """
 
@@ -42,6 +45,11 @@ class Slo(NamedTuple):
         """Whether it is kept; None where that cannot be told."""
         value = self.value_ns(stats)
         return None if value is None else value <= self.limit_ns
+
+    @property
+    def is_median(self) -> bool:
+        """Whether it is of the median, which has an interval."""
+        return _FIELDS[self.statistic] == _FIELDS[TOTAL]
 
     @property
     def needed(self) -> int:

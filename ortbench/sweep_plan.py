@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from ortbench.asked import plan_of
 from ortbench.errors import BadInput
-from ortbench.kinds import TEXTS
-from ortbench.options import INPUT, MEASURED, SWEPT, Given, declared, make, option, options_of
+from ortbench.kinds import FLAG, PATHS
+from ortbench.options import INPUT, MEASURED, SWEPT, Given, Option, declared, make, option, options_of
 from ortbench.plan import PLAN, Loop, Plan, check
 from ortbench.sides import side_names, sides_of
 from ortbench.slo import SLO, Slo
 
 MAX_SHAPES = 64  # each has buffers of its own in every mode
 OF_SHAPES = tuple(it for it in options_of(*PLAN) if it.of_shapes or it.flag == "range")
-_swept = partial(option, commands=(SWEPT,), suite=False)
+_swept = partial(option, commands=(SWEPT,))
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,19 @@ class Swept:
 
     data: tuple[str, ...] = _swept(
         "data", "PATH", "Real inputs in turns: an .npz, or a folder of input_0.pb, ..., or of such.", panel=INPUT,
-        kind=TEXTS._replace(python="Place | Sequence[Place]"), default=(),
+        kind=PATHS, default=(),
     )  # fmt: skip
     slo: Slo | None = _swept(  # noqa: RUF009 - it is a field
         "slo", "STATISTIC=TIME", "What the best shape has to keep: p99=20ms, total=5ms.", panel=MEASURED, kind=SLO,
+        suite=False,
     )  # fmt: skip
+
+
+# What makes a bench of a suite a sweep, and what only such a one has; its SLO has the key of that of a load.
+IN_SUITES = (
+    Option(SWEPT, "", "A sweep over the lists in dim, shape and length, in one session.", MEASURED, FLAG, commands=()),
+    declared(Swept)["data"],
+)
 
 
 @dataclass(frozen=True)
@@ -47,26 +55,34 @@ class Shape:
     data: str | None = None
 
 
-def shapes_of(model: str, given: Given, command: tuple[str, ...]) -> list[Shape]:
+def shapes_of(model: str, given: Given, command: tuple[str, ...], needed: Collection[str] = ()) -> list[Shape]:
     """The shapes that options ask for, the first list's sizes slowest.
 
     Args:
         model: its path.
         given: options.
         command: what was typed.
+        needed: modes to measure besides those that were asked for.
 
     Raises:
         BadInput: an option that cannot be read, fewer than two shapes, or too many.
     """
     given = {"duration": declared(Loop)["duration_s"].of(SWEPT).default, **given}
     if swept := make(Swept, given).data:
-        return _of_data(model, given, command, swept)
+        _refuse_shapes(given)
+        return _of_data(plan_of(model, given, command, needed), swept)
     options = [it.of(SWEPT) for it in options_of(*PLAN) if SWEPT in it.commands]
-    plans = [plan_of(model, side, command) for side in sides_of(given, options, MAX_SHAPES, "shapes")]
+    plans = [plan_of(model, side, command, needed) for side in sides_of(given, options, MAX_SHAPES, "shapes")]
     if len(plans) < 2:
         reason = "such as --dim batch=1,2,4..64; 'ortbench inspect' lists a model's dimensions"
         raise BadInput(f"a sweep needs several shapes: {reason}, and --data takes real inputs", "--dim")
     return [Shape(name, plan) for name, plan in zip(side_names(plans), plans, strict=True)]
+
+
+def list_in(given: Given) -> str | None:
+    """The first option (its flag) that has a list, of which each entry would be a shape of its own; None where there is none."""
+    several = (it.flag for it in OF_SHAPES if it.lists and len(it.lists.each(given.get(it.flag, []), it.name)) > 1)
+    return next(several, None)
 
 
 def check_shapes(shapes: Sequence[Shape]) -> None:
@@ -82,11 +98,13 @@ def check_shapes(shapes: Sequence[Shape]) -> None:
 # Real inputs
 
 
-def _of_data(model: str, given: Given, command: tuple[str, ...], places: Sequence[str]) -> list[Shape]:
+def _refuse_shapes(given: Given) -> None:
     for it in OF_SHAPES:
         if it.flag in given:
             raise BadInput(f"{it.name}: --data says how inputs look, leave it out", it.name)
-    plan = plan_of(model, given, command)
+
+
+def _of_data(plan: Plan, places: Sequence[str]) -> list[Shape]:
     found = [test_set for place in places for test_set in _test_sets(Path(place))]
     if len(found) < 2:
         raise BadInput(f"--data: a sweep needs several sets, and {places[0]} is one", "--data")

@@ -42,16 +42,16 @@ class Wanted:
         "junit",
         "PATH",
         "Write JUnit XML, as CI systems read it.",
-        commands=("run", "loop", "chain", "load", "gate", "suite", "merge"),
+        commands=("run", "loop", "chain", "load", "sweep", "gate", "suite", "merge"),
     )
     action_json: str | None = _written(
         "action-json", "PATH", "Write what github-action-benchmark reads (customSmallerIsBetter).",
-        commands=("run", "loop", "chain", "load", "gate", "suite", "merge"),
+        commands=("run", "loop", "chain", "load", "sweep", "gate", "suite", "merge"),
         per={"gate": {"help": "Write the candidate's figures as github-action-benchmark reads them (customSmallerIsBetter)."}},
     )  # fmt: skip
     bmf: str | None = _written(
         "bmf", "PATH", "Write what Bencher reads (its metric format).",
-        commands=("run", "loop", "chain", "suite", "merge"),
+        commands=("run", "loop", "chain", "sweep", "suite", "merge"),
     )  # fmt: skip
     trace: str | None = _written(
         "trace",

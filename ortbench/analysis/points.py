@@ -24,6 +24,25 @@ def alone(result: Result, point: Point) -> Result:
     )  # fmt: skip
 
 
+def apart(results: Sequence[Result], settings: Sequence[str] = ()) -> tuple[list[Result], list[str]]:
+    """Results in whose place each sweep has its shapes, as results of their own, and what tells them apart.
+
+    Args:
+        results: any number of them.
+        settings: of each what it was measured with, in a few words; of a shape its name comes behind.
+    """
+    found = [
+        (shape, " ".join(filter(None, (setting, name))))
+        for result, setting in zip(results, settings or [""] * len(results), strict=True)
+        for shape, name in zip(several(result), _names(result), strict=True)
+    ]
+    return [shape for shape, _ in found], [setting for _, setting in found]
+
+
+def _names(result: Result) -> list[str]:
+    return [""] if result.points is None else [point.name for point in result.points]
+
+
 def several(result: Result) -> list[Result]:
     """The results of all shapes; of what is no sweep the result itself."""
     return [result] if result.points is None else [alone(result, point) for point in result.points]

@@ -435,6 +435,8 @@ def sweep(
     opt_level: str | None = None,
     require_placement: bool = False,
     dynamic_outputs: bool = False,
+    external: str | None = None,
+    cuda_graph: bool = False,
     stream: str | None = None,
     engine_cache: Place | None = None,
     run_config: Mapping[str, str | float] | None = None,
@@ -455,6 +457,9 @@ def sweep(
     iterations: int | None = None,
     precision: float | str | None = None,
     timeout: float | None = None,
+    spin: bool = False,
+    memory: bool = False,
+    energy: bool = False,
     lock_clocks: int | str | None = None,
     record_env: Texts | None = None,
     name: str | None = None,
@@ -463,6 +468,7 @@ def sweep(
     data: Place | Sequence[Place | Arrays] | None = None,
     slo: str | None = None,
     out: Place | None = None,
+    bmf: str | None = None,
     progress: Tell | None = None,
 ) -> Result:
     """Measure a model over shapes in one session: which size is best, and what switching shapes costs.
@@ -481,6 +487,8 @@ def sweep(
         opt_level: Graph optimisation: disable, basic, extended, layout, all. Default: all.
         require_placement: Fail if nodes stay on the CPU.
         dynamic_outputs: Bind outputs without a shape: ONNX Runtime allocates them in each run.
+        external: Bind inputs in another library's memory: numpy, torch, cupy.
+        cuda_graph: Capture runs as a graph and replay it (CUDA, TensorRT, WebGPU).
         stream: Run kernels on a stream made by ort or cuda-python (CUDA, TensorRT).
         engine_cache: Where TensorRT EPs keep their engines between sessions.
         run_config: An entry of ONNX Runtime's run options, in every run. As {"key": "value"}.
@@ -491,12 +499,12 @@ def sweep(
         depth: Adds mode pipelined with N inferences in flight. Default: 3.
         pinned: Adds cpu-pinned and device-pinned: the host's side in the EP's pinned memory.
         async_runs: Adds device-resident-async: many runs and one wait, for throughput.
-        shape: An input's shape. As {"name": "1x3"} or {"name": [1, 3]}. Several are shapes of their own: {"name":
-            [[1, 3], [8, 3]]} or {"name": "1x3,8x3"}.
-        dim: A symbolic dimension's size, else 1. As {"name": 8} or {"name": "other+1"}. Several are shapes of their
-            own: {"name": [1, 8]} or {"name": "1..8"}.
-        length: Tensors in an input that is a sequence. As {"name": 8}. Several are shapes of their own: {"name":
-            [1, 8]} or {"name": "1..8"}.
+        shape: An input's shape. A list (NAME:1x3,8x3): each is a shape. As {"name": "1x3"} or {"name": [1, 3]}.
+            Several are shapes of their own: {"name": [[1, 3], [8, 3]]} or {"name": "1x3,8x3"}.
+        dim: A symbolic dimension's size, else 1. A list (NAME=1,8 or 1..8): each is a shape. As {"name": 8} or
+            {"name": "other+1"}. Several are shapes of their own: {"name": [1, 8]} or {"name": "1..8"}.
+        length: Tensors in an input that is a sequence. A list (NAME=1,8 or 1..8): each is a shape. As {"name": 8}.
+            Several are shapes of their own: {"name": [1, 8]} or {"name": "1..8"}.
         range: Range of a random input. As {"name": [0, 1]}.
         seed: Seed of random inputs and of the order of blocks. Default: 0.
         rtol: Relative tolerance when outputs are compared. Default: by dtype.
@@ -506,6 +514,9 @@ def sweep(
         iterations: Measure exactly N runs of each shape and mode.
         precision: Stop when each median is known this well (95 %); 0 never does. As "1%" or 0.01. Default: 1%.
         timeout: Longest wait for one answer of the worker. Default: 600.
+        spin: Then measure once more with threads that do not spin: what that takes of the CPU.
+        memory: Then measure what each mode takes of the device's and of the host's memory.
+        energy: Then run each mode for some seconds beside the device's energy counter: joules a run.
         lock_clocks: Lock the NVIDIA GPU's clocks meanwhile; it takes the right to. As "base" or 1200.
         record_env: Record environment variables that an EP reads, such as 'SOMEEP_*'.
         name: What to call the run: its folder, and it in every report and comparison.
@@ -515,6 +526,7 @@ def sweep(
         data: Real inputs in turns: an .npz, or a folder of input_0.pb, ..., or of such. Or arrays by name.
         slo: What the best shape has to keep: p99=20ms, total=5ms.
         out: The folder in which a folder of its own is made for what is measured; by default nothing is written.
+        bmf: Write what Bencher reads (its metric format).
         progress: called with a `Progress` now and then, from this thread; what it raises ends the call.
 
     Returns:
@@ -727,7 +739,8 @@ def gate(
         arrivals: When requests are due: poisson, uniform, or a file of timestamps in seconds. Default: poisson.
         sessions: What callers have: shared (one session for all), own (one each), process (a process each).
             Default: shared.
-        slo: Of a load: what latency may be at most at every rate, such as p99=20ms.
+        slo: Of a load: what latency may be at most at every rate, such as p99=20ms; of a sweep: what some shape
+            must keep.
         callers: Callers that serve the requests of `rate`. Default: 1.
         out: The folder in which a folder of its own is made for what is measured; by default nothing is written.
         progress: called with a `Progress` now and then, from this thread; what it raises ends the call.

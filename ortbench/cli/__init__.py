@@ -160,6 +160,15 @@ def _tell_ci(command: str, message: str) -> None:
     write_error(command, message)
 
 
+def _instead(command: str, name: str) -> str | None:
+    """What to do in place of an option that a command does not take although one might think so; None where that is not said."""
+    from ortbench.options import options_of
+    from ortbench.plan import PLAN
+
+    found = next((it for it in options_of(*PLAN) if it.name == name and command in it.instead), None)
+    return None if found is None else f"{name}: {found.instead[command]}"
+
+
 def _carry_out(typed: list[str]) -> int:
     """Have a command carried out, and say what was wrong with it; its exit code."""
     try:
@@ -179,7 +188,8 @@ def _carry_out(typed: list[str]) -> int:
         # Typer keeps the class of its usage errors to itself; what they share is this method.
         if not hasattr(error, "format_message"):
             raise
-        message = f"{one_line(error.format_message())} (see --help)"
+        instead = _instead(typed[0], getattr(error, "option_name", ""))
+        message = f"{one_line(error.format_message())} (see --help)" if instead is None else instead
         complain(message)
         _tell_ci(typed[0], message)
         return BAD_INPUT

@@ -11,12 +11,21 @@ from ortbench.analysis.handing_on import HANDED_ON, handing_on
 from ortbench.analysis.pairs import blocks
 from ortbench.analysis.placed import nodes_stay
 from ortbench.errors import BadInput
-from ortbench.gate.contests import CANDIDATE, COPY_SHARE, Contest, Jury, contest_name, fill, own_contests
+from ortbench.gate.contests import (
+    CANDIDATE,
+    COPY_SHARE,
+    Contest,
+    Jury,
+    contest_name,
+    fill,
+    own_contests,
+    refuse_shapes,
+)
 from ortbench.gate.limits import DEFAULT_METRIC, FAILED, PASSED, UNCLEAR, Check, Limits, Metric
 from ortbench.gate.load import check_load, check_load_regressions
 from ortbench.gate.memory import check_memory, check_memory_regressions
 from ortbench.modes import ALL_MODES, LOAD, MEMORY, stage_in
-from ortbench.result import OK, Result, work_of
+from ortbench.result import OK, Case, Result, work_of
 from ortbench.work import Work
 
 
@@ -143,23 +152,37 @@ def check_stored(result: Result, baseline: Result, limits: Limits) -> list[Check
     if are_loads:
         checks += check_load_regressions(result, baseline, limits)
     for metric in () if are_loads and limits.metrics == (DEFAULT_METRIC,) else limits.metrics:
+        refuse_shapes(metric)
         if metric.phase == MEMORY or (are_loads and metric.phase == LOAD):
             continue
-        found = []
-        for mode in [metric.mode] if metric.mode else filter(limits.held, ALL_MODES):
-            one, other = result.case(mode), baseline.case(mode)
-            spread = stored_ratio(other, one, metric.phase, metric.stat) if one and other else None
-            if one and other and spread is not None:
-                name = contest_name(mode, metric, one.whole)
-                lacking = (
-                    lack("the baseline", baseline, len(blocks(other, metric.phase))),
-                    lack("the candidate", result, len(blocks(one, metric.phase))),
-                )
-                found.append(_check_ratio(name, spread, 1 + limits.max_regression, "; ".join(filter(None, lacking))))
+        found = stored_checks(metric, result, baseline, limits)
         if not found and not lost:
             raise BadInput(f"--metric {metric.text}: {_why_none(metric, work_of(result).shared(work_of(baseline)))}")
         checks += found
     return [*checks, *check_memory_regressions(result, baseline, limits)]
+
+
+def stored_checks(metric: Metric, result: Result, baseline: Result, limits: Limits) -> list[Check]:
+    """What a metric of a time comes to in the modes that both have; none where there is nothing that both have."""
+    found = []
+    for mode in [metric.mode] if metric.mode else filter(limits.held, ALL_MODES):
+        one, other = result.case(mode), baseline.case(mode)
+        spread = stored_ratio(other, one, metric.phase, metric.stat) if one and other else None
+        if one and other and spread is not None:
+            figures = f"{units.duration(spread.value_ns)} against {units.duration(spread.base_ns)}"
+            lacking = lacking_blocks((result, one), (baseline, other), metric.phase)
+            found.append(check_ratio(contest_name(mode, metric, one.whole), figures, spread, limits, lacking))
+    return found
+
+
+def lacking_blocks(candidate: tuple[Result, Case], baseline: tuple[Result, Case], phase: str) -> str:
+    """What both sides have too few blocks of for an interval, and what gives more; "" where they have enough."""
+    (result, one), (base, other) = candidate, baseline
+    lacking = (
+        lack("the baseline", base, len(blocks(other, phase))),
+        lack("the candidate", result, len(blocks(one, phase))),
+    )
+    return "; ".join(filter(None, lacking))
 
 
 def _why_none(metric: Metric, both: Work) -> str:
@@ -180,11 +203,20 @@ def check_lost_modes(result: Result, baseline: Result, limits: Limits) -> list[C
     ]
 
 
-def _check_ratio(name: str, found: Spread, most: float, lacking: str) -> Check:
-    verdict, where = UNCLEAR, lacking
+def check_ratio(name: str, figures: str, found: Spread, limits: Limits, lacking: str) -> Check:
+    """A ratio of two runs against the limit of a regression.
+
+    Args:
+        name: what is held against the baseline.
+        figures: of both sides, in words.
+        found: candidate over baseline, above 1 is slower.
+        limits: with that of a regression.
+        lacking: what there is too little of for an interval, if so.
+    """
+    assert limits.max_regression is not None
+    most, verdict, where = 1 + limits.max_regression, UNCLEAR, lacking
     if found.low is not None and found.high is not None:
         verdict = FAILED if found.low > most else PASSED if found.high < most else UNCLEAR
         where = f"{units.ratio(found.low, 3)} to {units.ratio(found.high, 3)} with the noise of both runs"
-    figures = f"{units.duration(found.value_ns)} against {units.duration(found.base_ns)}"
     text = f"{name}: {figures}, ×{units.ratio(found.ratio, 3)} ({where}), must be at most ×{most:.4g}"
     return Check(name, verdict, text, found.ratio, found.low, found.high, most)

@@ -86,6 +86,7 @@ def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFER
         return []
     contests = []
     for metric in limits.metrics:
+        refuse_shapes(metric)
         if metric.phase == MEMORY:  # one number a side, which is checked when all is measured
             continue
         if metric.phase == LOAD:
@@ -99,6 +100,17 @@ def regression_contests(limits: Limits, modes: Sequence[str], work: Work = INFER
             raise BadInput(f"--metric {metric.text}: {_why_none(metric, modes, work)}", "--metric")
         contests += [_regression(mode, metric, 1 + limits.max_regression, work.whole) for mode in chosen]
     return list(dict.fromkeys(contests))  # the total of a loop or a chain has two names
+
+
+def refuse_shapes(metric: Metric) -> None:
+    """Refuse a metric of sweeps where there are none.
+
+    Raises:
+        BadInput: it is one.
+    """
+    if metric.of_sweeps:
+        reason = "is of sweeps: hold results of 'ortbench sweep' against each other"
+        raise BadInput(f"--metric {metric.text}: {reason}", "--metric")
 
 
 def _check_statistic(metric: Metric, steps: int | None) -> None:

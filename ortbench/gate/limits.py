@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from ortbench.errors import CANNOT_TELL, DONE, REGRESSION, BadInput
+from ortbench.gate.shapes import ITEMS, Shapes, shapes_at
 from ortbench.kinds import MODE_NAMES, SHARE, SIZE, SPEEDUPS, TEXTS, WHOLE, Kind, texts_of
 from ortbench.load_plan import LoadPlan
 from ortbench.modes import (
@@ -42,18 +43,27 @@ CODES = {PASSED: DONE, FAILED: REGRESSION, UNCLEAR: CANNOT_TELL}
 @dataclass(frozen=True)
 class Metric:
     """What is compared: a statistic of a phase, of one mode or (None) of all; of a load at one level or (None) at all, with
-    "" for the statistic what matters most of each."""
+    "" for the statistic what matters most of each; of a sweep at some shapes or (None) at all."""
 
     mode: str | None
     phase: str
     stat: str
-    at: At | None = None
+    at: At | Shapes | None = None
+
+    @property
+    def of_sweeps(self) -> bool:
+        """Whether only sweeps have it."""
+        return isinstance(self.at, Shapes) or self.stat == ITEMS
 
     @property
     def text(self) -> str:
         """As it is written on the command line."""
-        place = "" if self.at is None else f"@{self.at.kind}={self.at.value:g}"
+        place = "" if self.at is None else f"@{self.at.text if isinstance(self.at, Shapes) else _written(self.at)}"
         return ".".join(filter(None, (self.mode, self.phase, self.stat))) + place
+
+
+def _written(level: At) -> str:
+    return f"{level.kind}={level.value:g}"
 
 
 _PHASES = (*PHASE_NAMES, *LOOP_PHASES, WHOLE_CHAIN, *COSTS)
@@ -65,7 +75,7 @@ def parse_metric(text: str, option: str = "--metric") -> Metric:
 
     Of a stage of a chain ``cpu.stage.NAME.median``, or less; ``device.memory.host`` is what the mode takes of the host's memory,
     ``memory`` what every mode takes of the device's. Of a load ``device.load.p99@rate=30``, or less: ``load.p99`` at every level,
-    ``load@concurrency=4`` for what matters most there.
+    ``load@concurrency=4`` for what matters most there. Of a sweep ``device.median@batch=8``, ``items_per_s@best``.
 
     Raises:
         BadInput: a part that is not a mode, a phase or a statistic.
@@ -84,29 +94,35 @@ def parse_metric(text: str, option: str = "--metric") -> Metric:
             phase = part
         elif part == STAGE and phase is None and stat is None and (name := next(parts, "")):
             phase = stage_phase(name)
-        elif part in known.get(phase or "", STATISTICS) and stat is None:
+        elif stat is None and (
+            part in known.get(phase or "", STATISTICS) or (part == ITEMS and phase in (None, TOTAL))
+        ):
             stat = part
         else:
             raise BadInput(
                 f"{option} {text!r}: {part!r} does not fit; write mode.phase.statistic such as device.total.median, with "
                 f"{', '.join(ALL_MODES)}; {', '.join(_PHASES)}, {stage_phase('NAME')}; {', '.join(STATISTICS)}; mode.{LOAD} "
-                f"with {', '.join(OF_LEVELS)}, at a level such as @rate=30; or mode.{MEMORY} with {' or '.join(MEMORY_SIDES)}",
+                f"with {', '.join(OF_LEVELS)}, at a level such as @rate=30; of a sweep {ITEMS}, or any at a "
+                f"shape such as @batch=8; or mode.{MEMORY} with {' or '.join(MEMORY_SIDES)}",
                 option,
             )
     usual = {MEMORY: MEMORY_SIDES[0], LOAD: ""}.get(phase or TOTAL, "median")
-    return Metric(mode, phase or TOTAL, stat or usual, _place(text, phase, place, option) if is_at else None)
+    found = Metric(mode, phase or TOTAL, stat or usual)
+    if not is_at:
+        return found
+    return replace(
+        found, at=_level(text, place, option) if phase == LOAD else shapes_at(place, found.stat, text, option)
+    )
 
 
-def _place(text: str, phase: str | None, place: str, option: str) -> At:
+def _level(text: str, place: str, option: str) -> At:
     """The level of a load that a metric is of: ``rate=30``, ``concurrency=4``.
 
     Raises:
-        BadInput: no such level can be, or the metric is of no load.
+        BadInput: no such level can be.
     """
     from ortbench.analysis.levels import CONCURRENCY, RATE, At
 
-    if phase != LOAD:
-        raise BadInput(f"{option} {text!r}: only {LOAD} has levels, as in {LOAD}.p99@rate=30", option)
     kind, _, number = place.partition("=")
     try:
         value = float(number)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ortbench.analysis import sweep
 from ortbench.analysis.levels import at
 from ortbench.errors import BENCHMARK_FAILED
 from ortbench.gate.limits import CODES, FAILED, PASSED, UNCLEAR, Check, overall
@@ -70,7 +71,8 @@ class Verdict:
         lacking = found == UNCLEAR and all(check.low is None for check in self.checks if check.verdict == UNCLEAR)
         if lacking:
             return "cannot tell: too little is known, and the checks say what is lacking"
-        return _SAID[found]
+        # Sweeps are held against stored results alone.
+        return _SAID[found].replace("a live gate, ", "") if self.results[0].points is not None else _SAID[found]
 
     @property
     def code(self) -> int:
@@ -79,7 +81,9 @@ class Verdict:
 
 
 def failures_of(result: Result) -> list[str]:
-    """What failed of a result, in sentences: modes, and of a load levels."""
+    """What failed of a result, in sentences: modes, of a load levels, of a sweep shapes."""
+    if result.points is not None:
+        return sweep.failures(result.points)
     modes = {case.mode: f"{case.mode} failed: {case.reason}" for case in result.cases if case.status == CASE_FAILED}
     levels = [level for level in result.levels if level["status"] == CASE_FAILED and level["mode"] not in modes]
     return [*modes.values(), *(f"{it['mode']} {at(it).phrase} failed: {it['reason']}" for it in levels)]

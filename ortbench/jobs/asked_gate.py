@@ -15,6 +15,7 @@ from ortbench.load_plan import LoadPlan
 from ortbench.load_plan import check as check_load
 from ortbench.options import LOAD, Given, make, options_of, twin
 from ortbench.plan import PLAN, Plan, check
+from ortbench.sweep_plan import list_in
 from ortbench.wanted import Wanted
 
 
@@ -78,6 +79,9 @@ def asked_gate(given: Given, is_stored: bool, typed: tuple[str, ...]) -> AskedGa
             raise BadInput(
                 f"{it.name} is of a load: add {UNDER_LOAD.name}, or name a result of 'ortbench load'", it.name
             )
+    if (listed := list_in(given)) is not None:
+        reason = "a live gate is of one shape: hold each in one (shapes of a suite), or two sweeps: ortbench gate SWEEP --baseline SWEEP"
+        raise BadInput(f"--{listed}: {reason}", f"--{listed}")
     plan = weighing(live(_plan(given, limits, typed), given, limits.phases()), limits.of_memory)
     plans = (plan, _baseline(plan, given)) if is_contest else (plan,)
     for one in plans:

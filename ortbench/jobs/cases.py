@@ -12,6 +12,7 @@ from ortbench import stopping
 from ortbench.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
 from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict
+from ortbench.jobs import sweep
 from ortbench.jobs.fingerprint import fingerprint
 from ortbench.jobs.gate import gate_live, gate_stored
 from ortbench.jobs.hold import Asked
@@ -84,7 +85,10 @@ def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
 
     if len(job.plans) > 1:
         return gate_live(Asked(job.plans, job.limits, job.force, quiet), place, job.load)
-    if job.load is not None:
+    if job.shapes:
+        swept = sweep.measured(job.shapes, job.slo, None, place=place, quiet=quiet)
+        result, interrupted = swept.result, swept.interrupted
+    elif job.load is not None:
         loaded = measure(job.plans[0], job.load, place, quiet)
         result, interrupted = loaded.result, loaded.interrupted
     else:
@@ -110,7 +114,7 @@ def _judged(verdict: Verdict) -> dict[str, Any]:
     reasons = failed or [check.text for check in verdict.checks if check.verdict != PASSED]
     if reasons:
         found["reason"] = "; ".join(reasons)
-    if not any(case.status == OK for case in verdict.results[0].cases) and not verdict.failed:
+    if not any(case.status == OK for case in verdict.results[0].all_cases) and not verdict.failed:
         reason = "nothing was measured: no mode that was asked for is supported"
         found.update(outcome=BROKEN, exit_code=BENCHMARK_FAILED, reason=reason)
     return {**found, **figures(verdict.results[0])}

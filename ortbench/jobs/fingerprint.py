@@ -46,6 +46,7 @@ def fingerprint(job: Job) -> str:
         "limits": asdict(job.limits),
         "force": job.force,
         **({} if job.load is None else {"load": _load(job.load)}),
+        **({} if not job.shapes else {"shapes": [[it.name, _essence(it.plan)] for it in job.shapes], "slo": job.slo}),
         "baseline": job.baseline and [_content(str(path)) for path in results_in(job.baseline)],
     }
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()

@@ -10,11 +10,12 @@ from pathlib import Path
 from ortbench.analysis import same_chain
 from ortbench.analysis.comparable import apart, changes, comparability, sameness, short
 from ortbench.characters import complain
-from ortbench.errors import INTERRUPTED, BadInput, OrtbenchError
+from ortbench.errors import INTERRUPTED, OrtbenchError
 from ortbench.files import write_or_note
 from ortbench.gate.checks import check_alone, check_stored
 from ortbench.gate.confirmation import confirmed
 from ortbench.gate.limits import Check, Limits
+from ortbench.gate.sweep import check_sweep, check_sweep_regressions
 from ortbench.gate.verdict import AGAIN, SIDES, Verdict, verdict_json
 from ortbench.jobs.compare import result_file
 from ortbench.jobs.hold import Asked, Hold, hold
@@ -37,10 +38,13 @@ def gate_stored(result: Result, baseline: Result | None, limits: Limits, force: 
         NotComparable: they were not measured on the same thing, and it was not forced.
         BadInput: limits that the results have no figures for.
     """
+    by_itself, against = (check_alone, check_stored)
+    if result.points is not None:
+        by_itself, against = (check_sweep, check_sweep_regressions)
     if baseline is None:
-        return Verdict([result], check_alone(result, limits))
+        return Verdict([result], by_itself(result, limits))
     remarks = comparability([baseline, result], SIDES[::-1], force)
-    return Verdict([result, baseline], [*check_stored(result, baseline, limits), *check_alone(result, limits)], remarks)
+    return Verdict([result, baseline], [*against(result, baseline, limits), *by_itself(result, limits)], remarks)
 
 
 def gate_live(asked: Asked, folder: Callable[[], Path] | None, put: LoadPlan | None = None) -> Verdict | None:
@@ -117,9 +121,6 @@ def check_stored_result(result: Path, baseline: Path | None, limits: Limits, for
         NotComparable, BadInput: see `gate_stored`; a file that is no result.
     """
     held, stored = load(result_file(result)), None if baseline is None else load(result_file(baseline))
-    for it, path in ((held, result), (stored, baseline)):
-        if it is not None and it.points is not None:
-            raise BadInput(f"{path} is a sweep, which no gate has limits for: gate a run of one of its shapes")
     return _conclude(gate_stored(held, stored, limits, force), wanted)
 
 

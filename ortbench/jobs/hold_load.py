@@ -37,10 +37,10 @@ def hold_load(asked: Asked, folder: Callable[[], Path] | None, put: LoadPlan) ->
     with ExitStack() as stack:
         client = stack.enter_context(open_worker(asked.plans[0]))
 
-        from ortbench.measure.load_samples import write as write_samples
         from ortbench.measure.folder import discard_if_empty
         from ortbench.measure.load import LoadBench
         from ortbench.measure.load_in_turns import LoadInTurns
+        from ortbench.measure.load_samples import write as write_samples
         from ortbench.measure.side import Side, nowhere
         from ortbench.report.folder import write_run
 

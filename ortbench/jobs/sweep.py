@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ortbench import files, stopping
-from ortbench.characters import complain
 from ortbench.ep_options import refuse_unclaimed
-from ortbench.errors import BENCHMARK_FAILED, DONE, INTERRUPTED, BadInput, BenchmarkFailed
+from ortbench.errors import INTERRUPTED, BadInput, BenchmarkFailed
+from ortbench.jobs.junit import write_junit
 from ortbench.jobs.progress import observed
-from ortbench.jobs.writing import summarise_job, write, write_page, write_trace
+from ortbench.jobs.writing import check_place, say_failures, summarise_job, write, write_page, write_trace
 from ortbench.measure.process import open_session
 
 if TYPE_CHECKING:
@@ -48,8 +48,17 @@ def sweep(shapes: Sequence[Shape], slo: Slo | None, wanted: Wanted) -> int:
     Raises:
         BadInput, BenchmarkFailed: before anything could be measured.
     """
+    files_too = {
+        "--json": wanted.json,
+        "--junit": wanted.junit,
+        "--action-json": wanted.action_json,
+        "--bmf": wanted.bmf,
+    }
+    for option, path in files_too.items():
+        check_place(path, option)
     found = measured(shapes, slo, wanted.out, traced=wanted.trace is not None, quiet=wanted.quiet)
     assert found.folder is not None
+    _write_exports(found.result, wanted)
     _show(found.result, str(found.folder), wanted.json, wanted.quiet or wanted.html == "-")
     if wanted.html is not None:
         write_page(wanted.html, [found.result], [found.folder.name])
@@ -58,7 +67,7 @@ def sweep(shapes: Sequence[Shape], slo: Slo | None, wanted: Wanted) -> int:
         write_trace(results, timelines, names, wanted.trace, wanted.quiet or "-" in (wanted.json, wanted.html))
     if found.interrupted:
         return INTERRUPTED
-    return _exit_code(found.result)
+    return say_failures(found.result)
 
 
 def measured(
@@ -66,6 +75,7 @@ def measured(
     slo: Slo | None,
     out: Path | None,
     *,
+    place: Callable[[], Path] | None = None,
     traced: bool = False,
     quiet: bool = False,
     observer: Observer | None = None,
@@ -76,6 +86,7 @@ def measured(
         shapes: checked, at least two.
         slo: what the best shape has to keep.
         out: where the folder is made; None where nothing is to be saved.
+        place: makes the folder, in place of a new one in `out`.
         traced: keep a timeline of every shape.
         quiet: show no progress.
         observer: told what happens, in place of a progress on the terminal.
@@ -98,7 +109,7 @@ def measured(
 
         stopping.hold()  # from here on there is a folder, and soon something in it
         name = f"sweep-{run_name([plan])}" if plan.name is None else run_name([plan])
-        folder = None if out is None else new_folder(out, name)
+        folder = place() if place is not None else None if out is None else new_folder(out, name)
 
         def keep(result: Result) -> None:
             if folder is not None:
@@ -148,15 +159,16 @@ def _show(result: Result, folder: str, json_out: str | None, quiet: bool) -> Non
     print_report(report)
 
 
-def _exit_code(result: Result) -> int:
-    """1 as soon as a mode of a shape failed, or nothing could be measured; each reason once on standard error."""
-    from ortbench.analysis.sweep import failures
-    from ortbench.result import OK
+def _write_exports(result: Result, wanted: Wanted) -> None:
+    """The forms that CI systems read."""
+    if wanted.junit is None and wanted.action_json is None and wanted.bmf is None:
+        return
+    from ortbench.report.exports import bencher, github
+    from ortbench.report.exports.junit import outcomes_of_run
 
-    found = failures(result.points or [])
-    for line in found:
-        complain(line)
-    measured = any(case.status == OK for point in result.points or [] for case in point.cases)
-    if not measured and not found:
-        complain("nothing was measured: no mode that was asked for is supported")
-    return DONE if measured and not found else BENCHMARK_FAILED
+    if wanted.junit is not None:
+        write_junit(wanted.junit, "ortbench sweep", outcomes_of_run(result))
+    if wanted.action_json is not None:
+        write(wanted.action_json, github.action_json([result]), "--action-json")
+    if wanted.bmf is not None:
+        write(wanted.bmf, bencher.bmf([result]), "--bmf")

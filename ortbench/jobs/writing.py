@@ -111,7 +111,8 @@ def write_json(data: Any, json_out: str | None) -> bool:
 
 
 def say_failures(result: Result, where: str = "") -> int:
-    """Say on standard error which modes, and of a load which levels, failed, or that none could be measured; the exit code that follows from it.
+    """Say on standard error which modes, levels of a load or shapes of a sweep failed, or that none could be measured; the
+    exit code that follows from it.
 
     Args:
         result: of a run or a profiled session.
@@ -120,7 +121,7 @@ def say_failures(result: Result, where: str = "") -> int:
     from ortbench.gate.verdict import failures_of
     from ortbench.result import FAILED, OK
 
-    statuses = [*(case.status for case in result.cases), *(level["status"] for level in result.levels)]
+    statuses = [*(case.status for case in result.all_cases), *(level["status"] for level in result.levels)]
     for failure in failures_of(result):
         characters.complain(f"{where}{failure}")
     if OK not in statuses and FAILED not in statuses:

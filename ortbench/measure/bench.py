@@ -59,7 +59,12 @@ class Bench:
         judge: may end modes before the budget is spent. With one every side must open; without one a side that does
             not is left out, as long as another opens.
         after_open: given the results so far when every model is open; what it raises ends the run.
+
+    Attributes:
+        lane: what alternates, in words.
     """
+
+    lane = "mode"
 
     def __init__(
         self,
@@ -300,7 +305,7 @@ class Bench:
         if plan.loop.in_order:
             return InOrder(lanes, plan.loop.iterations)
         most = max(1, MAX_SAMPLES // plan.parts)  # each step or stage is a sample
-        rule = StopRule(round(plan.loop.duration_s * 1e9), plan.loop.precision, plan.loop.iterations, most)
+        rule = StopRule(round(plan.loop.duration_s * 1e9), plan.loop.precision, plan.loop.iterations, most, self.lane)
         if self._judge is None:
             return Schedule(lanes, rule, plan.inputs.seed)
         return Schedule(lanes, rule, plan.inputs.seed, self._end_decided, _evened)

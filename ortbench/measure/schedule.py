@@ -46,13 +46,14 @@ class StopRule:
     Either `iterations` is given: exactly that many samples of each phase. Or the run ends when the 95 % interval of
     every lane's median total is within ± `precision` (a share of the median; None never ends it), or when `duration_ns`
     times the number of lanes has been spent, or at `most` samples, whichever is first. A precision of 0 is a soak run: the
-    duration alone ends it, and who keeps the samples has to thin them (`ortbench.measure.thinning`).
+    duration alone ends it, and who keeps the samples has to thin them (`ortbench.measure.thinning`). A lane is called `lane`.
     """
 
     duration_ns: int
     precision: float | None
     iterations: int | None = None
     most: int = MAX_SAMPLES
+    lane: str = "mode"
 
 
 def dropped(n: int) -> int:
@@ -191,13 +192,13 @@ class Schedule(Generic[LaneT]):
             return "no mode left to measure"
         if self._rule.iterations is not None:
             if all(record.count >= self._rule.iterations for record in self._records.values()):
-                return f"{BY_ITERATIONS}: {self._rule.iterations} per mode"
+                return f"{BY_ITERATIONS}: {self._rule.iterations} per {self._rule.lane}"
             return None
         spent = sum(self._spent_ns.values())
         # A whole round comes next: it is left out where it would be more too long than the run is too short without it.
         half = 0.0 if self._rule.precision == 0 else spent / max(1, self._round) / 2
         if spent + half >= self._budget_ns():
-            return f"{BY_DURATION}: {self._rule.duration_ns / 1e9:g} s per mode"
+            return f"{BY_DURATION}: {self._rule.duration_ns / 1e9:g} s per {self._rule.lane}"
         totals = [record for (_, phase), record in self._records.items() if phase == TOTAL]
         most = max((record.count for record in totals), default=0)
         if most >= self._rule.most and self._rule.precision != 0:

@@ -38,6 +38,8 @@ class SweepBench(Bench):
         observer, meanwhile, after_open: see `Bench`.
     """
 
+    lane = "shape and mode"
+
     def __init__(
         self,
         shapes: Sequence[Shape],
@@ -54,9 +56,10 @@ class SweepBench(Bench):
         self._slo, self._save = slo, save
         self._switching: list[Switching] = []
         self._not_switched: list[str] = []
-        modes = self._points[0].plan.modes
+        plan = self._points[0].plan
+        lanes = len(sides) * len(plan.modes)
         self._forecast = Forecast(
-            self._points[0].plan.loop, len(sides), len(sides) * len(modes), switch=sum(map(_is_switched, modes))
+            plan.loop, len(sides), lanes, energy=lanes * plan.energy, switch=sum(map(_is_switched, plan.modes))
         )
 
     def result(self) -> Result:

@@ -309,7 +309,7 @@ def csv(result: Result) -> str:
     if result.load is not None:
         return load_csv(result)
     found = records(result, has_items([result]))
-    return csv_text(list(found[0]), found)
+    return csv_text(list(dict.fromkeys(name for row in found for name in row)), found)
 
 
 def frame(results: Sequence[Result]) -> pandas.DataFrame:

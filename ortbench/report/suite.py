@@ -48,6 +48,7 @@ _COLUMNS = (
     Column("verdict", Kind.WORD),
 )
 _OF_MEMORY = columns(Kind.NUMBER, "device memory", "host memory")
+_BEST_SHAPE = "best shape"  # of a sweep, of which the other figures are
 _OF_LOADS = ("most runs/s", "callers", "knee", "keeps SLO up to")
 _ENERGY = "energy/run"  # of the fastest mode, with --energy
 _OF_LOOPS = ("steps", "steps/s")  # of a loop, whose total is all of them
@@ -58,6 +59,7 @@ def case_table(records: Sequence[Record]) -> Table:
     shown = any(is_batch(record.items) for record in records)
     of_loops = any(record.steps is not None for record in records)
     loads = any(_is_load(record) for record in records)
+    sweeps = any(record.best_shape is not None for record in records)
     weighed = any(_is_weighed(record) for record in records)
     drawn = any(record.energy_j is not None for record in records)
     rows = tuple(
@@ -68,6 +70,7 @@ def case_table(records: Sequence[Record]) -> Table:
             NOTHING if record.fastest_ns is None else duration(record.fastest_ns),
             NOTHING if record.vs_cpu is None else ratio(record.vs_cpu),
             NOTHING if record.cpu_time_ns is None else duration(record.cpu_time_ns),
+            *([record.best_shape or NOTHING] if sweeps else ()),
             *(_item_cells(record) if shown else ()),
             *(_step_cells(record) if of_loops else ()),
             *(_load_cells(record) if loads else ()),
@@ -77,7 +80,12 @@ def case_table(records: Sequence[Record]) -> Table:
         )
         for record in records
     )
-    more = [*(HEADINGS if shown else ()), *(_OF_LOOPS if of_loops else ()), *(_OF_LOADS if loads else ())]
+    more = [
+        *([_BEST_SHAPE] if sweeps else ()),
+        *(HEADINGS if shown else ()),
+        *(_OF_LOOPS if of_loops else ()),
+        *(_OF_LOADS if loads else ()),
+    ]
     costs = (*(_OF_MEMORY if weighed else ()), *([Column(_ENERGY)] if drawn else ()))
     return filled(Table((*_COLUMNS[:-1], *map(Column, more), *costs, _COLUMNS[-1]), rows))
 
@@ -153,6 +161,8 @@ def csv(records: Sequence[Record]) -> str:
     names = [*_CSV_COLUMNS]
     if any(is_batch(record.items) for record in records):
         names += ["items", "items_per_s", "item_ns"]
+    if any(record.best_shape is not None for record in records):
+        names.append("best_shape")
     if any(record.steps is not None for record in records):
         names += ["steps", "steps_per_s"]
     if any(_is_load(record) for record in records):

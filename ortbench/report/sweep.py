@@ -10,6 +10,7 @@ from ortbench.analysis.advice import copy_share, sentences
 from ortbench.analysis.points import alone
 from ortbench.analysis.sweep import failures, has_a_cost, keeps
 from ortbench.modes import ALL_MODES, CPU, TOTAL, is_rate
+from ortbench.report.costs.section import cost_parts
 from ortbench.report.model import (
     BAD,
     DERIVED,
@@ -201,6 +202,7 @@ def build(result: Result, folder: str | None = None) -> Report:
         parts.append([Paragraph("shapes:"), shapes])
     if (switching := switching_table(result)).rows:
         parts.append([switching, Paragraph(WHAT_SWITCHING_IS)])
+    parts += cost_parts(result)
     notes = [*not_measured(result), *map(Note, sentences(result)), *warnings(result)]
     legend = Paragraph(f"Times are medians. {DERIVED} marks what was derived, not measured.", media=MARKDOWN)
     parts.append([Notes(notes), legend, Command(result.command), SavedIn(folder)])

@@ -193,8 +193,10 @@ class _Reader:
             of_chain=bench.of_chains,
         )
 
-    def _filled(self, path: Value, model: Path) -> str:
-        """A path, with placeholders put in, from the file's folder."""
+    def _filled(self, path: Value, model: Path) -> str | list[str]:
+        """A path or a list of them, with placeholders put in, from the file's folder."""
+        if isinstance(path.given, list):
+            return [str(self._filled(Value(it, path.where), model)) for it in path.given]
         values = {"model": model.stem, "folder": str(model.parent.absolute())}
 
         def value(match: re.Match[str]) -> str:

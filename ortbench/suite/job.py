@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ortbench.asked import asked_modes, is_library, live, live_load, plan_of, weighing
 from ortbench.errors import BadInput
-from ortbench.gate.baseline import BASELINE_CHAIN, baseline_of, has_live_baseline
+from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of, has_live_baseline
 from ortbench.gate.contests import own_contests, regression_contests
 from ortbench.gate.limits import Limits, limits_of
 from ortbench.gate.live_load import check_live
@@ -18,11 +18,13 @@ from ortbench.load_plan import check as check_load
 from ortbench.options import declared, make
 from ortbench.plan import Plan, check
 from ortbench.sides import eps_of
+from ortbench.slo import Slo
 from ortbench.steps import Steps
-from ortbench.suite import chain_job
+from ortbench.suite import chain_job, sweep_job
 from ortbench.suite.cases import Suite, SuiteCase
 from ortbench.suite.layers import LOADS, OPTIONS
 from ortbench.suite.toml_file import Where
+from ortbench.sweep_plan import Shape, check_shapes, list_in
 
 _DEFAULTS = ("defaults",)
 _BASELINE = "baseline-"
@@ -41,11 +43,14 @@ class Job:
 
     Attributes:
         case: of the suite.
-        plans: of the candidate and, in a live gate, the baseline; none where the case is skipped.
+        plans: of the candidate and, in a live gate, the baseline; of a sweep that of its first shape; none where the case is
+            skipped.
         limits: what the candidate must keep to; empty ones without a gate.
         force: compare what is not comparable.
         baseline: this case's folder of an earlier suite, or None.
         load: that is put on the model, or None.
+        shapes: of a sweep, else none.
+        slo: what the best of them has to keep, or None.
     """
 
     case: SuiteCase
@@ -54,6 +59,8 @@ class Job:
     force: bool = False
     baseline: Path | None = None
     load: LoadPlan | None = None
+    shapes: tuple[Shape, ...] = ()
+    slo: Slo | None = None
 
 
 def jobs_of(suite: Suite, command: tuple[str, ...]) -> list[Job]:
@@ -83,7 +90,8 @@ class _Maker:
         if self._given.get("arrivals", ARRIVALS[0]) not in ARRIVALS:
             self._given["arrivals"] = str(self._file.path.parent / self._given["arrivals"])
         own = [flag for flag in self._given if self._where(flag)[:1] != _DEFAULTS]
-        self._is_load = not case.of_chain and any(flag in _OF_LOADS for flag in own)
+        self._is_sweep = not case.of_chain and sweep_job.is_sweep(self._given)
+        self._is_load = not case.of_chain and not self._is_sweep and any(flag in _OF_LOADS for flag in own)
         for flag in list(self._given):
             if self._where(flag)[:1] == _DEFAULTS and not self._can_have(flag):
                 del self._given[flag]
@@ -92,6 +100,10 @@ class _Maker:
         """Whether an option that is a default is for this case: those of loops and loads are for these, and chains have few."""
         if self._case.of_chain:
             return chain_job.is_for_chains(flag)
+        if self._is_sweep:
+            return flag not in OPTIONS or sweep_job.is_for_sweeps(flag)
+        if flag in sweep_job.ONLY_SWEEPS:
+            return False
         if flag in _OF_LOADS:
             return self._is_load
         if self._is_load and flag in OPTIONS and not _is_for_loads(flag):
@@ -102,7 +114,10 @@ class _Maker:
         given, is_live = self._given, has_live_baseline(self._given)
         self._check_gate(is_live)
         if self._is_load:
-            self._refuse_beside_a_load()
+            self._refuse_beside("load", _is_for_loads)
+        if self._is_sweep:
+            return self._sweep(is_live)
+        self._refuse_lists()
         of_chain = self._case.of_chain
         named = (*self._case.where, "chain" if of_chain else "model")
         with self._blaming(named if of_chain else self._case.where):
@@ -135,16 +150,44 @@ class _Maker:
         case = replace(self._case, ep=" and ".join(eps_of(plan))) if of_chain else self._case
         return Job(case, tuple(plans), limits, "force" in given, self._earlier(), load)
 
-    def _refuse_beside_a_load(self) -> None:
-        """Refuse what a load has not.
+    def _sweep(self, is_live: bool) -> Job:
+        """The job of a sweep."""
+        self._refuse_beside("sweep", sweep_job.is_for_sweeps)
+        if is_live:
+            flag = next(it.flag for it in LIVE_BASELINE if it.flag in self._given)
+            reason = "a sweep is held against an earlier suite: write baseline, its folder, in its place"
+            raise self._file.mistake(self._where(flag), reason)
+        case = self._case
+        with self._blaming(case.where):
+            found = sweep_job.sweep_of(case.model, self._given, self._command)
+        with self._blaming((*case.where, "model")):
+            check_shapes(found.shapes)
+        shapes = [replace(it, plan=replace(it.plan, name=case.id)) for it in found.shapes]
+        plans = (shapes[0].plan,)
+        force = "force" in self._given
+        return Job(case, plans, found.limits, force, self._earlier(), shapes=tuple(shapes), slo=found.slo)
+
+    def _refuse_lists(self) -> None:
+        """Refuse lists of sizes where there is but one shape.
+
+        Raises:
+            BadInput: there is one.
+        """
+        flag = next((flag for flag in self._given if flag in sweep_job.ONLY_SWEEPS), None) or list_in(self._given)
+        if flag is not None:
+            reason = "is for a sweep: write sweep = true, or, for a case each, shapes"
+            raise self._file.mistake(self._where(flag), reason)
+
+    def _refuse_beside(self, kind: str, is_for: Callable[[str], bool]) -> None:
+        """Refuse what a load or a sweep has not.
 
         Raises:
             BadInput: it was given.
         """
-        not_for_loads = [flag for flag in OPTIONS if not _is_for_loads(flag)]
         for flag in self._given:
-            if flag in not_for_loads or flag.removeprefix(_BASELINE) in not_for_loads:
-                raise self._file.mistake(self._where(flag), "is not for a load; 'ortbench load --help' lists what is")
+            if any(it in OPTIONS and not is_for(it) for it in (flag, flag.removeprefix(_BASELINE))):
+                reason = f"is not for a {kind}; 'ortbench {kind} --help' lists what is"
+                raise self._file.mistake(self._where(flag), reason)
 
     def _plan(self, limits: Limits) -> Plan:
         case, needed = self._case, limits.needed()

@@ -13,6 +13,7 @@ from ortbench.load_plan import LoadPlan
 from ortbench.options import BASELINE, Option, options_of
 from ortbench.plan import PLAN
 from ortbench.suite.toml_file import SuiteFile, Where
+from ortbench.sweep_plan import IN_SUITES
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ Layer = Mapping[str, Value | None]  # None takes back what an earlier layer gave
 
 # The options of `ortbench run`, and what `ortbench gate` holds a candidate against; an EP is a case's own.
 LOADS = tuple(it for it in options_of(LoadPlan) if it.suite)
-OPTIONS = {it.flag: it for it in options_of(*PLAN, LOADS) if it.suite}
+OPTIONS = {it.flag: it for it in options_of(*PLAN, LOADS, IN_SUITES) if it.suite}
 GATE = {it.flag: it for it in options_of(Limits, STORED_BASELINE, LIVE_BASELINE) if it.suite}
 ALL = {**GATE, **OPTIONS}
 KEYS = (*OPTIONS, "gate")  # of every table with options

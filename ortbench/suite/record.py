@@ -11,10 +11,12 @@ from ortbench.analysis.levels import CONCURRENCY, measured, rate_of
 from ortbench.analysis.load import best_level, kept, knee_of
 from ortbench.analysis.loops import steps_per_s
 from ortbench.analysis.memory import DEVICE, HOST, figure
+from ortbench.analysis.points import alone
+from ortbench.analysis.sweep import ITEMS
 from ortbench.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE, REGRESSION
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, CheckData
 from ortbench.modes import CPU, TOTAL, is_rate
-from ortbench.result import Result
+from ortbench.result import Point, Result
 from ortbench.schema import Items
 from ortbench.units import ratio, seconds
 
@@ -58,6 +60,7 @@ class Record:
         runs_per_s, callers: of a load, the most runs/s and with how many callers (`fastest` is their mode), or None.
         knee: how many callers are worth it in that mode, or None.
         slo_rate: the highest rate that keeps the SLO in any mode, or None.
+        best_shape: of a sweep, the shape that gets most items done, of which the figures are, or None.
         memory_device, memory_host: what that mode takes of each side's memory, bytes, or None.
     """
 
@@ -88,6 +91,7 @@ class Record:
     callers: int | None = None
     knee: int | None = None
     slo_rate: float | None = None
+    best_shape: str | None = None
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
@@ -102,7 +106,8 @@ class Record:
         parts = [self.outcome]
         if self.fastest is not None:
             speed = "" if self.vs_cpu is None or self.fastest == CPU else f" {ratio(self.vs_cpu)}× cpu"
-            parts.append(f"{self.fastest}{speed}")
+            of_shape = "" if self.best_shape is None else f"best {self.best_shape} with "
+            parts.append(f"{of_shape}{self.fastest}{speed}")
         if was_done or self.seconds:
             parts.append("done before" if was_done else f"took {seconds(self.seconds * 1e9)}")
         return f"{self.id}: {', '.join(parts)}" + (f": {self.reason}" if self.reason else "")
@@ -142,12 +147,15 @@ class Figures(TypedDict, total=False):
     callers: int | None
     knee: int | None
     slo_rate: float | None
+    best_shape: str
 
 
 def figures(result: Result) -> Figures:
     """The figures of a `Record`, by its attributes' names."""
     if result.load is not None:
         return _of_load(result)
+    if result.points is not None:
+        return _of_sweep(result, result.points)
     timed = [case for case in result.cases if result.case(case.mode) and not is_rate(case.mode, TOTAL)]
     medians = {case.mode: median for case in timed if (median := case.median(TOTAL))}
     if not medians:
@@ -172,6 +180,16 @@ def figures(result: Result) -> Figures:
         "memory_device": None if found is None else figure(found, DEVICE),
         "memory_host": None if found is None else figure(found, HOST),
     }
+
+
+def _of_sweep(result: Result, points: Sequence[Point]) -> Figures:
+    """Those of the shape that gets most items done, as a run of it would have them."""
+    of_modes = {} if result.best is None else result.best["modes"]
+    best = [it for mode, it in of_modes.items() if it is not None and it["by"] == ITEMS and not is_rate(mode, TOTAL)]
+    if not best:
+        return {}
+    point = points[max(best, key=lambda it: it["items_per_s"] or 0)["point"]]
+    return {**figures(alone(result, point)), "best_shape": point.name}
 
 
 def _of_load(result: Result) -> Figures:

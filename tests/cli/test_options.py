@@ -54,7 +54,7 @@ from ortbench.steps import Steps
 from ortbench.suite.cases import read
 from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.layers import LOADS, OPTIONS
-from ortbench.sweep_plan import Shape
+from ortbench.sweep_plan import IN_SUITES, Shape
 from ortbench.wanted import Wanted
 from tests.conftest import MODELS, ROOT, ortbench_here
 from tests.reference import document
@@ -211,7 +211,9 @@ def unnamed(job: Job) -> list[Plan]:
     return [replace(plan, name=None) for plan in job.plans]
 
 
-@pytest.mark.parametrize("option", [it for it in OPTIONS.values() if it not in LOADS], ids=lambda it: it.flag)
+@pytest.mark.parametrize(
+    "option", [it for it in OPTIONS.values() if it not in (*LOADS, *IN_SUITES)], ids=lambda it: it.flag
+)
 def test_a_suite_makes_the_plan_that_the_command_line_makes(
     option: Option, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import onnx
@@ -46,7 +47,7 @@ def statuses(result: Result) -> dict[str, dict[str, str]]:
 
 
 def test_what_a_sweep_prints_and_saves(tmp_path: Path) -> None:
-    files = {name: tmp_path / f"a.{name}" for name in ("json", "html", "trace")}
+    files = {name: tmp_path / f"a.{name}" for name in ("json", "html", "trace", "junit", "action-json", "bmf")}
     line = (
         "sweep",
         IDS,
@@ -95,6 +96,9 @@ def test_what_a_sweep_prints_and_saves(tmp_path: Path) -> None:
     assert (folder / "table.md").read_text().startswith(f"# ortbench: {IDS}")
     assert "Items a second by shape" in files["html"].read_text()
     assert load_trace(files["trace"])
+    names = [it.get("name") for it in ElementTree.parse(files["junit"]).iter("testcase")]
+    assert names == [f"batch={n}: {mode}" for n in (1, 2, 4) for mode in ("cpu", "device")]
+    assert len(json.loads(files["bmf"].read_text())) == len(json.loads(files["action-json"].read_text())) >= 6
     _later(folder, tmp_path)
 
 
@@ -106,16 +110,24 @@ def _later(folder: Path, tmp_path: Path) -> None:
     assert {(row["shape"], row["mode"]) for row in json.loads(ran.out)} == {
         (f"batch={n}", mode) for n in (1, 2, 4) for mode in ("cpu", "device")
     }
-    ran = ortbench_here("gate", folder, "--max-cpu-nodes", 0)
-    reason = "is a sweep, which no gate has limits for: gate a run of one of its shapes"
-    assert (ran.code, ran.error_line) == (2, f"{folder} {reason}")
+    ran = ortbench_here("gate", folder, "--max-cpu-nodes", 0, "--slo", "max=10s", "--require-mode", "device")
+    assert (ran.code, ran.err) == (0, "")
+    assert "✓ batch=4: device is ok" in ran.out
+    assert "✓ SLO of cpu: max ≤ 10.0 s is kept; best with batch=" in ran.out
+    line = ("gate", folder, "--baseline", folder, "--metric", "items_per_s@batch=4", "--junit", tmp_path / "gate.xml")
+    ran = ortbench_here(*line)
+    assert ran.code == 4  # of three runs there is no interval
+    assert "? batch=4: cpu items/s: " in ran.out
+    names = [it.get("name") for it in ElementTree.parse(tmp_path / "gate.xml").iter("testcase")]
+    assert len(names) == 6 + 2
+    assert names[-2:] == ["batch=4: cpu items/s", "batch=4: device items/s"]
 
 
 def test_a_shape_that_runs_out_of_memory_is_said_and_the_others_go_on(library: Path, tmp_path: Path) -> None:
     config = Config(fail_alloc_bytes=f"{WIDTH * 4 * 64}:default", compute_us=100)
     ran, result = on_device(library, tmp_path, config, "--dim", "batch=1,64,2", "--mode", "cpu", "--mode", "device")
     assert ran.code == 1
-    assert ran.error_line.startswith("batch=64: failed: the first run failed with made-up inputs (")
+    assert ran.error_line.startswith("batch=64: failed: the first run ran out of memory: ")
     ok, failed = dict.fromkeys(("cpu", "device"), "ok"), dict.fromkeys(("cpu", "device"), "failed")
     assert statuses(result) == {"batch=1": ok, "batch=64": failed, "batch=2": ok}
     assert [it["point"] for it in (result.switching or [])[0]["points"]] == [0, 2]
@@ -133,6 +145,64 @@ def test_a_mode_of_a_shape_that_runs_out_of_memory_leaves_the_others(library: Pa
         "batch=64": {"cpu": "ok", "host-accessible": "failed"},
     }
     assert [it["mode"] for it in result.switching or []] == ["cpu"]
+
+
+def test_what_else_shapes_cost_and_inputs_of_another_library(tmp_path: Path) -> None:
+    model, out = batched(tmp_path / "m.onnx"), tmp_path / "out"
+    more = ("--memory", "--spin", "--energy", "--external", "numpy")
+    ran = ortbench(
+        "sweep", model, "--ep", "cpu", "--dim", "batch=1,2", "--mode", "device-resident", *more, *ONCE, "--out", out
+    )
+    assert (ran.code, ran.err) == (0, "")
+    assert "\nWhat else it costs: by shape\nmode " in ran.out
+    assert "host memory" in ran.out
+    (file,) = out.glob("*/result.json")
+    for point in load(file).points or []:
+        (case,) = point.cases
+        assert case.memory is not None
+        assert case.memory["host"] is not None
+        assert case.spin is not None
+        assert case.energy is not None
+        assert case.external is not None
+    (row, *_) = csv.DictReader((file.parent / "table.csv").read_text().splitlines())
+    assert int(row["memory_host"]) > 0
+
+
+def test_each_shape_has_a_graph_of_its_own(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
+    model, out = batched(tmp_path / "m.onnx"), tmp_path / "out"
+    line = ("sweep", model, "--ep", "webgpu", "--dim", "batch=1,2", "--mode", "device-resident", "--cuda-graph", *ONCE)
+    ran = ortbench(*line, "--out", out, prefix=software_gpu)
+    assert (ran.code, ran.err) == (0, "")
+    (file,) = out.glob("*/result.json")
+    graphs = [point.cases[0].graph for point in load(file).points or []]
+    assert all(graph is not None and graph["proved"] for graph in graphs)
+    assert len({graph["id"] for graph in graphs if graph is not None}) == 2
+
+
+def test_a_suite_measures_sweeps_and_holds_them_against_an_earlier_one(tmp_path: Path) -> None:
+    batched(tmp_path / "m.onnx")
+    bench = '[[bench]]\nmodel = "m.onnx"\nep = "cpu"\nmode = "cpu"\nsweep = true\ndim = {batch = [1, 2]}\niterations = 1\nwarmup = 1\n'
+    file = tmp_path / "bench.toml"
+    file.write_text(bench)
+    ran = ortbench_here("suite", file, "--out", tmp_path / "one", "--json", "-")
+    assert ran.code == 0, ran.err
+    (case,) = json.loads(ran.out)["cases"]
+    assert case["outcome"] == "measured"
+    assert case["best_shape"] in ("batch=1", "batch=2")
+    assert load(tmp_path / "one" / "m--cpu" / "result.json").kind == "sweep"
+    file.write_text(f'{bench}[bench.gate]\nbaseline = "one"\nmetric = "items_per_s@best"\n')
+    junit = tmp_path / "junit.xml"
+    ran = ortbench_here(
+        "suite", file, "--out", tmp_path / "two", "--junit", junit, "--action-json", tmp_path / "a.json"
+    )
+    assert ran.code == 4  # of one run there is no interval
+    assert "m--cpu: cannot tell: best shape" in " ".join(ran.out.split())
+    assert [it.get("name") for it in ElementTree.parse(junit).iter("testcase")] == [
+        "batch=1: cpu",
+        "batch=2: cpu",
+        "best: cpu items/s",
+    ]
+    assert len(json.loads((tmp_path / "a.json").read_text())) == 2
 
 
 def test_a_lost_worker_costs_the_mode_that_lost_it(library: Path, tmp_path: Path) -> None:
@@ -172,10 +242,10 @@ def test_real_inputs_take_turns_and_their_outputs_are_checked(tmp_path: Path) ->
         ("a sweep needs several shapes", ["--dim", "batch=1"]),
         ("--dim nothing: the model has no such symbolic dimension; it has batch, sequence", ["--dim", "nothing=1,2"]),
         (
-            "--slo 'p98': there is no such statistic; choose from total, mean, p90, p95, p99, max",
+            "--slo 'p98': there is no such statistic; choose from total, p50, mean, p90, p95, p99, max",
             ["--dim", "batch=1,2", "--slo", "p98=1ms"],
         ),
-        ("No such option", ["--dim", "batch=1,2", "--nodes"]),
+        ("--nodes: looks into runs of one shape: 'ortbench run' with that", ["--dim", "batch=1,2", "--nodes"]),
     ],
 )
 def test_what_is_no_sweep_is_one_line(words: str, arguments: list[str], tmp_path: Path) -> None:

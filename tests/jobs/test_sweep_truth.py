@@ -24,7 +24,7 @@ def test_the_law_of_sizes_and_the_price_of_switching_come_back(library: Path, tm
         place = tmp_path / str(attempt)
         place.mkdir()
         modes = [word for mode in MODES for word in ("--mode", mode)]
-        line = ("--dim", "batch=1,4,8", *modes, "--iterations", 15, "--warmup", 2)
+        line = ("--dim", "batch=1,4,8", *modes, "--iterations", 31, "--warmup", 2)
         code, result, _, errors = run_on_device(
             library, batched(place / "m.onnx"), config, place, *line, command="sweep"
         )

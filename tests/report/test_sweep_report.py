@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ortbench.gate.limits import Check
 from ortbench.report import comparison
+from ortbench.report.exports.bencher import bmf
 from ortbench.report.exports.github import action_json
+from ortbench.report.exports.junit import outcomes_of_checks, outcomes_of_run
 from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page
 from ortbench.report.page.pictures.sizes import rates_by_size, times_by_size
 from ortbench.report.run import build, frame
 from ortbench.report.run import csv as csv_of
 from ortbench.report.terminal.print import print_report
-from ortbench.result import load, result_json, save
+from ortbench.result import Result, load, result_json, save
+from ortbench.schema import HostTime
 from ortbench.slo import Slo
 from tests.made_sweeps import USUAL, sweep_result, without
 from tests.report.test_page import Page
@@ -112,7 +117,31 @@ def test_the_file_has_all_of_it_and_is_read_again(tmp_path: Path) -> None:
     assert list(data["points"][0]) == ["name", "shape", "data", "inputs", "outputs", "items", "first_run_ns", "cases"]
     assert "steps_ns" not in data["points"][0]["cases"][0]
     assert {"sweep", "points", "switching", "best"}.isdisjoint(json.loads(result_json(published())))
-    assert action_json([made]) == "[]\n" or json.loads(action_json([made])) == []
+
+
+# What CI systems read
+
+
+def test_each_shape_has_its_modes_in_junit_and_its_medians_in_the_forms_of_actions() -> None:
+    made = sweep_result(failed={2: "no memory"})
+    outcomes = outcomes_of_run(made)
+    assert {it.group for it in outcomes} == {"m.onnx on SomeExecutionProvider"}
+    assert [(it.name, it.verdict) for it in outcomes] == [
+        ("batch=1: cpu", "passed"), ("batch=1: device-resident", "passed"),
+        ("batch=2: cpu", "error"), ("batch=2: device-resident", "error"),
+        ("batch=4: cpu", "passed"), ("batch=4: device-resident", "passed"),
+    ]  # fmt: skip
+    assert outcomes[2].text == "no memory"
+    assert outcomes[5].seconds == 0.0015
+    entries = {it["name"]: it["value"] for it in json.loads(action_json([made]))}
+    assert [name.partition("(")[2].partition(")")[0] for name in entries] == ["batch=1"] * 2 + ["batch=4"] * 2
+    assert [*entries.values()] == [1.0, 0.5, 1.6, 1.5]
+    assert {it["latency"]["value"] for it in json.loads(bmf([made])).values()} == {1e6, 5e5, 1.6e6, 1.5e6}
+
+
+def test_the_time_of_a_check_of_a_shape_is_that_of_the_shape() -> None:
+    checks = [Check("batch=4: cpu total median", "passed", "fine"), Check("SLO of cpu", "passed", "kept")]
+    assert [it.seconds for it in outcomes_of_checks(sweep_result(), checks)] == [0.0016, 0.0]
 
 
 # Pictures and pages
@@ -137,6 +166,63 @@ def test_curves_are_by_mode_over_the_sizes_with_the_best_marked() -> None:
     assert rates_by_size(published()) is times_by_size(published()) is None
 
 
+def grid() -> Result:
+    """Batches of 1, 2 and 4 of sequences of 16, and one of 1 of 32."""
+    made = sweep_result()
+    for point in made.points or []:
+        point.shape["sequence"] = 16
+    longer = replace(made.points[0], name="longer", shape={"batch": 1, "sequence": 32})  # type: ignore[index]
+    points = [*(made.points or []), longer]
+    return replace(made, points=points, sweep={"dims": ["sequence", "batch"], "data": False, "slo": None})
+
+
+def test_a_grid_has_a_line_for_each_size_of_the_other_dimension() -> None:
+    picture = rates_by_size(grid())
+    assert picture is not None
+    assert (picture.sizes, picture.axis) == ((1, 2, 4), "batch")
+    lines = {it.name: ([value and value[0] for value in it.values], it.best) for it in picture.curves}
+    assert lines == {
+        "cpu, sequence=16": ([1000.0, 1666.667, 2500.0], 2), "cpu, sequence=32": ([1000.0, None, None], None),
+        "device-resident, sequence=16": ([2000.0, 3333.333, 2666.667], 1),
+        "device-resident, sequence=32": ([2000.0, None, None], None),
+    }  # fmt: skip
+    assert "one for each mode and size of the other dimensions" in picture.label
+    text = build_page([grid()], ["m"])
+    assert ">sequence=16<" in text
+
+
+def test_the_times_are_those_that_an_slo_is_of() -> None:
+    picture = times_by_size(sweep_result(slo=Slo("max", 5_000_000)))
+    assert picture is not None
+    assert (picture.title, picture.curves[0].values[0]) == ("max of calls by shape", (1_000_000.0,) * 3)
+    few = times_by_size(sweep_result(slo=LIMIT, rounds=3))  # of which there is no p99
+    assert few is not None
+    assert (few.title, few.slo) == ("Time of a call by shape", None)
+
+
+def test_what_shapes_cost_besides_time_is_a_table_of_its_own() -> None:
+    made = sweep_result()
+    first, second, third = made.points or []
+    host: HostTime = {"runs": 10, "wall_ns": 10_000, "user_ns": 4_000, "system_ns": 1_000}
+    first.cases[0].host = host
+    first.cases[0].spin = {**host, "user_ns": 1_000, "total_ns": 1, "cpu_time_ci95_ns": [1, 2]}
+    second.cases[0].energy = {
+        "how": "counter", "of": "GPU 0", "joules": 0.5, "ci95": None, "watts": 100.0, "idle_watts": 20.0, "runs_per_joule": 2.0,
+    }  # fmt: skip
+    third.cases[0].energy = {"unsupported": "no counter"}
+    text = markdown(build(made))
+    part = text.partition("## What else it costs: by shape\n")[2].partition("• best")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines() if line.startswith("|")]
+    assert rows[0] == ["mode", "shape", "CPU time", "spinning", "without", "energy/run", "power", "items/J"]
+    assert rows[2:] == [
+        ["cpu", "batch=1", "500 ns", "≈60%", "200 ns", "–", "–", "–"],
+        ["cpu", "batch=2", "–", "–", "–", "500 mJ", "100 W", "4.00"],
+        ["cpu", "batch=4", "–", "–", "–", "–", "–", "–"],
+    ]
+    assert "batch=4 with cpu: energy is unsupported: no counter" in part
+    assert "What else it costs" not in markdown(build(sweep_result()))
+
+
 def test_a_page_has_the_curves_the_tables_and_the_words() -> None:
     text = build_page([sweep_result(slo=LIMIT, failed={2: "out of memory"})], ["m"])
     page = Page(text)
@@ -144,7 +230,7 @@ def test_a_page_has_the_curves_the_tables_and_the_words() -> None:
     titles = page.text("h2")
     assert [it for it in titles if it not in ("Placement", "Environment", "Words", "Reproduce it")] == [
         "Items a second by shape",
-        "Time of a call by shape",
+        "p99 of calls by shape",
         "cpu",
         "device-resident",
         "Shapes",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from ortbench.report.costs.energy import energy_blocks
 from ortbench.report.costs.host import host_blocks
 from ortbench.report.costs.memory import memory_blocks
+from ortbench.report.costs.shapes import shape_blocks
 from ortbench.report.model import Block, Table, Title
 from ortbench.result import Result
 
@@ -17,6 +18,7 @@ _COSTS: tuple[tuple[str, Callable[[Result], Sequence[Block]]], ...] = (
     ("the host's own work", host_blocks),
     ("memory", memory_blocks),
     ("energy", energy_blocks),
+    ("by shape", shape_blocks),
 )
 
 

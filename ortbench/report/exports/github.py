@@ -42,7 +42,8 @@ def action_json(results: Sequence[Result], settings: Sequence[str] = ()) -> str:
     ms; ``range``, "± x" with x in ms, as far as the farther end of its 95 % interval; ``extra``, lines for the tooltip. Where
     inference is all there is to a mode, its total stands for both. The list is empty if nothing was measured, which the action
     takes for an error. Of a load each level has its latencies and, with so many callers, the time per run, which is 1 s divided
-    by runs/s. Where they were asked for, ``memory.device`` and ``memory.host`` in "MB", without a ``range``, and ``energy`` in "J".
+    by runs/s. A sweep has the figures of each shape, under the shape's name. Where they were asked for, ``memory.device`` and
+    ``memory.host`` in "MB", without a ``range``, and ``energy`` in "J".
 
     A name is that of the model's file, the EP, the device, the mode and the phase: no figure, time or version, so it is
     the same in the next run. The device is part of it because times of two machines are no history of each other. Input

@@ -20,6 +20,7 @@ from ortbench.analysis.energy_change import joules_of
 from ortbench.analysis.host import cpu_time_ns
 from ortbench.analysis.levels import at, is_measured, latency_of, rate_of
 from ortbench.analysis.memory import figure
+from ortbench.analysis.points import alone
 from ortbench.characters import visible_lines
 from ortbench.errors import one_line
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
@@ -52,7 +53,7 @@ class Outcome:
 
 
 def outcomes_of_run(result: Result, label: str = "") -> list[Outcome]:
-    """One outcome a mode, of a load a level, in the result's order: measured, unsupported (`SKIPPED`) or failed (`ERROR`).
+    """One outcome a mode, of a load a level, of a sweep a mode of each shape, in the result's order: measured, unsupported (`SKIPPED`) or failed (`ERROR`).
 
     The time of what was measured is the median of its whole inferences.
 
@@ -60,6 +61,12 @@ def outcomes_of_run(result: Result, label: str = "") -> list[Outcome]:
         result: of the run.
         label: which of several settings it is of.
     """
+    if result.points is not None:
+        return [
+            replace(outcome, name=f"{point.name}: {outcome.name}")
+            for point in result.points
+            for outcome in outcomes_of_run(alone(result, point), label)
+        ]
     group = _group(result) + (f", {label}" if label else "")
     if result.load is not None:
         return _outcomes_of_load(group, result)
@@ -69,7 +76,8 @@ def outcomes_of_run(result: Result, label: str = "") -> list[Outcome]:
 def outcomes_of_checks(result: Result, checks: Sequence[Check]) -> list[Outcome]:
     """One outcome a check of a gate, in their order.
 
-    The time of a check that is named after a figure (``device total median``) is that figure of the result.
+    The time of a check that is named after a figure (``device total median``, ``batch=8: device total median``) is that
+    figure of the result.
 
     Args:
         result: what was checked, the candidate.
@@ -142,6 +150,9 @@ def samples_text(case: Case, phase: str, stats: Stats) -> str:
 
 
 def _seconds(result: Result, check: Check) -> float:
+    of_shape = next((it for it in result.points or [] if check.name.startswith(f"{it.name}: ")), None)
+    if of_shape is not None:
+        return _seconds(alone(result, of_shape), replace(check, name=check.name.removeprefix(f"{of_shape.name}: ")))
     mode, _, figure = check.name.partition(" ")
     phase, _, statistic = figure.rpartition(" ")
     case = result.case(mode)

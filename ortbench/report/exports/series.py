@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from ortbench.analysis.compare import parts
 from ortbench.analysis.pairs import timed_phase
+from ortbench.analysis.points import apart
 from ortbench.modes import COSTS, PHASE_NAMES, TOTAL
 from ortbench.report.costs.numbers import Number, numbers_of
 from ortbench.report.exports.junit import plain_line, told_apart
@@ -25,6 +26,7 @@ _PHASES = (TOTAL, *(name for name in PHASE_NAMES if name != TOTAL))
 def medians(results: Sequence[Result], settings: Sequence[str] = ()) -> Iterator[tuple[str, Result, Case, str, Stats]]:
     """Every median that was measured, but of loads: its name, the result, the case, the phase and the statistics; what a run
     takes of the host (`ortbench.modes.COSTS`) is among them."""
+    results, settings = apart(results, settings)
     for label, result in zip(labels(results, settings), results, strict=True):
         for case in result.cases if result.load is None else ():
             for phase in (*(parts([result]) or _PHASES), *COSTS) if case.status == OK else ():
@@ -35,6 +37,7 @@ def medians(results: Sequence[Result], settings: Sequence[str] = ()) -> Iterator
 
 def numbers(results: Sequence[Result], settings: Sequence[str] = ()) -> Iterator[tuple[str, Result, Number]]:
     """What modes cost besides time, as far as it was asked for: its name, the result and the number."""
+    results, settings = apart(results, settings)
     for label, result in zip(labels(results, settings), results, strict=True):
         for case in result.cases if result.load is None else ():
             for it in numbers_of(case) if case.status == OK else ():

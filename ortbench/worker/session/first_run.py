@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -128,6 +129,10 @@ def _likely_cause(provider: Provider, found: output_arrays.Distance | None) -> s
     return "" if found is None else likely_cause([provider.name], found.relative)
 
 
+# How EPs and their runtimes say it: ONNX Runtime's arena, CUDA, C++.
+_NO_MEMORY = re.compile(r"failed to allocate|out of memory|has no memory|bad_alloc|bad allocation", re.IGNORECASE)
+
+
 def run_error(
     error: Exception, target: Target, request: Inputs, ways_out: str, guessed: Sequence[str] = ()
 ) -> OrtbenchError:
@@ -140,7 +145,9 @@ def run_error(
         return BadInput(f"the model refuses to run{hint}: {ort_text(error)}")
     if "cuDNN is unavailable" in str(error):
         hint = in_its_words(f", as cuDNN is missing (it comes with: pip install '{PACKAGES[CUDA_EP]}')")
-    return BenchmarkFailed(f"the first run failed{hint}: {ort_text(error)}")
+    if _NO_MEMORY.search(text := ort_text(error)):
+        return BenchmarkFailed(f"the first run ran out of memory: {text}")
+    return BenchmarkFailed(f"the first run failed{hint}: {text}")
 
 
 def run_once(model: Model, arrays: dict[str, Value]) -> list[Value]:

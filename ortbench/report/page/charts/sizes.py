@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from math import nan
 from typing import Any
@@ -33,13 +34,15 @@ _LIMIT: dict[str, Any] = {"color": INK, "linestyle": (0, (4, 3)), "linewidth": 1
 def sizes(picture: Sizes, width: int) -> Sheet:
     """A line for each mode; an interval is an upright bar, the best shape has a ring, the limit of an SLO is a broken line."""
     narrow = is_narrow(width)
-    entries = [(it.mode, point_mark(**mode_shape(it.mode))) for it in picture.curves]
+    modes = dict.fromkeys(it.mode for it in picture.curves)
+    entries = [(mode, point_mark(**mode_shape(mode))) for mode in modes]
     if any(it.best is not None for it in picture.curves):
         entries.append(("best", point_mark(**{**_RING, "markersize": 12})))
     if picture.slo is not None:
         entries.append((f"limit ({picture.slo})", level_mark(**_LIMIT)))
     legend = Legend(entries, width)
-    left, right, height = 66, 22 if narrow else 16, _HEIGHT[narrow]
+    of_lines = max(text_width(it.of, SMALL) for it in picture.curves)  # of a grid, behind each line
+    left, right, height = 66, (22 if narrow else 16) + of_lines, _HEIGHT[narrow]
     sheet = Sheet(width, legend.height + height + _BELOW)
     legend.draw(sheet)
     axes = sheet.axes(left, legend.height, width - left - right, height)
@@ -48,6 +51,7 @@ def sizes(picture: Sizes, width: int) -> Sheet:
     _value_axis(axes, picture)
     for curve in picture.curves:
         _line(sheet, axes, picture, curve, places)
+    _name_lines(axes, picture, places)
     if picture.slo is not None:
         axes.axhline(picture.slo.limit_ns, **_LIMIT)
     sheet.text(
@@ -70,10 +74,26 @@ def _line(sheet: Sheet, axes: Axes, picture: Sizes, curve: Curve, places: Sequen
     at, low, high = [place for place, _ in there], [it[1] for _, it in there], [it[2] for _, it in there]
     axes.vlines(at, low, high, color=style["color"], linewidth=1.4)
     (drawn,) = axes.plot(list(places), values, **style, **line)
-    sheet.tip(drawn, f"{curve.mode}: {picture.shown(there[0][1][0])} to {picture.shown(there[-1][1][0])}")
+    sheet.tip(drawn, f"{curve.name}: {picture.shown(there[0][1][0])} to {picture.shown(there[-1][1][0])}")
     if curve.best is not None and (best := curve.values[curve.best]) is not None:
         (ring,) = axes.plot([places[curve.best]], [best[0]], **_RING)
-        sheet.tip(ring, f"{curve.mode}, best: {picture.shapes[curve.best]}, {picture.shown(best[0])}")
+        sheet.tip(ring, f"{curve.name}, best: {picture.shapes[curve.best]}, {picture.shown(best[0])}")
+
+
+def _name_lines(axes: Axes, picture: Sizes, places: Sequence[int]) -> None:
+    """Of a grid, what its lines are of, once each behind their ends, none upon another."""
+    ends: dict[str, tuple[int, float]] = {}
+    for curve in picture.curves:
+        last = max(at for at, it in enumerate(curve.values) if it is not None)
+        ends.setdefault(curve.of, (places[last], (curve.values[last] or (0.0,))[0]))
+    floor = -math.inf
+    for of, (place, value) in sorted(ends.items(), key=lambda it: it[1][1]):
+        height = axes.transData.transform((place, value))[1] * 72 / axes.figure.dpi  # in points
+        lift = max(0.0, floor - height)
+        floor = height + lift + SMALL * 1.15
+        axes.annotate(
+            of, (place, value), (10, lift), textcoords="offset points", va="center", fontsize=SMALL, color=MUTED, annotation_clip=False,
+        )  # fmt: skip
 
 
 def _size_axis(axes: Axes, places: Sequence[int], picture: Sizes, room: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ortbench import units
 from ortbench.modes import ALL_MODES, TOTAL, is_rate
@@ -15,11 +16,17 @@ from ortbench.slo import Slo, slo_of
 @dataclass(frozen=True)
 class Curve:
     """A mode: by shape, from left to right, the figure and its 95 % interval, None where there is none; and which shape is
-    the best."""
+    the best. Of a grid it is `of` a size of the dimensions that are not on the axis."""
 
     mode: str
     values: tuple[tuple[float, float, float] | None, ...]
     best: int | None
+    of: str = ""
+
+    @property
+    def name(self) -> str:
+        """What tells it apart from the others."""
+        return f"{self.mode}, {self.of}" if self.of else self.mode
 
 
 @dataclass(frozen=True)
@@ -29,10 +36,10 @@ class Sizes:
     Attributes:
         rates: they are of items a second; else of times, ns.
         shapes: what each is called on the axis.
-        sizes: of the dimension that is swept, where there is but one; else shapes stand side by side.
+        sizes: of the dimension that is swept, of a grid of that which has the items; None where shapes stand side by side.
         axis: what the axis is called.
-        curves: one a mode.
-        slo: whose limit is a line, of times.
+        curves: one a mode, of a grid one for each size of the other dimensions.
+        slo: whose statistic it shows, and whose limit is a line, of times.
     """
 
     rates: bool
@@ -45,15 +52,27 @@ class Sizes:
     @property
     def title(self) -> str:
         """Of the picture."""
-        return "Items a second by shape" if self.rates else "Time of a call by shape"
+        if self.rates:
+            return "Items a second by shape"
+        return "Time of a call by shape" if self._statistic is None else f"{self._statistic} of calls by shape"
+
+    @property
+    def _statistic(self) -> str | None:
+        """What the times are, where they are no medians."""
+        return None if self.slo is None or self.slo.is_median else self.slo.statistic
 
     @property
     def label(self) -> str:
         """What it is, for who does not see it."""
-        what = "items a second" if self.rates else "the median time of a call"
+        what = "items a second" if self.rates else f"the {self._statistic or 'median'} time of a call"
         marked = "; the best shape of each mode has a ring" if any(it.best is not None for it in self.curves) else ""
         limit = "; a level line is the limit that is to be kept" if self.slo is not None else ""
-        return f"Lines of {what} over the shapes of a sweep, one for each mode{marked}{limit}."
+        return f"Lines of {what} over the shapes of a sweep, {self._one_for}{marked}{limit}."
+
+    @property
+    def _one_for(self) -> str:
+        of_grid = any(it.of for it in self.curves)
+        return "one for each mode and size of the other dimensions" if of_grid else "one for each mode"
 
     @property
     def caption(self) -> str:
@@ -63,7 +82,7 @@ class Sizes:
     def _in_words(self, curve: Curve) -> str:
         there = [(name, it[0]) for name, it in zip(self.shapes, curve.values, strict=True) if it is not None]
         (first, low), (last, high) = there[0], there[-1]
-        said = f"{curve.mode}: {self.shown(low)} with {first}" + (
+        said = f"{curve.name}: {self.shown(low)} with {first}" + (
             f", {self.shown(high)} with {last}" if len(there) > 1 else ""
         )
         if self.rates and curve.best is not None and (best := curve.values[curve.best]) is not None:
@@ -80,54 +99,70 @@ class Sizes:
             (name, *(NOTHING if (it := curve.values[at]) is None else self.shown(it[0]) for curve in self.curves))
             for at, name in enumerate(self.shapes)
         )
-        return Table((Column("shape", Kind.NAME), *columns(Kind.NUMBER, *(it.mode for it in self.curves))), rows)
+        return Table((Column("shape", Kind.NAME), *columns(Kind.NUMBER, *(it.name for it in self.curves))), rows)
 
 
 def rates_by_size(result: Result) -> Sizes | None:
     """Items a second; None of what is no sweep, or one whose shapes all have as many items."""
     counts = {point.items["count"] for point in result.points or [] if point.items is not None}
-    return _curves(result, rates=True) if len(counts) > 1 else None
+    return _picture(result, rates=True, slo=None) if len(counts) > 1 else None
 
 
 def times_by_size(result: Result) -> Sizes | None:
-    """The time of a call; None of what is no sweep."""
-    return _curves(result, rates=False)
-
-
-def _curves(result: Result, rates: bool) -> Sizes | None:
-    points = result.points or []
-    sizes, axis = _axis(result, points)
-    order = range(len(points)) if sizes is None else sorted(range(len(points)), key=lambda at: sizes[at])
-    curves = []
-    for mode in ALL_MODES:
-        if not rates and is_rate(mode, TOTAL):
-            continue
-        values = tuple(_value(points[at], mode, rates) for at in order)
-        if any(it is not None for it in values):
-            best = result.best and result.best["modes"].get(mode)
-            curves.append(Curve(mode, values, None if best is None else [*order].index(best["point"])))
-    if not curves:
-        return None
-    names = tuple(points[at].name if sizes is None else str(sizes[at]) for at in order)
+    """The time of a call: what an SLO is of, where there is one and runs enough to tell; None of what is no sweep."""
     slo = slo_of(result.sweep)
-    ordered = None if sizes is None else tuple(sizes[at] for at in order)
-    return Sizes(rates, names, ordered, axis, tuple(curves), None if rates else slo)
+    found = None if slo is None else _picture(result, rates=False, slo=slo)
+    return found or _picture(result, rates=False, slo=None)
 
 
-def _axis(result: Result, points: Sequence[Point]) -> tuple[list[int] | None, str]:
-    """The sizes of the one dimension that is swept, and what it is called; None where there are several or none."""
+def _picture(result: Result, rates: bool, slo: Slo | None) -> Sizes | None:
+    axis = _axis(result)
+    modes = [mode for mode in ALL_MODES if rates or not is_rate(mode, TOTAL)]
+    made = (_curve(result, mode, of, numbers, rates, slo) for mode in modes for of, numbers in axis.lines)
+    curves = [curve for curve in made if any(it is not None for it in curve.values)]
+    return Sizes(rates, axis.names, axis.sizes, axis.name, tuple(curves), slo) if curves else None
+
+
+def _curve(result: Result, mode: str, of: str, numbers: Sequence[int | None], rates: bool, slo: Slo | None) -> Curve:
+    points, best = result.points or [], result.best and result.best["modes"].get(mode)
+    values = tuple(None if at is None else _value(points[at], mode, rates, slo) for at in numbers)
+    return Curve(mode, values, numbers.index(best["point"]) if best and best["point"] in numbers else None, of)
+
+
+class _Axis(NamedTuple):
+    """What is below: the names of places from left to right, their sizes where they have one each, what it is called; and
+    the lines over it, each with what it is of and the number of the shape at each place."""
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...] | None
+    name: str
+    lines: tuple[tuple[str, tuple[int | None, ...]], ...]
+
+
+def _axis(result: Result) -> _Axis:
+    points = result.points or []
     dims = [] if result.sweep is None else result.sweep["dims"]
-    if len(dims) != 1:
-        return None, "shape"
-    sizes = [point.shape.get(dims[0], 0) for point in points]
-    return (sizes, dims[0]) if all(sizes) and len(set(sizes)) == len(sizes) else (None, "shape")
+    by_items = next((point.items["dim"] for point in points if point.items is not None), None)
+    dim = by_items if by_items in dims else next(iter(dims), None)
+    lines: dict[str, dict[int, int]] = {}
+    for number, point in enumerate(points):
+        of = " ".join(f"{name}={point.shape.get(name)}" for name in dims if name != dim)
+        lines.setdefault(of, {})[point.shape.get(dim or "", 0)] = number
+    sizes = sorted({size for line in lines.values() for size in line})
+    if dim is None or 0 in sizes or sum(map(len, lines.values())) < len(points):
+        return _Axis(tuple(it.name for it in points), None, "shape", (("", tuple(range(len(points)))),))
+    found = tuple((of, tuple(line.get(size) for size in sizes)) for of, line in lines.items())
+    return _Axis(tuple(map(str, sizes)), tuple(sizes), dim, found)
 
 
-def _value(point: Point, mode: str, rates: bool) -> tuple[float, float, float] | None:
+def _value(point: Point, mode: str, rates: bool, slo: Slo | None) -> tuple[float, float, float] | None:
     case = point.case(mode)
     stats = None if case is None else case.phases[TOTAL]
     if case is None or stats is None:
         return None
+    if not rates and slo is not None and not slo.is_median:
+        found = slo.value_ns(stats)
+        return None if found is None else (float(found),) * 3
     if not rates:
         return float(stats.median_ns), float(stats.ci95_ns[0]), float(stats.ci95_ns[1])
     if case.throughput is None or point.items is None:

@@ -1,0 +1,69 @@
+"""What is to be done for a sweep of a suite: its shapes, what the best has to keep, and its gate's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ortbench.asked import asked_modes, weighing
+from ortbench.gate.contests import own_contests
+from ortbench.gate.limits import SLO as OF_LOADS
+from ortbench.gate.limits import Limits, limits_of
+from ortbench.options import SWEPT, Given, make
+from ortbench.slo import Slo
+from ortbench.suite.layers import OPTIONS
+from ortbench.sweep_plan import IN_SUITES, OF_SHAPES, Shape, Swept, shapes_of
+
+ONLY_SWEEPS = {it.flag for it in IN_SUITES}
+
+
+@dataclass(frozen=True)
+class AskedSweep:
+    """A sweep.
+
+    Attributes:
+        shapes: at least two.
+        slo: what the best of them has to keep, or None.
+        limits: of its gate, that there is a shape which keeps the SLO among them.
+    """
+
+    shapes: Sequence[Shape]
+    slo: Slo | None
+    limits: Limits
+
+
+def is_sweep(given: Given) -> bool:
+    """Whether options are those of a sweep."""
+    return SWEPT in given
+
+
+def is_for_sweeps(flag: str) -> bool:
+    """Whether an option is one of `ortbench sweep`."""
+    return flag in ONLY_SWEEPS or flag in ("ep", OF_LOADS.flag) or SWEPT in OPTIONS[flag].commands
+
+
+def sweep_of(model: str, given: Given, command: tuple[str, ...]) -> AskedSweep:
+    """The sweep that options ask for.
+
+    Raises:
+        BadInput: they cannot be.
+    """
+    given = {flag: _last(value) if flag in _NAMED else value for flag, value in given.items()}
+    slo = make(Swept, given).slo
+    modes = asked_modes(given) if "mode" in given else ()
+    own = {flag: value for flag, value in given.items() if flag != OF_LOADS.flag}
+    limits = limits_of(own, "baseline" in given, modes)
+    limits = limits if slo is None else replace(limits, slo={slo.statistic: slo.limit_ns})
+    own_contests(limits)
+    shapes = shapes_of(model, given, command, limits.needed())
+    weighed = [replace(it, plan=weighing(it.plan, limits.of_memory)) for it in shapes]
+    return AskedSweep(weighed, slo, limits)
+
+
+_NAMED = {it.flag for it in OF_SHAPES}
+
+
+def _last(words: Sequence[str]) -> list[str]:
+    """Of entries of one name the last: the layers of a suite lie over each other, and a list is not to be multiplied by
+    another one that it replaces."""
+    return list({word[: max(word.rfind("="), word.rfind(":"))]: word for word in words}.values())

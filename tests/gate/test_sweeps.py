@@ -1,0 +1,216 @@
+"""Gates of sweeps: metrics of shapes, stored baselines, the best shapes, SLOs, what every shape must keep to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ortbench.errors import BadInput, NotComparable
+from ortbench.gate.checks import check_stored
+from ortbench.gate.contests import regression_contests
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric, parse_metric
+from ortbench.gate.shapes import Shapes
+from ortbench.gate.sweep import check_sweep, check_sweep_regressions
+from ortbench.jobs.asked_gate import asked_gate
+from ortbench.jobs.gate import gate_stored
+from ortbench.report.gate import build
+from ortbench.report.markdown import markdown
+from ortbench.result import Result
+from tests.made_load import serving
+from tests.made_sweeps import USUAL, sweep_result, without
+from tests.results import MS, measured, result_of, steady
+
+
+def limits(*metrics: str, most: float = 0.05, **more: Any) -> Limits:
+    return Limits(most, tuple(map(parse_metric, metrics or ("total",))), **more)
+
+
+def slower(factor: float, *batches: int) -> Result:
+    """A sweep some of whose shapes take longer."""
+    times = {
+        mode: {batch: round(us * (factor if batch in batches else 1)) for batch, us in of.items()}
+        for mode, of in USUAL.items()
+    }
+    return sweep_result(times)
+
+
+def verdicts(checks: list[Check]) -> dict[str, str]:
+    return {check.name: check.verdict for check in checks}
+
+
+# Metrics
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "whole"),
+    [
+        (
+            "device.median@batch=8",
+            Metric("device", "total", "median", Shapes("batch=8")),
+            "device.total.median@batch=8",
+        ),
+        ("p99@batch=8,sequence=32", Metric(None, "total", "p99", Shapes("batch=8,sequence=32")), None),
+        ("cpu.upload@monday", Metric("cpu", "upload", "median", Shapes("monday")), None),
+        ("items_per_s", Metric(None, "total", "items_per_s"), None),
+        ("cpu.total.items_per_s@best", Metric("cpu", "total", "items_per_s", Shapes("best")), None),
+        ("memory.device@batch=8", Metric(None, "memory", "device", Shapes("batch=8")), "memory.device@batch=8"),
+    ],
+)
+def test_metrics_of_shapes(text: str, metric: Metric, whole: str | None) -> None:
+    assert parse_metric(text) == metric
+    assert metric.of_sweeps
+    assert parse_metric(metric.text) == metric
+    assert whole is None or metric.text == whole
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("total@", "@ names a shape of a sweep, as in total@batch=8"),
+        ("median@best", "which only items_per_s says something of: items_per_s@best"),
+        ("total@rate=30", "only load has levels"),
+        ("upload.items_per_s", "'items_per_s' does not fit"),
+    ],
+)
+def test_metrics_that_there_are_not(text: str, said: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse_metric(text)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["total@batch=8", "items_per_s", "memory@batch=8"])
+def test_only_sweeps_have_shapes(text: str) -> None:
+    one = result_of(measured("cpu", total=steady([MS] * 24)))
+    with pytest.raises(BadInput, match="is of sweeps: hold results of 'ortbench sweep' against each other"):
+        check_stored(one, one, limits(text))
+    with pytest.raises(BadInput, match="is of sweeps"):
+        regression_contests(limits(text), ["cpu"])
+
+
+# Stored
+
+
+def test_every_shape_is_held_against_the_baseline() -> None:
+    found = check_sweep_regressions(slower(1.2, 4), sweep_result(), limits())
+    assert verdicts(found) == {
+        f"batch={batch}: {mode} total median": FAILED if batch == 4 else PASSED for batch in (1, 2, 4) for mode in USUAL
+    }
+    (check,) = [it for it in found if it.name == "batch=4: cpu total median"]
+    assert check.text == (
+        "batch=4: cpu total median: 1.92 ms against 1.60 ms, ×1.200 (1.176 to 1.224 with the noise of both runs), must be at "
+        "most ×1.05"
+    )
+
+
+@pytest.mark.parametrize(
+    ("metrics", "names"),
+    [
+        (["cpu.median@batch=4"], ["batch=4: cpu total median"]),
+        (["p99@batch=1"], ["batch=1: cpu total p99", "batch=1: device-resident total p99"]),
+        (["cpu.items_per_s@batch=2", "cpu.items_per_s"], [f"batch={n}: cpu items/s" for n in (2, 1, 4)]),
+        (["items_per_s@best"], ["best: cpu items/s", "best: device-resident items/s"]),
+    ],
+)
+def test_which_shapes_a_metric_is_of(metrics: list[str], names: list[str]) -> None:
+    assert [it.name for it in check_sweep_regressions(sweep_result(), sweep_result(), limits(*metrics))] == names
+
+
+def test_the_best_shapes_are_compared_by_items_whichever_they_are() -> None:
+    """With twice the time for 4 items 2 are the best: 1667/s, where they had been 2500/s."""
+    (check,) = check_sweep_regressions(slower(2, 4), sweep_result(), limits("cpu.items_per_s@best"))
+    assert check.verdict == FAILED
+    assert check.text.startswith(
+        "best shapes (batch=2 against batch=4): cpu items/s: 1667 against 2500 (as time an item), ×1.500 (1.471 to 1.530 "
+    )
+
+
+def test_a_shape_that_was_lost_fails_and_one_that_nobody_asked_for_does_not() -> None:
+    found = check_sweep_regressions(sweep_result(failed={4: "no memory"}), sweep_result(), limits("cpu.total"))
+    assert verdicts(found) == {
+        "shape batch=4": FAILED, "batch=1: cpu total median": PASSED, "batch=2: cpu total median": PASSED,
+    }  # fmt: skip
+    assert found[0].text == "batch=4: failed: no memory; the baseline has it"
+    found = check_sweep_regressions(without(sweep_result(), 4), sweep_result(), limits("cpu.total"))
+    assert verdicts(found) == {"batch=1: cpu total median": PASSED, "batch=2: cpu total median": PASSED}
+    both = sweep_result(failed={4: "no memory"})
+    assert set(verdicts(check_sweep_regressions(both, both, limits())).values()) == {PASSED}
+
+
+def test_too_few_blocks_give_no_verdict_but_say_what_does() -> None:
+    few = sweep_result(rounds=3)
+    found = check_sweep_regressions(few, few, limits("cpu.total@batch=1"))
+    assert verdicts(found) == {"batch=1: cpu total median": UNCLEAR}
+    assert "the baseline has 3 blocks" in found[0].text
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        ("total@batch=3", "--metric total.median@batch=3: not measured in both of a shape @batch=3; there are batch=1, batch=2, batch=4"),
+        ("device.total", "--metric device.total.median: not measured in both results"),
+        ("load.p99", "--metric load.p99: is of loads, and these are sweeps"),
+        ("memory", "--metric memory.device: not measured in both results (--memory)"),
+    ],
+)  # fmt: skip
+def test_what_no_shape_has_is_refused(metric: str, said: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        check_sweep_regressions(sweep_result(), sweep_result(), limits(metric))
+    assert str(caught.value) == said
+
+
+def test_sweeps_are_held_against_sweeps_alone() -> None:
+    with pytest.raises(NotComparable, match="kind: "):
+        gate_stored(sweep_result(), serving(), limits(), force=False)
+    one, other = sweep_result(), without(without(sweep_result(), 1), 2)
+    with pytest.raises(BadInput, match="the sweeps have no shape in common"):
+        check_sweep_regressions(without(one, 4), other, limits())
+
+
+# By itself
+
+
+def test_each_shape_must_keep_what_a_run_of_it_must() -> None:
+    asked = Limits(min_speedup={"device-resident": 1.5}, require_modes=("cpu",))
+    assert verdicts(check_sweep(sweep_result(), asked)) == {
+        "batch=1: mode cpu": PASSED, "batch=1: device-resident speedup": PASSED,
+        "batch=2: mode cpu": PASSED, "batch=2: device-resident speedup": PASSED,
+        "batch=4: mode cpu": PASSED, "batch=4: device-resident speedup": FAILED,
+    }  # fmt: skip
+    assert [it.name for it in check_sweep(sweep_result(), Limits(max_cpu_nodes=0))] == ["cpu nodes"]
+
+
+@pytest.mark.parametrize(
+    ("slo", "rounds", "verdict", "said"),
+    [
+        ({"p99": 2 * MS}, 40, PASSED, "SLO of cpu: p99 ≤ 2.00 ms is kept; best with batch=4, 2500 items/s"),
+        ({"p50": MS}, 40, PASSED, "SLO of cpu: p50 ≤ 1.00 ms is kept; best with batch=1, 1000 items/s"),
+        ({"max": MS // 2}, 40, FAILED, "SLO of cpu: no shape keeps max ≤ 500 µs"),
+        (
+            {"p99": 2 * MS},
+            8,
+            UNCLEAR,
+            "SLO of cpu: whether a shape keeps p99 ≤ 2.00 ms cannot be told: it takes 100 runs",
+        ),
+    ],
+)
+def test_an_slo_is_that_some_shape_keeps_it(slo: dict[str, int], rounds: int, verdict: str, said: str) -> None:
+    check, *_ = check_sweep(sweep_result(rounds=rounds), Limits(slo=slo))
+    assert check.verdict == verdict
+    assert check.text.startswith(said)
+
+
+def test_the_verdict_says_what_failed_and_shows_the_shapes() -> None:
+    verdict = gate_stored(slower(1.2, 4), sweep_result(), limits("cpu.total"), force=False)
+    assert (verdict.code, verdict.word) == (3, FAILED)
+    text = markdown(build(verdict))
+    assert "batch=4" in text
+    assert "✗ failed: batch=4: cpu total median: 1.92 ms against 1.60 ms" in text
+    broken = gate_stored(sweep_result(failed={4: "no memory"}), None, Limits(max_cpu_nodes=0), force=False)
+    assert (broken.code, broken.failed) == (1, ["candidate: batch=4: failed: no memory"])
+
+
+def test_a_live_gate_is_of_one_shape() -> None:
+    given = {"model": "m.onnx", "baseline-model": "b.onnx", "shape": ["x:1x3,8x3"]}
+    with pytest.raises(BadInput, match="--shape: a live gate is of one shape"):
+        asked_gate(given, False, ())
