@@ -15,7 +15,7 @@ from ortbench.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE,
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, CheckData
 from ortbench.modes import CPU, TOTAL, is_rate
 from ortbench.result import Result
-from ortbench.schema import Items
+from ortbench.schema import Items, Node
 from ortbench.units import ratio, seconds
 
 SKIPPED, MISSING = "skipped", "missing"
@@ -59,6 +59,8 @@ class Record:
         knee: how many callers are worth it in that mode, or None.
         slo_rate: the highest rate that keeps the SLO in any mode, or None.
         memory_device, memory_host: what that mode takes of each side's memory, bytes, or None.
+        provider: the EP's full name, or None where nothing was opened.
+        node: the machine that it was on, where the suite was spread over a cluster, or None.
     """
 
     id: str
@@ -88,6 +90,8 @@ class Record:
     callers: int | None = None
     knee: int | None = None
     slo_rate: float | None = None
+    provider: str | None = None
+    node: Node | None = None
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
@@ -103,6 +107,8 @@ class Record:
         if self.fastest is not None:
             speed = "" if self.vs_cpu is None or self.fastest == CPU else f" {ratio(self.vs_cpu)}× cpu"
             parts.append(f"{self.fastest}{speed}")
+        if self.node is not None:
+            parts.append(f"on {self.node['name']}")
         if was_done or self.seconds:
             parts.append("done before" if was_done else f"took {seconds(self.seconds * 1e9)}")
         return f"{self.id}: {', '.join(parts)}" + (f": {self.reason}" if self.reason else "")
@@ -142,12 +148,17 @@ class Figures(TypedDict, total=False):
     callers: int | None
     knee: int | None
     slo_rate: float | None
+    provider: str
+    node: Node | None
 
 
 def figures(result: Result) -> Figures:
     """The figures of a `Record`, by its attributes' names."""
-    if result.load is not None:
-        return _of_load(result)
+    where: Figures = {"provider": result.target["ep"], "node": result.environment.get("node")}
+    return {**where, **(_of_load(result) if result.load is not None else _of_times(result))}
+
+
+def _of_times(result: Result) -> Figures:
     timed = [case for case in result.cases if result.case(case.mode) and not is_rate(case.mode, TOTAL)]
     medians = {case.mode: median for case in timed if (median := case.median(TOTAL))}
     if not medians:
