@@ -12,7 +12,7 @@ from ortbench import stopping
 from ortbench.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
 from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict
-from ortbench.jobs.fingerprint import HERE, Machine, fingerprint
+from ortbench.jobs.fingerprint import HERE, Machine, alike, fingerprint
 from ortbench.jobs.gate import gate_live, gate_stored
 from ortbench.jobs.launch import launch
 from ortbench.jobs.load import measure
@@ -75,7 +75,8 @@ def begun(job: Job, machines: Sequence[Machine] = HERE) -> Record:
     if not job.plans:
         return record
     try:
-        return replace(record, fingerprint=fingerprint(job, machines))
+        same = None if machines == HERE else alike(job)
+        return replace(record, fingerprint=fingerprint(job, machines), alike=same)
     except Exception as error:
         return broken(record, error)
 

@@ -68,16 +68,36 @@ def fingerprint(job: Job, machines: Sequence[Machine] = HERE) -> str:
     installed = {json.dumps(it): it for it in (_installed(job, eps, machine) for machine in machines)}
     there = [it for _, it in sorted(installed.items())]
     data = {
-        "ortbench": __version__,
+        **_everywhere(job),
         **({"machines": there} if len(there) > 1 else there[0] if there else {}),
+        **({} if machines == HERE or not job.case.needs.resources else {"resources": job.case.needs.resources}),
+    }
+    return _digest(data)
+
+
+def alike(job: Job) -> str:
+    """SHA-256 over the part of that which is no matter of the machine.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    return _digest(_everywhere(job))
+
+
+def _digest(data: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def _everywhere(job: Job) -> dict[str, Any]:
+    """What a job's outcome depends on besides the machine."""
+    return {
+        "ortbench": __version__,
         "plans": [_essence(plan) for plan in job.plans],
         "limits": asdict(job.limits),
         "force": job.force,
         **({} if job.load is None else {"load": _load(job.load)}),
-        **({} if machines == HERE or not job.case.needs.resources else {"resources": job.case.needs.resources}),
         "baseline": job.baseline and [_content(str(path)) for path in results_in(job.baseline)],
     }
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
 def _installed(job: Job, eps: set[str], machine: Machine) -> dict[str, Any]:

@@ -61,6 +61,7 @@ class Record:
         memory_device, memory_host: what that mode takes of each side's memory, bytes, or None.
         provider: the EP's full name, or None where nothing was opened.
         node: the machine that it was on, where the suite was spread over a cluster, or None.
+        alike: of such a suite, the same for cases that differ in nothing but where they are carried out, or None.
     """
 
     id: str
@@ -92,6 +93,7 @@ class Record:
     slo_rate: float | None = None
     provider: str | None = None
     node: Node | None = None
+    alike: str | None = None
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""

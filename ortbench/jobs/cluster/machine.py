@@ -75,11 +75,11 @@ def carry_out(order: Order, fetch: Fetch, cards: Sequence[str]) -> Done:
     (here / _CASES).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=here / _CASES, ignore_cleanup_errors=True) as name:
         remarks = _in_its_process(order, here / _FILES, Path(name), cards)
-        folder = Path(name) / order.work.job.case.id
+        folder = Path(name) / order.work.id
         files = {str(it.relative_to(folder).as_posix()): it.read_bytes() for it in folder.rglob("*") if it.is_file()}
     if CASE_FILE not in files:
         raise BenchmarkFailed(f"{order.place.name} has no room for the result: {'; '.join(remarks) or 'it is lost'}")
-    return Done(order.work.job.case.id, files, remarks)
+    return Done(order.work.id, files, remarks)
 
 
 def _unpack(parcel: Parcel, files: Path, parts: dict[str, list[Any]], fetch: Fetch) -> None:
@@ -108,8 +108,8 @@ def _in_its_process(order: Order, files: Path, folder: Path, cards: Sequence[str
     places = {parcel.path: parcel.place(files) for parcel in order.parcels}
     job = moved(
         order.work.job,
-        lambda path: places.get(path) or os.path.join(order.base, path),
-        lambda path: os.path.join(order.base, path),
+        lambda path: places.get(path) or os.path.join(order.joining.base, path),
+        lambda path: os.path.join(order.joining.base, path),
     )
     words = nameless_file()
     process = subprocess.Popen(
@@ -183,7 +183,7 @@ def main() -> None:
             os.setpriority(os.PRIO_PROCESS, 0, niceness)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     node = _node(order, cards, nvidia_gpus() if cards else [])
-    measured_for_a_cluster(node, order.commit)
+    measured_for_a_cluster(node, order.joining.commit)
     job, record = order.work.job, replace(order.work.record, node=node)
     done = cases.carry_out(job, record, Path(job.case.id), quiet=True)
     sys.stdout.write("".join(f"{line}\n" for line in not_written()))

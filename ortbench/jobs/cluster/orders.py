@@ -37,6 +37,11 @@ class Work:
     job: Job
     record: Record
 
+    @property
+    def id(self) -> str:
+        """Of the case."""
+        return self.job.case.id
+
 
 # Back from it: first `Joined` or `Refused`, then what becomes of the cases, in the end `Finished`
 
@@ -73,7 +78,7 @@ class Lost:
 
 @dataclass(frozen=True)
 class Failed:
-    """A case will not be carried out, with the reason; `reading` where a file of it cannot be read."""
+    """A case came to nothing, with the reason."""
 
     id: str
     reason: str
@@ -120,7 +125,7 @@ class Order:
         suite: what the folder of this suite is called on every machine.
         place: the machine.
         resources: what the case was given of it.
-        base, commit: see `Joining`.
+        joining: what was asked for.
     """
 
     work: Work
@@ -129,5 +134,4 @@ class Order:
     suite: str
     place: Place
     resources: dict[str, float]
-    base: str
-    commit: str | None
+    joining: Joining

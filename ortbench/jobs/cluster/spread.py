@@ -53,7 +53,7 @@ def run(
         try:
             crew = stack.enter_context(Crew(Joining(address, os.getcwd(), git_commit(), tuple(pythons))))
             works = _left_to_do(jobs, out, fresh, crew, conclude)
-            begun_with = {work.record.id: work.record for work in works}
+            begun_with = {work.id: work.record for work in works}
             progress = _Progress(len(works), stack, quiet)
             for answer in crew.carry_out(works) if works else ():
                 _heed(answer, begun_with, out, progress, conclude)
