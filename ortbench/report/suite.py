@@ -129,7 +129,9 @@ def build(name: str, records: Sequence[Record], folder: str | None = None) -> Re
     last: list[Block] = [Notes(notes)] if notes else []
     last += [Conclusion(f"suite {name}: {headline(records)}"), SavedIn(folder)]
     across = machines.across_cards(records)
-    tables: list[list[Block]] = [[case_table(records), *words], *([[across]] if across is not None else [])]
+    tables: list[list[Block]] = [[case_table(records), *words]]
+    if across is not None:
+        tables.append([across])
     return Report(f"ortbench suite {name}: {headline(records)}", (*tables, last))
 
 

@@ -7,13 +7,15 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ortbench.errors import one_line
-from ortbench.jobs.cluster.orders import Failed, Joining, Lost, Order, Remark, Started, Work
+from ortbench.jobs.cluster.orders import Failed, Joining, Lost, Order, Remark, Started, TaskFailed, TaskLost, Work
 from ortbench.jobs.cluster.parcels import Parcel, parcels_of
 from ortbench.jobs.cluster.places import Occupancy, Place, able, why_none
-from ortbench.jobs.cluster.rays import Rays, TaskFailed, TaskLost
+
+if TYPE_CHECKING:  # Ray is for those who use it
+    from ortbench.jobs.cluster.rays import Rays
 
 _TICK_S = 0.5
 _LOOK_S = 5.0  # how often it looks which machines there are

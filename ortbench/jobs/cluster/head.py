@@ -17,7 +17,8 @@ from typing import Any
 
 from ortbench.jobs.cluster.dispatch import Dispatch
 from ortbench.jobs.cluster.orders import Finished, Joined, Joining, Refused, Work
-from ortbench.jobs.cluster.rays import Rays, Unusable
+from ortbench.jobs.cluster.places import Unusable
+from ortbench.jobs.cluster.rays import Rays
 
 
 def main() -> None:

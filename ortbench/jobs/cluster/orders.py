@@ -135,3 +135,23 @@ class Order:
     place: Place
     resources: dict[str, float]
     joining: Joining
+
+
+# What can come of it there besides `Done`
+
+
+class TaskFailed(Exception):
+    """A case came to nothing, and would elsewhere."""
+
+
+class TaskLost(Exception):
+    """A case was lost, and can be carried out elsewhere.
+
+    Args:
+        how: in a word.
+        with_machine: whether its machine was.
+    """
+
+    def __init__(self, how: str, with_machine: bool) -> None:
+        super().__init__(how)
+        self.with_machine = with_machine

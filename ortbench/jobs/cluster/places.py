@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ortbench.suite.needs import Demand
 
 CPU, GPU = "CPU", "GPU"
+
+
+class Unusable(Exception):
+    """There is no cluster, or a machine of it that cases cannot be carried out on, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,30 @@ class Place:
             taken[GPU] = demand.gpus
         enough = all(amount <= self.amounts.get(name, 0) for name, amount in taken.items())
         return taken if cpus >= 1 and enough and demand.pythons <= self.pythons.keys() else None
+
+
+def name_of(machine: Mapping[str, Any]) -> str:
+    """What a machine is called, of which Ray says this: by the name that it was given, else by its host's."""
+    name, address = machine.get("NodeName"), machine["NodeManagerAddress"]
+    return str(name if name and name != address else machine.get("NodeManagerHostname") or address)
+
+
+def place_of(machine: Mapping[str, Any], facts: Mapping[str, Any], version: str) -> Place:
+    """A machine that says what it has.
+
+    Args:
+        machine: what Ray says of it.
+        facts: what is on it: its ``version`` of ortbench, None without, its ``packages`` and ``pythons``.
+        version: that it must have.
+
+    Raises:
+        Unusable: it has another one.
+    """
+    if facts["version"] != version:
+        there = "has no ortbench" if facts["version"] is None else f"has ortbench {facts['version']}"
+        raise Unusable(f"{name_of(machine)} {there}, and here is {version}: install the same on every machine")
+    id_, amounts = machine["NodeID"], machine["Resources"]
+    return Place(id_, name_of(machine), machine["NodeManagerAddress"], amounts, facts["packages"], facts["pythons"])
 
 
 def able(demand: Demand, places: Iterable[Place]) -> list[Place]:

@@ -22,34 +22,13 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from ortbench import __version__
 from ortbench.errors import OrtbenchError, one_line
 from ortbench.jobs.cluster import machine
-from ortbench.jobs.cluster.orders import Done, Order
-from ortbench.jobs.cluster.places import CPU, GPU, Place
+from ortbench.jobs.cluster.orders import Done, Order, TaskFailed, TaskLost
+from ortbench.jobs.cluster.places import CPU, GPU, Place, Unusable, name_of, place_of
 
 _PART = 64 << 20  # bytes of a file that are put into Ray's object store at a time
 _REACH_S = 10.0
 _ANSWER_S = 90.0  # how long a machine may take to say what it has; its first process has to start
 _TIDY_S = 10.0
-
-
-class Unusable(Exception):
-    """There is no cluster, or a machine of it that cases cannot be carried out on, with the reason."""
-
-
-class TaskFailed(Exception):
-    """A case came to nothing, and would elsewhere."""
-
-
-class TaskLost(Exception):
-    """A case was lost, and can be carried out elsewhere.
-
-    Args:
-        how: in a word.
-        with_machine: whether its machine was.
-    """
-
-    def __init__(self, how: str, with_machine: bool) -> None:
-        super().__init__(how)
-        self.with_machine = with_machine
 
 
 @ray.remote(max_retries=0)  # who gives out cases tries again, elsewhere
@@ -124,11 +103,11 @@ class Rays:
         found: dict[str, Place | Unusable] = {}
         for id_, answer in asked.items():
             try:
-                found[id_] = _place(machines[id_], ray.get(answer, timeout=_ANSWER_S))
+                found[id_] = place_of(machines[id_], ray.get(answer, timeout=_ANSWER_S), __version__)
             except Unusable as error:
                 found[id_] = error
             except (GetTimeoutError, RayError) as error:
-                found[id_] = Unusable(f"{_name(machines[id_])} does not answer ({type(error).__name__})")
+                found[id_] = Unusable(f"{name_of(machines[id_])} does not answer ({type(error).__name__})")
         return found
 
     def put(self, path: str) -> list[Any]:
@@ -187,23 +166,3 @@ class Rays:
             if tidying:
                 ray.wait(tidying, num_returns=len(tidying), timeout=_TIDY_S)
         ray.shutdown()
-
-
-def _name(node: dict[str, Any]) -> str:
-    """What a machine is called: by the name that it was given, else by its host's."""
-    name, address = node.get("NodeName"), node["NodeManagerAddress"]
-    return str(name if name and name != address else node.get("NodeManagerHostname") or address)
-
-
-def _place(node: dict[str, Any], facts: dict[str, Any]) -> Place:
-    """A machine that says what it has.
-
-    Raises:
-        Unusable: it has not this version of ortbench.
-    """
-    name, version = _name(node), facts["version"]
-    if version != __version__:
-        there = "has no ortbench" if version is None else f"has ortbench {version}"
-        raise Unusable(f"{name} {there}, and here is {__version__}: install the same on every machine")
-    address = node["NodeManagerAddress"]
-    return Place(node["NodeID"], name, address, node["Resources"], facts["packages"], facts["pythons"])
