@@ -77,7 +77,7 @@ def written(folder: Path, text: str) -> Path:
     """A folder with a suite and what it names, among it a model whose weights are in another file."""
     folder.mkdir()
     (folder / "models").symlink_to(MODELS)
-    model = onnx.load(MODELS / "tiny.onnx")
+    model = onnx.load(MODELS / "multi_output.onnx")
     onnx.save(model, folder / "outside.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
     (folder / "chain.toml").write_text(CHAIN)
     (folder / "bench.toml").write_text(text)
@@ -125,7 +125,11 @@ def leaves_what_a_plain_run_does(cluster: RayCluster, folder: Path) -> None:
     assert any("tiny--b300: benchmark failed: no machine of the cluster has 1 B300; " in it for it in told)
     summary = (folder / "spread" / "summary.md").read_text()
     assert "× slowest card" in summary
-    (row,) = (it for it in csv.DictReader((folder / "spread" / "summary.csv").read_text().splitlines()) if it["id"] == "tiny--h100")
+    (row,) = (
+        it
+        for it in csv.DictReader((folder / "spread" / "summary.csv").read_text().splitlines())
+        if it["id"] == "tiny--h100"
+    )
     assert row["node"] == "hopper"
     # What is done is not run again, here either; where a case was to have a card it has to have had it.
     ran = ortbench_here("suite", "bench.toml", "--only", "outside*", "--out", "spread", cwd=folder)
@@ -190,9 +194,9 @@ def measured_on(machine: str) -> bool:
     """Whether a worker of ortbench is there."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if b"bootstrap.py" in (process / "cmdline").read_bytes():
-                if f"{MARK}=machine-{machine}".encode() in (process / "environ").read_bytes():
-                    return True
+            is_worker = b"bootstrap.py" in (process / "cmdline").read_bytes()
+            if is_worker and f"{MARK}=machine-{machine}".encode() in (process / "environ").read_bytes():
+                return True
         except OSError:
             continue
     return False
@@ -222,7 +226,10 @@ def outlives_a_machine_and_keeps_what_is_done(cluster: RayCluster, folder: Path)
     assert re.fullmatch(r"ortbench: tiny--(one|two) was lost with frail and goes to another machine", lost)
     assert last == "ortbench: interrupted after 3 of 4 cases; the same command goes on"
     assert sum("tiny--last: benchmark failed: no machine of the cluster has 1 last; " in line for line in told) == 1
-    assert sum(re.match(r"\[\d/4\] tiny--(one|two): measured, cpu, on hopper, took ", line) is not None for line in told) == 2
+    assert (
+        sum(re.match(r"\[\d/4\] tiny--(one|two): measured, cpu, on hopper, took ", line) is not None for line in told)
+        == 2
+    )
     assert len(told) == 3  # nothing of Ray's
     assert set(results_of(suite.out)) == {"tiny--one", "tiny--two"}
     assert (suite.out / "summary.md").exists()

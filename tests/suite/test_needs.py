@@ -27,7 +27,17 @@ def mistake(folder: Path, text: str) -> str:
 
 
 def test_eps_that_run_on_given_cards_need_one(tmp_path: Path) -> None:
-    eps = ["cpu", "cuda", "tensorrt", "TensorrtExecutionProvider", "nv-tensorrt-rtx", "migraphx", "webgpu", "auto", "openvino"]
+    eps = [
+        "cpu",
+        "cuda",
+        "tensorrt",
+        "TensorrtExecutionProvider",
+        "nv-tensorrt-rtx",
+        "migraphx",
+        "webgpu",
+        "auto",
+        "openvino",
+    ]
     found = jobs(tmp_path, f"[[bench]]\nmodel = 'a.onnx'\nep = {eps}")
     assert {name.partition("--")[2]: job.demand.gpus for name, job in found.items()} == {
         **dict.fromkeys(eps, 0), **dict.fromkeys(eps[1:6], 1)
@@ -77,7 +87,7 @@ def test_what_is_said_grows_and_is_taken_back_as_all_options_are(tmp_path: Path)
         ("resources = {CPU = 2}", "bench[0].resources: CPU: a case has all of its machine's, or one beside its cards; leave it out"),
         ("resources = {GPU = 1}", "bench[0].resources: GPU: that is num-gpus; leave it out"),
         ("num-gpus = 0.5", "bench[0].num-gpus: must be a whole number"),
-        ("num-gpus = -1", "bench[0].num-gpus: -1: must not be negative"),
+        ("num-gpus = -1", "bench[0].num-gpus: -1: cannot be negative"),
         ("num-gpu = 1", "bench[0].num-gpu: no such key; did you mean num-gpus?"),
     ],
 )  # fmt: skip
@@ -116,7 +126,9 @@ def test_what_a_case_depends_on_of_machines(tmp_path: Path) -> None:
     (elsewhere,) = jobs(tmp_path, text.replace("H100", "A100").replace("'x'", "'y'")).values()
     (plain,) = jobs(tmp_path, text.replace(", resources = {H100 = 1}", "")).values()
     # The same packages on several machines are one; others count.
-    assert fingerprint(job, [one]) == fingerprint(job, [one, one]) == fingerprint(job, [Machine(*one.packages, "more 2")])
+    assert (
+        fingerprint(job, [one]) == fingerprint(job, [one, one]) == fingerprint(job, [Machine(*one.packages, "more 2")])
+    )
     assert len({fingerprint(job, it) for it in ([one], [other], [one, other])}) == 3
     assert fingerprint(job, [one, other]) == fingerprint(job, [other, one])
     # The card counts where there is a cluster to give it.
