@@ -101,7 +101,8 @@ def main() -> None:
 
     from ray.cluster_utils import Cluster
 
-    cluster, nodes = None, {}
+    cluster: Any = None
+    nodes: dict[str, Any] = {}
     for number, machine in enumerate(wanted):
         given = {
             "node_name": machine["name"],
@@ -116,7 +117,6 @@ def main() -> None:
             nodes[machine["name"]] = cluster.head_node
         else:
             nodes[machine["name"]] = cluster.add_node(wait=number == len(wanted) - 1, **given)
-    assert cluster is not None
     cluster.wait_for_nodes(60)
     print(cluster.address, file=answers, flush=True)
     for line in sys.stdin:
