@@ -179,7 +179,7 @@ def main() -> None:
     stopping.install()
     order, cards, niceness = pickle.load(sys.stdin.buffer)
     with contextlib.suppress(OSError):  # who may not have a higher one keeps what Ray gives tasks
-        if niceness is not None:
+        if sys.platform != "win32" and niceness is not None:
             os.setpriority(os.PRIO_PROCESS, 0, niceness)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     node = _node(order, cards, nvidia_gpus() if cards else [])
