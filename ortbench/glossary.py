@@ -307,6 +307,17 @@ _SUITE: Texts = {
     "device memory": ("what the fastest mode takes of the device's memory", "", "costs.md#memory"),
     "host memory": ("the resident set of the fastest mode at its peak", "", "costs.md#memory"),
     "× cpu": ("how many times as fast as mode cpu the fastest mode is", "", "", ("x cpu",)),
+    "machine": ("the machine of the cluster that the case was on", "", "clusters.md"),
+    "card": (
+        "the card that the case was on",
+        "Where NVML does not name it, the resources that the case was given of the cluster stand for it.",
+        "clusters.md",
+    ),
+    "× slowest card": (
+        "how many times as fast as on the slowest of the cards that the same case was on",
+        "Cases are the same where they differ in nothing but where they were carried out.",
+        "clusters.md",
+    ),
     "verdict": ("what became of the case", "The words themselves are explained one by one.", "suites.md"),
 }
 

@@ -17,6 +17,7 @@ from ortbench.lists import ENTRIES
 from ortbench.lists import SHAPES as LISTS_OF_SHAPES
 from ortbench.modes import ALL_MODES, no_such
 from ortbench.parsing import (
+    parse_amounts,
     parse_clock,
     parse_dims,
     parse_items,
@@ -190,6 +191,12 @@ def _range(name: str, value: Any, option: str) -> str:
     return f"{name}:{value[0]},{value[1]}"
 
 
+def _amount(name: str, value: Any, option: str) -> str:
+    item = f"{name}={_number(value, option):g}"
+    parse_amounts([item], option)
+    return item
+
+
 def _speedup(name: str, value: Any, option: str) -> str:
     item = f"{_mode(name, option)}={_number(value, option)}"
     parse_speedups([item], option)
@@ -234,6 +241,7 @@ DIMS = _table(parse_dims, _dim, '{name = 8} or {name = "other+1"}', "int | str")
 LENGTHS = _table(parse_lengths, _length, "{name = 8}", "int")
 SHAPES = _table(parse_shapes, _shape, '{name = "1x3"} or {name = [1, 3]}', "str | Sequence[int]")
 RANGES = _table(parse_ranges, _range, "{name = [0, 1]}", "Sequence[float]")
+AMOUNTS = _table(parse_amounts, _amount, "{name = 1}", "float")
 SPEEDUPS = _table(parse_speedups, _speedup, "{mode = 1.5}", "float")
 
 

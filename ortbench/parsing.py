@@ -231,6 +231,23 @@ def parse_age(text: str, option: str) -> float:
     return float(found[1]) * _SECONDS[found[2]]
 
 
+def parse_amounts(items: Iterable[str], option: str) -> dict[str, float]:
+    """``H100=1`` items as a dict.
+
+    Raises:
+        BadInput: an item that is not of that form, or not above zero.
+    """
+    found = {}
+    for name, text in parse_pairs(items, option).items():
+        try:
+            found[name] = float(text)
+        except ValueError:
+            found[name] = math.nan
+        if not 0 < found[name] < math.inf:
+            raise BadInput(f"{option} {name}={text}: write how much of it, such as {name}=1", option)
+    return found
+
+
 def parse_speedups(items: Iterable[str], option: str = "--min-speedup") -> dict[str, float]:
     """``device-resident=1.5`` items as a dict.
 

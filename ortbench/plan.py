@@ -450,6 +450,11 @@ class Plan:
         """How many parts of a sample are timed in it: the steps of a loop, the stages of a chain."""
         return len(self.chain.stages) if self.chain is not None else 1 if self.steps is None else self.steps.count
 
+    @property
+    def targets(self) -> list[Target]:
+        """Of its sessions: one, or those of a chain's stages."""
+        return [self.target] if self.chain is None else [stage.target for stage in self.chain.stages]
+
     def worker_request(self) -> dict[str, Any]:
         """What the worker needs to open the model, as JSON-ready data."""
         if self.chain is not None:

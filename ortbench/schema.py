@@ -81,11 +81,23 @@ class Load(TypedDict):
     end: list[float] | None
 
 
+class Node(TypedDict):
+    """The machine of a cluster that a case of a suite was on: its name there, its address, and what the case was given of it
+    besides CPUs: `card` and `driver` of its GPU as NVML has them, null where it has none of NVIDIA's, and `resources`."""
+
+    name: str
+    address: str
+    card: str | None
+    driver: str | None
+    resources: dict[str, float]
+
+
 class Machine(TypedDict):
     """The machine and the state that it is in; `git_commit` is that of the current folder, None outside a checkout.
 
     ``governors``: how many cores each frequency governor has; ``record_env``: the patterns of ``--record-env``; ``variables``: the environment variables that they match;
-    ``locked_clocks``: to what ``--lock-clocks`` locked the card's, ``base`` or so many MHz.
+    ``locked_clocks``: to what ``--lock-clocks`` locked the card's, ``base`` or so many MHz; ``node``: where a suite was spread
+    over a cluster, which machine of it this is.
     """
 
     os: NotRequired[str]
@@ -99,6 +111,7 @@ class Machine(TypedDict):
     locked_clocks: NotRequired[str | int]
     record_env: NotRequired[list[str]]
     variables: NotRequired[dict[str, str]]
+    node: NotRequired[Node]
 
 
 class Runtime(TypedDict):

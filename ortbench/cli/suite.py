@@ -26,6 +26,10 @@ def suite(
         list[str], typer.Option("--only", metavar="PATTERN", help="Only cases whose ids match, as *--cuda; repeatable.")
     ] = [],  # noqa: B006 - typer reads the default and never keeps it
     list_: Annotated[bool, typer.Option("--list", help="Print the cases, and run none.")] = False,
+    ray: Annotated[
+        str | None,
+        typer.Option("--ray", metavar="ADDRESS", help="Spread the cases over a Ray cluster: auto, or its address."),
+    ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run again what is done.")] = False,
     out: Annotated[
         Path | None,
@@ -46,13 +50,13 @@ def suite(
     from ortbench.suite.job import jobs_of
 
     found = cases.read(file, os.environ)
-    chosen = job.chosen(found, jobs_of(found, command_line()), shard, only)
+    chosen = job.chosen(found, jobs_of(found, command_line(), elsewhere=ray is not None), shard, only)
     if list_:
         for it in chosen:
             print(visible(it.case.id + (f" (skipped: {it.case.skip})" if it.case.skip else "")))
         return
     place = REPORTS / plain_name(found.name) if out is None else out
-    raise SystemExit(job.suite(found, chosen, place, fresh, make(Wanted, given)))
+    raise SystemExit(job.suite(found, chosen, place, fresh, make(Wanted, given), ray))
 
 
 @takes(Wanted)

@@ -13,7 +13,7 @@ from ortbench.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, Ort
 from ortbench.gate.limits import PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict
 from ortbench.jobs import sweep
-from ortbench.jobs.fingerprint import fingerprint
+from ortbench.jobs.fingerprint import HERE, Machine, alike, fingerprint
 from ortbench.jobs.gate import gate_live, gate_stored
 from ortbench.jobs.hold import Asked
 from ortbench.jobs.launch import launch
@@ -55,26 +55,60 @@ def run(
 
 def _carry_out(job: Job, folder: Path, fresh: bool, quiet: bool) -> tuple[Record | None, bool]:
     """The record of a job, None if it was interrupted, and whether it was done before."""
-    case, began = job.case, time.monotonic()
+    record = begun(job)
+    earlier = None if fresh or not job.plans else done(folder, record.fingerprint)
+    if earlier is not None:
+        return earlier, True
+    if record.outcome == BROKEN:
+        keep(record, folder)
+        return record, False
+    return carry_out(job, record, folder, quiet), False
+
+
+def begun(job: Job, machines: Sequence[Machine] = HERE) -> Record:
+    """The record of a job that has yet to be carried out, or cannot be.
+
+    Args:
+        job: to be carried out.
+        machines: on which it can be, see `ortbench.jobs.fingerprint.fingerprint`.
+    """
+    case = job.case
     record = Record(case.id, case.model_name, case.ep, case.shape, "", SKIPPED, reason=case.skip)
+    if not job.plans:
+        return record
     try:
-        if job.plans:
-            record = replace(record, fingerprint=fingerprint(job))
-            earlier = None if fresh else done(folder, record.fingerprint)
-            if earlier is not None:
-                return earlier, True
+        same = None if machines == HERE else alike(job)
+        return replace(record, fingerprint=fingerprint(job, machines), alike=same)
+    except Exception as error:
+        return broken(record, error)
+
+
+def carry_out(job: Job, record: Record, folder: Path, quiet: bool) -> Record | None:
+    """Carry a job out in a folder.
+
+    Args:
+        job: to be carried out.
+        record: of it so far.
+        folder: of its case, which is emptied.
+        quiet: show no progress.
+
+    Returns:
+        What became of it, which the folder has too; None if it was interrupted.
+    """
+    began = time.monotonic()
+    try:
         emptied(folder)
         if job.plans:
             verdict = _measured(job, folder, quiet)
             if verdict is None:
-                return None, False
+                return None
             record = replace(record, **_judged(verdict))
     except Exception as error:  # whatever one case comes to must not cost the others
-        record = replace(record, **_failed(error))
+        record = broken(record, error)
     if job.plans:
         record = replace(record, seconds=round(time.monotonic() - began, 3))
     keep(record, folder)
-    return record, False
+    return record
 
 
 def _measured(job: Job, folder: Path, quiet: bool) -> Verdict | None:
@@ -120,9 +154,9 @@ def _judged(verdict: Verdict) -> dict[str, Any]:
     return {**found, **figures(verdict.results[0])}
 
 
-def _failed(error: Exception) -> dict[str, Any]:
-    """An error as a `Record` has it."""
+def broken(record: Record, error: Exception) -> Record:
+    """The record of a case that could not be carried out."""
     if isinstance(error, NotComparable):
-        return {"outcome": INCOMPARABLE, "exit_code": NOT_COMPARABLE, "reason": str(error)}
+        return replace(record, outcome=INCOMPARABLE, exit_code=NOT_COMPARABLE, reason=str(error))
     text = str(error) if isinstance(error, OrtbenchError) else one_line(f"{type(error).__name__}: {error}")
-    return {"outcome": BROKEN, "exit_code": BENCHMARK_FAILED, "reason": text}
+    return replace(record, outcome=BROKEN, exit_code=BENCHMARK_FAILED, reason=text)

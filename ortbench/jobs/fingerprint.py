@@ -6,11 +6,12 @@ import glob
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ortbench import __version__
 from ortbench.analysis.variables import recorded
@@ -23,25 +24,74 @@ from ortbench.plan import Inputs, Plan, Target
 from ortbench.suite.job import Job
 
 
-def fingerprint(job: Job) -> str:
+class Machine(Protocol):
+    """A machine that a case can be carried out on."""
+
+    @property
+    def packages(self) -> Sequence[str]:
+        """Name and version of every package beside ortbench."""
+
+    def packages_of(self, python: str) -> Sequence[str]:
+        """Those of another interpreter's environment."""
+
+
+class Here:
+    """This machine."""
+
+    @property
+    def packages(self) -> Sequence[str]:
+        """Name and version of every installed package."""
+        return _packages()
+
+    def packages_of(self, python: str) -> Sequence[str]:
+        """Those of another interpreter's environment."""
+        return packages(python)
+
+
+HERE: Sequence[Machine] = (Here(),)
+
+
+def fingerprint(job: Job, machines: Sequence[Machine] = HERE) -> str:
     """SHA-256 over everything that a case's outcome depends on, as far as it is known before.
 
     That is its plans and limits, the content of the files they name (not where those lie), the environment variables that
     they record, and the versions of ortbench, ONNX Runtime and its EP packages, in other environments too.
 
+    Args:
+        job: of the case.
+        machines: on which it can be; which one does not count where all have the same packages.
+
     Raises:
         OSError: a file cannot be read.
     """
-    targets = [
-        target
-        for plan in job.plans
-        for target in ([plan.target] if plan.chain is None else [stage.target for stage in plan.chain.stages])
-    ]
-    eps = {f"{target.ep} " for target in targets}  # an EP can go by the name of its package
+    eps = {f"{target.ep} " for plan in job.plans for target in plan.targets}  # an EP can go by the name of its package
+    installed = {json.dumps(it): it for it in (_installed(job, eps, machine) for machine in machines)}
+    there = [it for _, it in sorted(installed.items())]
     data = {
+        **_everywhere(job),
+        **({"machines": there} if len(there) > 1 else there[0] if there else {}),
+        **({} if machines == HERE or not job.case.needs.resources else {"resources": job.case.needs.resources}),
+    }
+    return _digest(data)
+
+
+def alike(job: Job) -> str:
+    """SHA-256 over the part of that which is no matter of the machine.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    return _digest(_everywhere(job))
+
+
+def _digest(data: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def _everywhere(job: Job) -> dict[str, Any]:
+    """What a job's outcome depends on besides the machine."""
+    return {
         "ortbench": __version__,
-        "packages": [package for package in _packages() if package.startswith(("onnxruntime", *eps))],
-        "elsewhere": [packages(plan.target.python) for plan in job.plans if plan.target.python is not None],
         "plans": [_essence(plan) for plan in job.plans],
         "limits": asdict(job.limits),
         "force": job.force,
@@ -49,7 +99,16 @@ def fingerprint(job: Job) -> str:
         **({} if not job.shapes else {"shapes": [[it.name, _essence(it.plan)] for it in job.shapes], "slo": job.slo}),
         "baseline": job.baseline and [_content(str(path)) for path in results_in(job.baseline)],
     }
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def _installed(job: Job, eps: set[str], machine: Machine) -> dict[str, Any]:
+    """What a job's outcome depends on of the packages of a machine."""
+    return {
+        "packages": [package for package in machine.packages if package.startswith(("onnxruntime", *eps))],
+        "elsewhere": [
+            list(machine.packages_of(plan.target.python)) for plan in job.plans if plan.target.python is not None
+        ],
+    }
 
 
 @cache

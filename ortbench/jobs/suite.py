@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 
 from ortbench import stopping
@@ -48,12 +49,21 @@ def chosen(found: Suite, jobs: Sequence[Job], part: str | None, only: Sequence[s
     ]
 
 
-def suite(found: Suite, jobs: Sequence[Job], place: Path, fresh: bool, wanted: Wanted) -> int:
+def suite(found: Suite, jobs: Sequence[Job], place: Path, fresh: bool, wanted: Wanted, ray: str | None = None) -> int:
     """Carry jobs of a suite out in its folder, write and show what they came to; the exit code.
 
+    Args:
+        found: the suite.
+        jobs: of its cases, those that are wanted.
+        place: its folder.
+        fresh: do again what is done.
+        wanted: what is to be written and shown.
+        ray: the address of the cluster that carries them out; None for this machine.
+
     Raises:
-        BadInput: the folder is something else's, or cannot be written.
+        BadInput: the folder is something else's, or cannot be written; there is no such cluster.
     """
+    carry_out = cases.run if ray is None else _on_cluster(ray)
     if any(job.baseline is not None and job.baseline.parent.resolve() == place.resolve() for job in jobs):
         raise BadInput(f"--out {place}: is the baseline too, which would be overwritten; name another folder")
     claim(place, found.name, found.file.sha256, [case.id for case in found.cases])
@@ -66,13 +76,26 @@ def suite(found: Suite, jobs: Sequence[Job], place: Path, fresh: bool, wanted: W
             print(visible(f"[{count}/{len(jobs)}] {record.line(was_done)}"), file=sys.stderr)
 
     stopping.hold()  # the summary is written whatever comes
-    records, interrupted = cases.run(jobs, place, fresh, wanted.quiet, tell)
+    records, interrupted = carry_out(jobs, place, fresh, wanted.quiet, tell)
     if interrupted:
         print(
             f"ortbench: interrupted after {len(records)} of {len(jobs)} cases; the same command goes on",
             file=sys.stderr,
         )
     return _conclude(found.name, records, place, wanted, interrupted)
+
+
+def _on_cluster(address: str) -> Callable[..., tuple[list[Record], bool]]:
+    """What carries jobs out on a cluster as `cases.run` does here.
+
+    Raises:
+        BadInput: it cannot be an address, or Ray is not installed.
+    """
+    from ortbench.jobs.cluster.crew import check_address
+    from ortbench.jobs.cluster.spread import run
+
+    check_address(address)
+    return partial(run, address=address)
 
 
 def merge(folders: Sequence[Path], out: Path, wanted: Wanted) -> int:

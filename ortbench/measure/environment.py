@@ -11,20 +11,32 @@ from collections import Counter
 from pathlib import Path
 
 from ortbench.measure.gpus import nvidia_gpus
-from ortbench.schema import Machine
+from ortbench.schema import Machine, Node
+
+_node: Node | None = None
+_commit: str | None = None
+
+
+def measured_for_a_cluster(node: Node, commit: str | None) -> None:
+    """From now on results of this process name the machine of a cluster, and the commit of the folder that its suite is in."""
+    global _node, _commit
+    _node, _commit = node, commit
 
 
 def environment() -> Machine:
     """The machine and the state it is in; what the worker knows (ONNX Runtime, Python) is added to it."""
-    return {
+    found: Machine = {
         "os": platform.platform(),
         "machine": platform.machine(),
         "cpu": {"model": cpu_model(), "cores": os.cpu_count(), "usable_cores": usable_cores()},
         "governors": governors(),
         "gpus": nvidia_gpus(),
         "load_average": {"start": load_average(), "end": None},
-        "git_commit": git_commit(),
+        "git_commit": git_commit() if _node is None else _commit,
     }
+    if _node is not None:
+        found["node"] = _node
+    return found
 
 
 def cpu_model() -> str:

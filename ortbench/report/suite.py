@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ortbench.analysis.items import Rate, best, is_batch
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR
+from ortbench.report import machines
 from ortbench.report.csv import csv_text
 from ortbench.report.model import (
     BAD,
@@ -62,6 +63,7 @@ def case_table(records: Sequence[Record]) -> Table:
     sweeps = any(record.best_shape is not None for record in records)
     weighed = any(_is_weighed(record) for record in records)
     drawn = any(record.energy_j is not None for record in records)
+    spread = machines.is_spread(records)
     rows = tuple(
         (
             record.id,
@@ -76,6 +78,7 @@ def case_table(records: Sequence[Record]) -> Table:
             *(_load_cells(record) if loads else ()),
             *(map(_size, (record.memory_device, record.memory_host)) if weighed else ()),
             *([_energy_cell(record)] if drawn else ()),
+            *(machines.cells(record) if spread else ()),
             record.outcome,
         )
         for record in records
@@ -87,7 +90,8 @@ def case_table(records: Sequence[Record]) -> Table:
         *(_OF_LOADS if loads else ()),
     ]
     costs = (*(_OF_MEMORY if weighed else ()), *([Column(_ENERGY)] if drawn else ()))
-    return filled(Table((*_COLUMNS[:-1], *map(Column, more), *costs, _COLUMNS[-1]), rows))
+    where = machines.COLUMNS if spread else ()
+    return filled(Table((*_COLUMNS[:-1], *map(Column, more), *costs, *where, _COLUMNS[-1]), rows))
 
 
 def _item_cells(record: Record) -> tuple[str, str]:
@@ -132,7 +136,11 @@ def build(name: str, records: Sequence[Record], folder: str | None = None) -> Re
     words = [hint(*dict.fromkeys(record.outcome for record in records))] if records else []
     last: list[Block] = [Notes(notes)] if notes else []
     last += [Conclusion(f"suite {name}: {headline(records)}"), SavedIn(folder)]
-    return Report(f"ortbench suite {name}: {headline(records)}", ([case_table(records), *words], last))
+    across = machines.across_cards(records)
+    tables: list[list[Block]] = [[case_table(records), *words]]
+    if across is not None:
+        tables.append([across])
+    return Report(f"ortbench suite {name}: {headline(records)}", (*tables, last))
 
 
 def _best(records: Sequence[Record]) -> list[str]:
@@ -171,5 +179,16 @@ def csv(records: Sequence[Record]) -> str:
         names += ["memory_device", "memory_host"]
     if any(record.energy_j is not None for record in records):
         names.append("energy_j")
-    found = ({**record.to_dict(), "items": record.items and record.items["count"]} for record in records)
+    if machines.is_spread(records):
+        names += ["node", "address", "card", "driver"]
+    found = (
+        {**record.to_dict(), **_of_node(record), "items": record.items and record.items["count"]} for record in records
+    )
     return csv_text(names, found)
+
+
+def _of_node(record: Record) -> dict[str, str | None]:
+    if record.node is None:
+        return {}
+    node = record.node
+    return {"node": node["name"], "address": node["address"], "card": node["card"], "driver": node["driver"]}

@@ -20,7 +20,9 @@ from typing import Any
 from ortbench.analysis.naming import natural
 from ortbench.characters import plain_name
 from ortbench.kinds import text_of, texts_of
+from ortbench.options import check_values, make
 from ortbench.suite.layers import GATE, KEYS, OPTIONS, Layer, Tables, Value, merged
+from ortbench.suite.needs import NEEDS, Needs
 from ortbench.suite.toml_file import SuiteFile, Where, dotted
 
 # What is relative to the file, and where {model} and {folder} stand for the model's name and folder.
@@ -40,6 +42,7 @@ class SuiteCase:
         given: the options of `ortbench run` and `ortbench gate` that hold for it, by their long names.
         where: the bench it comes from.
         of_chain: whether it is a chain.
+        needs: of a machine, where the suite is spread over a cluster.
     """
 
     id: str
@@ -51,6 +54,7 @@ class SuiteCase:
     given: Mapping[str, Value]
     where: Where
     of_chain: bool = False
+    needs: Needs = field(default_factory=Needs)
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,7 @@ class _Reader:
         fitting = [override.layer for override in overrides if override.fits(axes)]
         given = merged([defaults, bench.layer, ep.layer, shape.layer, *fitting])
         skip = given.pop("skip", None)
+        needs = self._needs({key: given.pop(key) for key in NEEDS if key in given})
         for key in given.keys() & _PATHS:
             given[key] = Value(self._filled(given[key], model), given[key].where)
         return SuiteCase(
@@ -191,7 +196,15 @@ class _Reader:
             given=given,
             where=bench.where,
             of_chain=bench.of_chains,
+            needs=needs,
         )
+
+    def _needs(self, given: Mapping[str, Value]) -> Needs:
+        """What a case needs of a machine."""
+        needs = make(Needs, {key: value.given for key, value in given.items()})
+        with self._file.blaming({NEEDS[key].name: value.where for key, value in given.items()}, ()):
+            check_values(needs)
+        return needs
 
     def _filled(self, path: Value, model: Path) -> str | list[str]:
         """A path or a list of them, with placeholders put in, from the file's folder."""

@@ -23,6 +23,7 @@ from ortbench.steps import Steps
 from ortbench.suite import chain_job, sweep_job
 from ortbench.suite.cases import Suite, SuiteCase
 from ortbench.suite.layers import LOADS, OPTIONS
+from ortbench.suite.needs import Demand, demand_of
 from ortbench.suite.toml_file import Where
 from ortbench.sweep_plan import Shape, check_shapes, list_in
 
@@ -62,27 +63,36 @@ class Job:
     shapes: tuple[Shape, ...] = ()
     slo: Slo | None = None
 
+    @property
+    def demand(self) -> Demand:
+        """What it takes of a machine in a cluster."""
+        return demand_of(self.case.needs, self.plans)
 
-def jobs_of(suite: Suite, command: tuple[str, ...]) -> list[Job]:
+
+def jobs_of(suite: Suite, command: tuple[str, ...], elsewhere: bool = False) -> list[Job]:
     """A job for every case.
 
     Args:
         suite: that was read.
         command: what was typed, for the results.
+        elsewhere: they are carried out on other machines, which may have interpreters that this one lacks.
 
     Raises:
         BadInput: an option that a case cannot be carried out with, with its line and key.
     """
-    return [Job(case) if case.skip is not None else _Maker(suite, case, command).job() for case in suite.cases]
+    return [
+        Job(case) if case.skip is not None else _Maker(suite, case, command, elsewhere).job() for case in suite.cases
+    ]
 
 
 class _Maker:
     """Makes the job of one case."""
 
-    def __init__(self, suite: Suite, case: SuiteCase, command: tuple[str, ...]) -> None:
+    def __init__(self, suite: Suite, case: SuiteCase, command: tuple[str, ...], elsewhere: bool) -> None:
         self._file, self._environ = suite.file, suite.environ
         self._case = case
         self._command = command
+        self._elsewhere = elsewhere
         self._given = {flag: value.given for flag, value in case.given.items() if value.given != []}
         for flag in ("ep", f"{_BASELINE}ep"):
             if is_library(self._given.get(flag, "")):  # relative to the file, as all paths are
@@ -127,7 +137,7 @@ class _Maker:
         if is_live and not self._is_load:
             plan = live(plan, given, limits.phases())
         with self._blaming(named):
-            check(plan)
+            self._check(plan)
         load = None
         if self._is_load:
             with self._blaming(named):
@@ -140,7 +150,7 @@ class _Maker:
         if is_live:
             with self._blaming(self._where(f"{_BASELINE}{named[-1]}"), _BASELINE):
                 plans.append(self._baseline(plan))
-                check(plans[1])
+                self._check(plans[1])
             with self._blaming(self._where("metric")):
                 if load is not None:
                     check_live(limits, plan.modes, load, is_contest=True)
@@ -149,6 +159,10 @@ class _Maker:
         plans = [replace(it, name=self._case.id) for it in plans]
         case = replace(self._case, ep=" and ".join(eps_of(plan))) if of_chain else self._case
         return Job(case, tuple(plans), limits, "force" in given, self._earlier(), load)
+
+    def _check(self, plan: Plan) -> None:
+        """Refuse a plan that cannot be carried out, as far as this machine can tell."""
+        check(replace(plan, target=replace(plan.target, python=None)) if self._elsewhere else plan)
 
     def _sweep(self, is_live: bool) -> Job:
         """The job of a sweep."""

@@ -12,6 +12,7 @@ from ortbench.gate.limits import Limits
 from ortbench.load_plan import LoadPlan
 from ortbench.options import BASELINE, Option, options_of
 from ortbench.plan import PLAN
+from ortbench.suite.needs import NEEDS
 from ortbench.suite.toml_file import SuiteFile, Where
 from ortbench.sweep_plan import IN_SUITES
 
@@ -30,8 +31,8 @@ Layer = Mapping[str, Value | None]  # None takes back what an earlier layer gave
 LOADS = tuple(it for it in options_of(LoadPlan) if it.suite)
 OPTIONS = {it.flag: it for it in options_of(*PLAN, LOADS, IN_SUITES) if it.suite}
 GATE = {it.flag: it for it in options_of(Limits, STORED_BASELINE, LIVE_BASELINE) if it.suite}
-ALL = {**GATE, **OPTIONS}
-KEYS = (*OPTIONS, "gate")  # of every table with options
+ALL = {**GATE, **OPTIONS, **NEEDS}
+KEYS = (*OPTIONS, *NEEDS, "gate")  # of every table with options
 
 
 class Tables:
@@ -85,7 +86,7 @@ class Tables:
         Raises:
             BadInput: one that cannot be read.
         """
-        layer = self._values(table, where, self._options)
+        layer = self._values(table, where, {**self._options, **NEEDS})
         gate, place = table.get("gate", {}), (*where, "gate")
         if gate is False:
             layer.update(dict.fromkeys(GATE))

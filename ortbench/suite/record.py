@@ -17,7 +17,7 @@ from ortbench.errors import BENCHMARK_FAILED, CANNOT_TELL, DONE, NOT_COMPARABLE,
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, CheckData
 from ortbench.modes import CPU, TOTAL, is_rate
 from ortbench.result import Point, Result
-from ortbench.schema import Items
+from ortbench.schema import Items, Node
 from ortbench.units import ratio, seconds
 
 SKIPPED, MISSING = "skipped", "missing"
@@ -62,6 +62,9 @@ class Record:
         slo_rate: the highest rate that keeps the SLO in any mode, or None.
         best_shape: of a sweep, the shape that gets most items done, of which the figures are, or None.
         memory_device, memory_host: what that mode takes of each side's memory, bytes, or None.
+        provider: the EP's full name, or None where nothing was opened.
+        node: the machine that it was on, where the suite was spread over a cluster, or None.
+        alike: of such a suite, the same for cases that differ in nothing but where they are carried out, or None.
     """
 
     id: str
@@ -92,6 +95,9 @@ class Record:
     knee: int | None = None
     slo_rate: float | None = None
     best_shape: str | None = None
+    provider: str | None = None
+    node: Node | None = None
+    alike: str | None = None
 
     def to_dict(self) -> dict[str, object]:
         """For JSON."""
@@ -108,6 +114,8 @@ class Record:
             speed = "" if self.vs_cpu is None or self.fastest == CPU else f" {ratio(self.vs_cpu)}× cpu"
             of_shape = "" if self.best_shape is None else f"best {self.best_shape} with "
             parts.append(f"{of_shape}{self.fastest}{speed}")
+        if self.node is not None:
+            parts.append(f"on {self.node['name']}")
         if was_done or self.seconds:
             parts.append("done before" if was_done else f"took {seconds(self.seconds * 1e9)}")
         return f"{self.id}: {', '.join(parts)}" + (f": {self.reason}" if self.reason else "")
@@ -148,14 +156,24 @@ class Figures(TypedDict, total=False):
     knee: int | None
     slo_rate: float | None
     best_shape: str
+    provider: str
+    node: Node | None
 
 
 def figures(result: Result) -> Figures:
     """The figures of a `Record`, by its attributes' names."""
+    where: Figures = {"provider": result.target["ep"], "node": result.environment.get("node")}
+    return {**where, **_of_kind(result)}
+
+
+def _of_kind(result: Result) -> Figures:
+    """What there is to say of its kind."""
     if result.load is not None:
         return _of_load(result)
-    if result.points is not None:
-        return _of_sweep(result, result.points)
+    return _of_times(result) if result.points is None else _of_sweep(result, result.points)
+
+
+def _of_times(result: Result) -> Figures:
     timed = [case for case in result.cases if result.case(case.mode) and not is_rate(case.mode, TOTAL)]
     medians = {case.mode: median for case in timed if (median := case.median(TOTAL))}
     if not medians:
@@ -189,7 +207,7 @@ def _of_sweep(result: Result, points: Sequence[Point]) -> Figures:
     if not best:
         return {}
     point = points[max(best, key=lambda it: it["items_per_s"] or 0)["point"]]
-    return {**figures(alone(result, point)), "best_shape": point.name}
+    return {**_of_times(alone(result, point)), "best_shape": point.name}
 
 
 def _of_load(result: Result) -> Figures:

@@ -1,0 +1,1 @@
+"""Spreads the cases of a suite over the machines of a Ray cluster."""

@@ -1,0 +1,141 @@
+"""What a suite's file says a case needs of a machine, and what follows from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ortbench.errors import BadInput
+from ortbench.jobs.fingerprint import alike, fingerprint
+from ortbench.suite.cases import read
+from ortbench.suite.job import Job, jobs_of
+from ortbench.suite.needs import Demand
+
+
+def jobs(folder: Path, text: str, elsewhere: bool = False) -> dict[str, Job]:
+    (folder / "a.onnx").write_text("a")
+    (folder / "bench.toml").write_text(text)
+    found = jobs_of(read(folder / "bench.toml", {}), ("ortbench", "suite"), elsewhere)
+    return {job.case.id: job for job in found}
+
+
+def mistake(folder: Path, text: str) -> str:
+    with pytest.raises(BadInput) as caught:
+        jobs(folder, text)
+    return str(caught.value).removeprefix(f"{folder}/")
+
+
+def test_eps_that_run_on_given_cards_need_one(tmp_path: Path) -> None:
+    eps = [
+        "cpu",
+        "cuda",
+        "tensorrt",
+        "TensorrtExecutionProvider",
+        "nv-tensorrt-rtx",
+        "migraphx",
+        "webgpu",
+        "auto",
+        "openvino",
+    ]
+    found = jobs(tmp_path, f"[[bench]]\nmodel = 'a.onnx'\nep = {eps}")
+    assert {name.partition("--")[2]: job.demand.gpus for name, job in found.items()} == {
+        **dict.fromkeys(eps, 0), **dict.fromkeys(eps[1:6], 1)
+    }  # fmt: skip
+
+
+def test_a_chain_and_a_baseline_need_what_their_eps_do(tmp_path: Path) -> None:
+    stage = '[[stage]]\nname = "{0}"\nmodel = "a.onnx"\nep = "{0}"\n'
+    (tmp_path / "chain.toml").write_text(stage.format("cpu") + stage.format("cuda"))
+    text = """
+        [[bench]]
+        chain = "chain.toml"
+        [[bench]]
+        model = "a.onnx"
+        ep = "cpu"
+        gate = {baseline-ep = "cuda"}
+    """
+    assert [job.demand.gpus for job in jobs(tmp_path, text).values()] == [1, 1]
+
+
+def test_what_is_said_grows_and_is_taken_back_as_all_options_are(tmp_path: Path) -> None:
+    text = """
+        [defaults]
+        ep = ["cpu", {name = "h100", ep = "cuda", resources = {H100 = 1}}]
+        resources = {fast-disk = 0.5}
+        [[bench]]
+        model = "a.onnx"
+        shapes = [{name = "one"}, {name = "two", num-gpus = 2}, {name = "none", resources = false}]
+    """
+    found = {name: (job.demand.gpus, job.demand.resources) for name, job in jobs(tmp_path, text).items()}
+    disk = {"fast-disk": 0.5}
+    assert found == {
+        "a--cpu--one": (0, disk),
+        "a--cpu--two": (2, disk),
+        "a--cpu--none": (0, {}),
+        "a--h100--one": (1, {**disk, "H100": 1}),
+        "a--h100--two": (2, {**disk, "H100": 1}),
+        "a--h100--none": (1, {}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("resources = {H100 = 0}", "bench[0].resources.H100: H100=0: write how much of it, such as H100=1"),
+        ("resources = 'H100'", "bench[0].resources: must be a table"),
+        ("resources = {CPU = 2}", "bench[0].resources: CPU: a case has all of its machine's, or one beside its cards; leave it out"),
+        ("resources = {GPU = 1}", "bench[0].resources: GPU: that is num-gpus; leave it out"),
+        ("num-gpus = 0.5", "bench[0].num-gpus: must be a whole number"),
+        ("num-gpus = -1", "bench[0].num-gpus: -1: cannot be negative"),
+        ("num-gpu = 1", "bench[0].num-gpu: no such key; did you mean num-gpus?"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_line(line: str, message: str, tmp_path: Path) -> None:
+    assert mistake(tmp_path, f"[[bench]]\nmodel = 'a.onnx'\n{line}") == f"bench.toml:3: {message}"
+
+
+def test_an_interpreter_is_the_machines_own(tmp_path: Path) -> None:
+    text = "[[bench]]\nmodel = 'a.onnx'\nep = 'cpu'\npython = '/opt/elsewhere'"
+    assert "no such interpreter" in mistake(tmp_path, text)
+    (job,) = jobs(tmp_path, text, elsewhere=True).values()
+    assert job.demand.pythons == {"/opt/elsewhere"}
+    assert str(job.demand) == "/opt/elsewhere"
+
+
+def test_a_demand_in_words() -> None:
+    assert str(Demand()) == "a CPU"
+    assert str(Demand(1, {"H100": 1, "disk": 0.5})) == "a GPU, 1 H100, 0.5 disk"
+    assert str(Demand(2)) == "2 GPUs"
+
+
+class Machine:
+    """A machine with some packages."""
+
+    def __init__(self, *packages: str) -> None:
+        self.packages = packages
+
+    def packages_of(self, python: str) -> list[str]:
+        return [f"{python} {self.packages}"]
+
+
+def test_what_a_case_depends_on_of_machines(tmp_path: Path) -> None:
+    one, other = Machine("onnxruntime 1.31.1", "nothing 1"), Machine("onnxruntime 1.30.0", "nothing 1")
+    text = "[[bench]]\nmodel = 'a.onnx'\nep = {name = 'x', ep = 'cpu', resources = {H100 = 1}}\n"
+    (job,) = jobs(tmp_path, text).values()
+    (elsewhere,) = jobs(tmp_path, text.replace("H100", "A100").replace("'x'", "'y'")).values()
+    (plain,) = jobs(tmp_path, text.replace(", resources = {H100 = 1}", "")).values()
+    # The same packages on several machines are one; others count.
+    assert (
+        fingerprint(job, [one]) == fingerprint(job, [one, one]) == fingerprint(job, [Machine(*one.packages, "more 2")])
+    )
+    assert len({fingerprint(job, it) for it in ([one], [other], [one, other])}) == 3
+    assert fingerprint(job, [one, other]) == fingerprint(job, [other, one])
+    # The card counts where there is a cluster to give it.
+    assert fingerprint(job, [one]) != fingerprint(elsewhere, [one])
+    assert fingerprint(job, [one]) != fingerprint(plain, [one])
+    assert fingerprint(job) == fingerprint(plain)
+    # And never where cases are compared across cards.
+    assert alike(job) == alike(elsewhere) == alike(plain)
+    (slow,) = jobs(tmp_path, text + "threads = 1\n").values()
+    assert alike(slow) != alike(job)
