@@ -81,7 +81,7 @@ def test_the_interval_by_cycles_holds_the_mean_wait_as_often_as_it_says_and_is_n
     service, tries, held, widths = MS, 100, 0, list[tuple[float, float]]()
     theory = md1_wait(service, utilisation)
     for seed in range(tries):
-        record = served(arrivals.poisson(utilisation * 1000, 6, seed), steady(service))
+        record = served(arrivals.poisson(utilisation * 1000, 20, seed), steady(service))
         by_cycles, by_batches = cycle_interval(record.waits, record.anew), mean_interval(record.waits)
         assert by_cycles is not None
         assert by_batches is not None

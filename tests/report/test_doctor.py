@@ -38,6 +38,7 @@ good cuDNN 9.14.0 is loaded
 
 Processor and memory
 good Intel Xeon: this process may run on 8 cores
+good no container limits how much of its cores' time it may take
 bad  the frequency governor is powersave (8 cores): clocks follow the load, and
      short runs are timed at low ones; try: sudo cpupower frequency-set -g
      performance
@@ -52,6 +53,6 @@ Noise
 good two identical lanes were 0.200% apart over 100 pairs of blocks: a run of
      5 s per mode sees differences from about 1.0% on
 
-12 good, 0 worth knowing, 1 bad
+13 good, 0 worth knowing, 1 bad
 """
     )
