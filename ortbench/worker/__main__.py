@@ -35,11 +35,15 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
 
 
-def main() -> None:
-    """The process: keeps the answers' channel to itself."""
+def main(python: str | None = None) -> None:
+    """The process: keeps the answers' channel to itself.
+
+    Args:
+        python: the interpreter that it was started by, where somebody named one.
+    """
     gc.set_threshold(100_000)  # looking for rubbish among modules, which stay, takes a tenth of loading them
     _end_with_parent()
-    its_pip.is_of(*sys.argv[1:])
+    its_pip.is_of(python)
     channel = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
@@ -54,4 +58,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

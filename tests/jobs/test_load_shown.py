@@ -77,7 +77,7 @@ def test_commands_that_read_results_know_loads(ran: tuple[Ran, Path], tmp_path: 
     assert none.code == 2
     assert "no such level was measured in both; there are concurrency=1, concurrency=2, rate=200" in none.error_line
     live = ortbench_here("gate", "--model", TINY, "--slo", "p99=1s")
-    assert (live.code, live.error_line) == (2, "--slo is of a load: name a result file of 'ortbench load --rate'")
+    assert (live.code, live.error_line) == (2, "--slo is of a load: add --load, or name a result of 'ortbench load'")
 
 
 def test_a_suite_measures_loads_and_holds_them_to_their_slo(tmp_path: Path) -> None:
