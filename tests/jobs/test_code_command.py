@@ -15,7 +15,7 @@ import onnx
 import pytest
 
 from ortbench.modes import LOOP_MODES, MODES
-from tests import programs
+from tests import programs, softcuda
 from tests.conftest import MODELS, ROOT, measure, ortbench, ortbench_here
 from tests.environments import Environment, without_ortbench
 from tests.refdevice import Config
@@ -286,11 +286,18 @@ def _reference_device(request: pytest.FixtureRequest) -> tuple[Sequence[object],
     return ("--ep-library", request.getfixturevalue("library")), words
 
 
+def _cuda(request: pytest.FixtureRequest) -> tuple[Sequence[object], tuple[str, ...]]:
+    """With long kernels: its engines are threads, which are woken up a tenth of a millisecond sooner or later."""
+    variables = softcuda.Config(kernel_us=2000).environ()
+    words = ("env", *(f"{name}={value}" for name, value in variables.items()))
+    return ("--ep", "cuda"), (*words, *request.getfixturevalue("software_cuda"))
+
+
 EPS: dict[str, Callable[[pytest.FixtureRequest], tuple[Sequence[object], tuple[str, ...]]]] = {
     "cpu": lambda _: (("--ep", "cpu"), ()),
     "webgpu": lambda request: (("--ep", "webgpu"), request.getfixturevalue("software_gpu")),
     "reference device": _reference_device,
-    "cuda": lambda request: (("--ep", "cuda"), request.getfixturevalue("software_cuda")),
+    "cuda": _cuda,
 }
 
 
