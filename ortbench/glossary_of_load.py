@@ -26,7 +26,7 @@ LOAD: Texts = {
     ),
     "speed-up": (
         "how many times the runs/s of one caller so many bring",
-        "With its 95 % interval, from the intervals of both.",
+        "With its 95 % interval, over the rounds in which both were measured.",
         "load.md#reading-the-table",
         ("speedup",),
     ),

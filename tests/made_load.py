@@ -35,13 +35,13 @@ def blocks(runs_per_s: float, of: Latency, rounds: int = ROUNDS, wobble: Sequenc
 def closed(
     mode: str, callers: int, runs_per_s: float, p50_ms: float, p99_ms: float | None = None, **changed: Any
 ) -> Level:
-    """A level of so many callers; its runs/s are known to 1 %."""
-    of = latency(p50_ms, p99_ms)
+    """A level of so many callers; its runs/s are known to 1 %, and wobble otherwise than those of other levels."""
+    of, turn = latency(p50_ms, p99_ms), callers % len(WOBBLE)
     made = {
         "mode": mode, "sessions": "shared", "concurrency": callers, "status": "ok", "reason": None, "runs_per_s": runs_per_s,
         "ci95": [runs_per_s * 0.99, runs_per_s * 1.01], "latency_ns": of, "n": 100 * ROUNDS, "outputs_match": True,
         "cpu_cores": 0.5 * callers, "lock_wait": 0.01, "fairness": 1.0, "clock_mhz": None,
-        "blocks": blocks(runs_per_s, of),
+        "blocks": blocks(runs_per_s, of, wobble=WOBBLE[turn:] + WOBBLE[:turn]),
     }  # fmt: skip
     return cast(Level, made | changed)
 

@@ -154,6 +154,9 @@ def _reach(value: float, inside: Interval) -> tuple[float, float]:
 def speed_up(level: Level, levels: Sequence[Level]) -> Ratio | None:
     """How many times the runs/s of one caller a level brings; None without a level of one caller.
 
+    Its interval is over the rounds in which both had a block: what the machine's clock does in a round both have. Of their
+    ratios the logarithms are averaged (Student's t). With fewer than `FEWEST_BLOCKS` of them it is from the intervals of both.
+
     Args:
         level: that was measured, of a closed loop.
         levels: of its mode, the lowest first.
@@ -163,7 +166,13 @@ def speed_up(level: Level, levels: Sequence[Level]) -> Ratio | None:
         return None
     if level is one:
         return Ratio(1.0, None)
-    return quotient(rate_of(level), rate_of(one), interval(level, RUNS_PER_S), interval(one, RUNS_PER_S))
+    apart = quotient(rate_of(level), rate_of(one), interval(level, RUNS_PER_S), interval(one, RUNS_PER_S))
+    these, those = block_figures(level, RUNS_PER_S), block_figures(one, RUNS_PER_S)
+    logs = [math.log(max(these[number], 1e-9) / max(those[number], 1e-9)) for number in these.keys() & those.keys()]
+    if len(logs) < FEWEST_BLOCKS:
+        return apart
+    reach = math.exp(t_quantile(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs)))
+    return Ratio(apart.ratio, (apart.ratio / reach, apart.ratio * reach))
 
 
 def spread_of(level: Level) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import stdev
 from typing import Any
 
 import pytest
@@ -108,11 +109,26 @@ def test_speed_up_is_against_one_caller() -> None:
     found = speed_up(four, [one, four])
     assert found is not None
     assert found.ratio == 3.8
-    assert found.ci95 == pytest.approx((3.747, 3.854), abs=1e-3)
+    logs = [math.log(a["runs_per_s"] / b["runs_per_s"]) for a, b in zip(four["blocks"], one["blocks"], strict=True)]
+    reach = math.exp(2.3646 * stdev(logs) / math.sqrt(8))  # Student's t of 7 degrees
+    assert found.ci95 == pytest.approx((3.8 / reach, 3.8 * reach), rel=1e-3)
+    apart = speed_up(four, [closed("cpu", 1, 100, 10.0, blocks=[])])
+    assert apart is not None
+    assert apart.ci95 == pytest.approx((3.747, 3.854), abs=1e-3)
     alone = speed_up(one, [one, four])
     assert alone is not None
     assert (alone.ratio, alone.ci95) == (1.0, None)
     assert speed_up(four, [four]) is None
+
+
+def test_a_clock_that_rises_for_both_is_no_noise_of_the_speed_up() -> None:
+    clock = (1.0, 1.0, 1.6, 1.5, 1.0)
+    of = latency(10.0)
+    one = closed("cpu", 1, 100, 10.0, ci95=[75, 125], blocks=blocks(100, of, 5, clock))
+    two = closed("cpu", 2, 180, 10.0, ci95=[135, 225], blocks=blocks(180, of, 5, clock))
+    found = speed_up(two, [one, two])
+    assert found is not None
+    assert found.ci95 == pytest.approx((1.8, 1.8))
 
 
 @pytest.mark.parametrize(("busy", "full"), [(0.979, False), (0.98, True), (1.0, True)])

@@ -34,13 +34,13 @@ level)
 mode    callers  runs/s     ±  speed-up       95 %   p50   p95   p99  CPU cores   lock  fairness
                                                       ms    ms    ms
 cpu           1     100  1.0%     1.00×          –  10.0  15.0  20.0       0.50  1.00%      1.00
-cpu           2     190  1.0%     1.90×  1.87–1.93  10.5  15.8  21.0       1.00  1.00%      1.00
-cpu           4     388  1.0%     3.88×  3.83–3.94  10.3  15.4  20.6       2.00  1.00%      1.00
-cpu           8     400  1.0%     4.00×  3.94–4.06  20.0  30.0  40.0       4.00  1.00%      1.00
+cpu           2     190  1.0%     1.90×  1.86–1.94  10.5  15.8  21.0       1.00  1.00%      1.00
+cpu           4     388  1.0%     3.88×  3.81–3.95  10.3  15.4  20.6       2.00  1.00%      1.00
+cpu           8     400  1.0%     4.00×  3.92–4.08  20.0  30.0  40.0       4.00  1.00%      1.00
 device        1     200  1.0%     1.00×          –  5.00  7.50  10.0       0.50  1.00%      1.00
-device        2     380  1.0%     1.90×  1.87–1.93  5.30  7.95  10.6       1.00  1.00%      1.00
-device        4     390  1.0%     1.95×  1.92–1.98  10.3  15.4  20.6       2.00  1.00%      1.00
-device        8     388  1.0%     1.94×  1.91–1.97  20.6  30.9  41.2       4.00  1.00%      1.00
+device        2     380  1.0%     1.90×  1.86–1.94  5.30  7.95  10.6       1.00  1.00%      1.00
+device        4     390  1.0%     1.95×  1.91–1.99  10.3  15.4  20.6       2.00  1.00%      1.00
+device        8     388  1.0%     1.94×  1.90–1.98  20.6  30.9  41.2       4.00  1.00%      1.00
 
 mode    knee  of peak  most runs/s  runs/s by callers  p99 by callers
 cpu        4      97%          400  ▃▄██               ▄▅▅█
@@ -129,7 +129,7 @@ def test_markdown_has_the_tables_and_what_latencies_are() -> None:
     assert text.startswith("# ortbench load: m.onnx\n")
     head = "| mode | callers | runs/s | ± | speed-up | 95 % | p50 (ms) | p95 (ms) | p99 (ms) | CPU cores | lock | fairness |\n"
     assert head in text
-    assert "| cpu | 4 | 388 | 1.0% | 3.88× | 3.83–3.94 | 10.3 | 15.4 | 20.6 | 2.00 | 1.00% | 1.00 |\n" in text
+    assert "| cpu | 4 | 388 | 1.0% | 3.88× | 3.81–3.95 | 10.3 | 15.4 | 20.6 | 2.00 | 1.00% | 1.00 |\n" in text
     assert "| device | 2 | 97% | 390 | ▅███ | ▃▃▅█ |\n" in text
     assert "at a rate from the moment when a request was due" in text
 
