@@ -107,15 +107,16 @@ class Watch:
                 self._handles = [self._nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
 
     def look(self, now: bool = False) -> None:
-        """Take a reading of every GPU if the last is `EVERY_S` old, or in any case; of one that is held back by something else
-        than before, ten times as soon."""
+        """Take a reading of every GPU if the last is `EVERY_S` old, or in any case; of one that was never read, or that is
+        held back by something else than before, ten times as soon."""
         at = self._clock()
         if not self._handles or (not now and at - self._glanced < _GLANCE_S * 1e9):
             return
         before, self._glanced = self._glanced, at
         full = now or at - self._last >= EVERY_S * 1e9
         for number, handle in enumerate(self._handles):
-            if full or _held(self._ask_reasons(handle)) != _held(self._reasons[number]):
+            new = number not in self._reasons
+            if full or new or _held(self._ask_reasons(handle)) != _held(self._reasons[number]):
                 self._keep(number, handle, before, at)
         if full:
             self._last = at

@@ -86,6 +86,14 @@ def test_between_readings_only_what_changes_is_kept_with_the_time_of_the_change(
     ]
 
 
+def test_a_first_look_within_a_second_is_a_reading() -> None:
+    """As where a load waits for its callers before anything has asked for a reading."""
+    tenths = iter([0, 2])
+    watch = gpus.Watch(nvml([{"sm_mhz": 1980, "reasons": 0}]), lambda: next(tenths) * 100_000_000)
+    watch.look()
+    assert watch.readings == [{"at_s": 0.2, "at_ns": 200_000_000, "gpu": 0, "sm_mhz": 1980, "reasons": 0}]
+
+
 def test_without_a_card_there_is_nothing_to_read() -> None:
     broken = nvml([])
 
