@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from ortbench.errors import Unsupported
+from ortbench.hardware_names import NVIDIA
 from ortbench.plan import is_nvidia
 from ortbench.schema import ChainStage, EpOfSession, Provider
 
-_NVIDIA = 0x10DE
 _BUS = re.compile(r"(?:([0-9a-f]+):)?([0-9a-f]+):([0-9a-f]+)(?:\.[0-9a-f]+)?", re.IGNORECASE | re.ASCII)
 
 
 def is_on_nvidia(it: Provider | EpOfSession | ChainStage) -> bool:
     """Whether an EP's device is one of NVIDIA's GPUs; where the EP offers no EP device, by its name."""
     device = it["device"]
-    of_nvidia = device["vendor_id"] == _NVIDIA if "vendor_id" in device else is_nvidia(it["ep"])
+    of_nvidia = device["vendor_id"] == NVIDIA if "vendor_id" in device else is_nvidia(it["ep"])
     return of_nvidia and device["type"] == "GPU"
 
 

@@ -12,6 +12,7 @@ from ortbench.analysis.same_name import CODE as SHARED
 from ortbench.answers import ListedEp
 from ortbench.characters import listed
 from ortbench.facts import Cuda, Facts, Installed, Nvidia, Profiler
+from ortbench.hardware_names import kind
 from ortbench.origins import CUDA_PACKAGE, origin
 from ortbench.plan import is_nvidia
 
@@ -72,7 +73,11 @@ def _provider(ep: ListedEp, nvidia: Nvidia, shares_name: bool) -> Finding:
     package = f" of {ep['package']}" if shares_name and ep["package"] else ""
     name = f"{ep['name']}{version}{package}"
     if ep["problem"] is None:
-        kinds = [f"{it['hardware']['type']} {it['hardware']['vendor'] or ''}".rstrip() for it in ep["devices"]]
+        kinds = [kind(it["hardware"]) for it in ep["devices"] if "vendor" in it["hardware"]]
+        if ep["devices"] and not kinds:
+            return Finding(
+                KNOW, f"{name} is known to ONNX Runtime by its name alone: only a session shows whether it runs"
+            )
         if kinds:
             return Finding(GOOD, f"{name} loads and runs on {listed(kinds)}")
         return Finding(KNOW, f"{name} loads and finds no device that it can use here")

@@ -6,6 +6,7 @@ from ortbench import units
 from ortbench.analysis import node_advice
 from ortbench.answers import EpDevice, Inspected, Listed
 from ortbench.characters import shortened, visible
+from ortbench.hardware_names import vendor_name
 from ortbench.report import nodes as report_nodes
 from ortbench.report.terminal.console import Screen, padded
 from ortbench.report.terminal.grid import print_table
@@ -60,7 +61,7 @@ def _hardware(hardware: Device, on_host: bool) -> str:
     if "vendor_id" not in hardware:
         where = "the CPU, unless its options say otherwise" if on_host else "what it computes on is its own choice"
         return f"no EP device: ONNX Runtime knows the EP by its name alone; {where}"
-    vendor = hardware["vendor"] or "vendor"
+    vendor = vendor_name(hardware) or "vendor"
     ids = f"{vendor} 0x{hardware['vendor_id']:04x}, device 0x{hardware['device_id']:04x}"
     details = "".join(f", {key}={value}" for key, value in hardware["metadata"].items())
     return f"{hardware['type']} {ids}{details}"
