@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
@@ -181,3 +182,23 @@ def test_a_live_gate_weighs_both_sides(library: Path, tmp_path: Path) -> None:
     ]
     assert lines[2].startswith("✓ device-resident host memory: ")
     assert lines[2].endswith(" MB, at most 4.00 GB")
+
+
+@pytest.mark.parametrize("given", ["a test set", "--expect"])
+def test_outputs_that_are_known_in_shape_alone_are_held_against_nothing(given: str, tmp_path: Path) -> None:
+    """Where the measurement holds outputs against expected ones, the worker that weighs must not: it makes no plain run."""
+    model = relu_model(tmp_path / "relu.onnx", SIZE)
+    values = np.linspace(-1, 1, SIZE // 4, dtype=np.float32)
+    if given == "--expect":
+        np.savez(tmp_path / "in.npz", x=values)
+        np.savez(tmp_path / "out.npz", y=np.maximum(values, 0))
+        options = ["--input", tmp_path / "in.npz", "--expect", tmp_path / "out.npz"]
+    else:
+        for name, array in (("input_0", values), ("output_0", np.maximum(values, 0))):
+            (tmp_path / f"{name}.pb").write_bytes(onnx.numpy_helper.from_array(array).SerializeToString())
+        options = ["--input", tmp_path]
+    result = measure(model, "--ep", "cpu", *options, *QUICK, out=tmp_path / "out")
+    assert result["setup"]["expected_outputs"]
+    for case in result["cases"]:
+        if case["status"] == "ok":
+            assert case["memory"]["failed"] is None
