@@ -34,6 +34,8 @@ class Simulator:
         token_leaves: how many of the launched runs the token does not wait for; None when it waits for nothing.
         held_up: for how long the host is held up behind its nth launch, from 1 on.
         held_up_reading: the same of what it reads back.
+        early: by how much a launch that waits returns too soon.
+        cold: how much longer it takes to read something back behind a launch than behind another readback.
     """
 
     work: int = MS
@@ -50,20 +52,27 @@ class Simulator:
     reads: int = 0
     held_up: Callable[[int], int] = undisturbed
     held_up_reading: Callable[[int], int] = undisturbed
+    cold: int = 0
+    early: int = 0
+    is_cold: bool = False
 
     def clock(self) -> int:
         return self.now
 
-    def _wait(self, leaves: int | None) -> None:
+    def pause(self, ns: int) -> None:
+        self.now += ns
+
+    def _wait(self, leaves: int | None, early: int = 0) -> None:
         if leaves is not None and len(self.ends) > leaves:
-            self.now = max(self.now, self.ends[-1 - leaves])
+            self.now = max(self.now, self.ends[-1 - leaves] - early)
 
     def launch(self) -> None:
         self.launches += 1
         self.now += self.launch_cost
         self.ends.append(max([self.now, *self.ends[-1:]]) + self.work)
-        self._wait(self.run_leaves)
+        self._wait(self.run_leaves, self.early)
         self.now += self.held_up(self.launches)
+        self.is_cold = True
 
     def synchronize(self) -> None:
         self.now += self.sync_cost
@@ -79,11 +88,12 @@ class Simulator:
 
     def _read(self, cost: int) -> None:
         self.reads += 1
-        self.now += cost + self.held_up_reading(self.reads)
+        self.now += cost + self.held_up_reading(self.reads) + self.cold * self.is_cold
+        self.is_cold = False
 
     def prove(self, *, with_token: bool = True) -> Fence:
         candidates = [(RUN, None), (SYNCHRONIZE, self.synchronize)]
-        return prove(self.launch, candidates, self.readback, self.token if with_token else None, self.clock)
+        return prove(self.launch, candidates, self.readback, self.token if with_token else None, self.clock, self.pause)
 
     def fenced_run_ends_idle(self, fence: Fence) -> bool:
         """Whether the device is idle after a burst of runs, each ended by the fence."""
@@ -334,6 +344,21 @@ def test_what_noise_may_have_left_is_tried_again() -> None:
     assert Simulator(MS, run_leaves=0, held_up_reading=all_but_each(28, 150 * US)).prove().kind == RUN
 
 
+@pytest.mark.parametrize("work", [MS, 1_400 * US, 30 * MS])
+def test_a_run_that_waits_is_taken_though_the_first_value_read_behind_it_takes_longer(work: int) -> None:
+    """As on an H100."""
+    device = Simulator(work, run_leaves=0, token_cost=14 * US, cold=30 * US)
+    assert device.prove().kind == RUN
+    session = Session()
+    assert [session.prove(device).kind for _ in range(3)] == [RUN] * 3
+
+
+@pytest.mark.parametrize("left", [150 * US, 240 * US])
+def test_a_run_that_leaves_a_part_of_its_work_is_refused_though_reading_behind_it_takes_longer(left: int) -> None:
+    device = Simulator(MS, run_leaves=0, sync_leaves=0, cold=30 * US, early=left)
+    assert device.prove().kind == SYNCHRONIZE
+
+
 def test_work_that_takes_longer_some_times_than_others_is_fenced_by_what_waits() -> None:
     class Uneven(Simulator):
         def launch(self) -> None:
@@ -353,7 +378,7 @@ class Session:
 
     def __init__(self) -> None:
         self.first = Simulator()
-        self._fences = Fences(lambda: self._device.now)
+        self._fences = Fences(lambda: self._device.now, lambda ns: self._device.pause(ns))
         self._device = self.first
 
     def prove(self, device: Simulator) -> Fence:
@@ -464,7 +489,7 @@ def test_a_busy_host_hides_no_fence_that_stopped_waiting(work: int) -> None:
 
 def test_a_fence_that_was_refused_is_not_taken_again() -> None:
     device = Simulator(work=MS, run_leaves=0, sync_leaves=0)
-    fences = Fences(device.clock)
+    fences = Fences(device.clock, device.pause)
     candidates = [(RUN, None), (SYNCHRONIZE, device.synchronize)]
 
     def kind() -> str:

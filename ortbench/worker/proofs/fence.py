@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ortbench.worker.proofs.trials import Call, Trial
+from ortbench.worker.proofs.trials import Call, Pause, Trial
 
 if TYPE_CHECKING:
     from ortbench import schema
@@ -82,6 +82,7 @@ def prove(
     readback: Call,
     token: Call | None = None,
     clock: Clock = time.perf_counter_ns,
+    pause: Pause | None = None,
 ) -> Fence:
     """The cheapest fence that is proved for this work, in full.
 
@@ -93,10 +94,11 @@ def prove(
         token: reads one small device value back. If it is ordered behind the work, which is tested first, it is a
             cheaper and steadier witness than `readback`, and the fence of last resort.
         clock: in ns.
+        pause: see `Trial`.
     """
-    work = _Work(launch, candidates, readback, token, clock)
+    work = _Work(launch, candidates, readback, token, clock, pause)
     begun = clock()
-    trial = Trial(launch, readback, clock)
+    trial = work.trial()
     bursts = None if token is None else trial.behind_bursts(token)
     by_token = bursts is not None and bursts.ordered(trial.burst)
     witness = token if by_token and token is not None else readback
@@ -126,6 +128,11 @@ class _Work:
     readback: Call
     token: Call | None
     clock: Clock
+    pause: Pause | None
+
+    def trial(self, work_ns: int | None = None) -> Trial:
+        """Trials on it."""
+        return Trial(self.launch, self.readback, self.clock, work_ns, self.pause)
 
     def fence(self, known: Known, wait: Call | None, cost: int, how: str, begun: int) -> Fence:
         """A fence that can be confirmed again."""
@@ -134,9 +141,7 @@ class _Work:
     def returns_early(self, known: Known, wait: Call | None) -> bool:
         """Whether a fence of such work does not wait any more."""
         # Reading the outputs back cannot return before they are there.
-        return wait != self.readback and Trial(self.launch, self.readback, self.clock, known.work_ns).returns_early(
-            wait
-        )
+        return wait != self.readback and self.trial(known.work_ns).returns_early(wait)
 
     def confirm(self, known: Known) -> Fence | None:
         """The fence that is known for such work, if a few trials do not refuse it here; see `Trial.still_left`."""
@@ -144,7 +149,7 @@ class _Work:
         token = self.token if known.by_token else None
         if known.by_token and token is None:
             return None
-        trial = Trial(self.launch, self.readback, self.clock, known.work_ns)
+        trial = self.trial(known.work_ns)
         if not trial.is_long:
             self.launch()  # the first with these buffers may take longer
         if known.kind == READBACK:
@@ -166,10 +171,11 @@ class Fences:
 
     Args:
         clock: in ns.
+        pause: see `Trial`.
     """
 
-    def __init__(self, clock: Clock = time.perf_counter_ns) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock = time.perf_counter_ns, pause: Pause | None = None) -> None:
+        self._clock, self._pause = clock, pause
         self._known: dict[str, Known] = {}
         self._refused: set[tuple[str, str]] = set()
 
@@ -184,7 +190,7 @@ class Fences:
         if confirmed is not None:
             return confirmed
         left = [(kind, wait) for kind, wait in candidates if (work, kind) not in self._refused]
-        proved = prove(launch, left, readback, token, self._clock)
+        proved = prove(launch, left, readback, token, self._clock, self._pause)
         assert proved.known is not None
         if work not in self._known:
             self.know(work, proved.known)
@@ -209,5 +215,6 @@ class Fences:
         known = self._known.get(work)
         if known is None:
             return None
-        tried = (_Work(launch, candidates, readback, token, self._clock).confirm(known) for _ in range(_ATTEMPTS))
+        here = _Work(launch, candidates, readback, token, self._clock, self._pause)
+        tried = (here.confirm(known) for _ in range(_ATTEMPTS))
         return next(filter(None, tried), None)
