@@ -60,8 +60,9 @@ def test_what_is_said_when_noise_hides_a_copy() -> None:
     )
 
 
-def test_a_copy_is_named_before_the_noise() -> None:
-    assert "noise" not in verdict(3_000.0, 3_000.0, 9_000.0).how
+def test_a_copy_is_named_before_the_noise_where_it_stands_out_of_it() -> None:
+    assert "noise" not in verdict(9_000.0, 3_000.0, 9_000.0).how
+    assert "noise" in verdict(8_999.0, 3_000.0, 9_000.0).how
 
 
 def test_as_data() -> None:
