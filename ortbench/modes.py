@@ -135,6 +135,7 @@ _RECORDS = (
         like=CPU,
         without_copies=RESIDENT,
         pinned=True,
+        recorded=True,
         mark=("v", "ink"),
     ),
     Mode(
@@ -146,6 +147,7 @@ _RECORDS = (
         pinned=True,
         dynamic_outputs=True,
         captured=True,
+        recorded=True,
         mark=("P", "upload"),
     ),
     Mode(

@@ -9,7 +9,7 @@ from ortbench.analysis.host import cores, cpu_time_ns, host_sentences, spin_shar
 from ortbench.ep_names import CAPTURING_EPS, CUDA_EP, SHORT_NAMES
 from ortbench.result import Case, Result
 from ortbench.schema import Items
-from tests.results import MS, US, case, host_time, measured, result_of, spin, stats, steady
+from tests.results import MS, US, case, copied, host_time, measured, result_of, spin, stats, steady
 
 BATCH: Items = {"count": 8, "dim": "batch"}
 
@@ -76,8 +76,24 @@ def test_a_run_that_waits_is_not_host_bound_where_a_busy_machine_hid_that_it_doe
     assert host_sentences(bound(waits)) == []
     late = resident(1120 * US, total=1143 * US)
     assert host_sentences(bound(late))
-    late.fence = {"kind": "synchronize_outputs", "cost_ns": 5 * US, "how": "", "upload": None, "download": None}
+    late.fence = {"kind": "synchronize_outputs", "cost_ns": 1 * US, "how": "", "upload": None, "download": None}
     assert host_sentences(bound(late)) == []
+
+
+@pytest.mark.parametrize(("kernels", "said"), [(700 * US, True), (701 * US, False), (0, False)])
+def test_a_device_that_waits_for_launches_is_known_by_its_kernels(kernels: int, said: bool) -> None:
+    """The run itself waits, so that nothing else tells how long it submits."""
+    case = measured("device", inference=steady([1 * MS] * 6), total=steady([2 * MS] * 6))
+    case.measured = copied(1, 1, kernels)
+    found = host_sentences(bound(case, ep=CUDA_EP))
+    assert (
+        found
+        == [
+            "In device the GPU computes for 700 µs of an inference of 1.00 ms (70%) by CUPTI: the rest it waits for the host; "
+            "what helps: --cuda-graph, which submits a run in one call."
+        ]
+        * said
+    )
 
 
 def test_the_mode_that_is_most_so_is_named() -> None:

@@ -1,7 +1,6 @@
 """The pass behind `ortbench run --measure-copies`: NVIDIA's CUPTI records what the GPU does in some runs.
 
-By the package ``cupti-python`` (13.4), whose module ``cupti.cupti`` has the C API's functions under other names. Never
-run on a GPU: what is known of the API is its documentation, its samples, and what it does without a driver.
+By the package ``cupti-python`` (13.4), whose module ``cupti.cupti`` has the C API's functions under other names.
 """
 
 from __future__ import annotations
