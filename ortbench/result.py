@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from os import urandom
 from pathlib import Path
@@ -454,3 +454,12 @@ def _stats_from(data: Mapping[str, Any]) -> Stats:
     low, high = data["ci95_ns"]
     known = {key: data[key] for key in Stats.__dataclass_fields__ if key in data}
     return Stats(**{**known, "ci95_ns": (low, high)})
+
+
+def not_ok(cases: Iterable[Case]) -> Iterator[tuple[str, str, str | None]]:
+    """Modes that are not ok, with their status and its reason; those of one reason together, as ``device, cpu``."""
+    found: dict[tuple[str, str | None], list[str]] = {}
+    for case in cases:
+        if case.status != OK:
+            found.setdefault((case.status, case.reason), []).append(case.mode)
+    return ((", ".join(modes), *why) for why, modes in found.items())

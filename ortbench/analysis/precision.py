@@ -9,6 +9,7 @@ from ortbench.units import digits
 
 # Half of a bfloat16's last bit is 0.4 %, and errors add up on the way through a model; what is further off is wrong.
 _REDUCED = 0.05
+_SMALL = 0.02  # a relative tolerance that still says something of each value
 # What computes in another precision, and the option that has it compute in float32.
 # https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html#use_tf32
 # OpenVINO takes bfloat16 where the CPU has it:
@@ -22,14 +23,17 @@ _WAYS = {
 }
 
 
-def how_far(relative: float, rtol: float) -> str:
-    """The size of a difference in words.
+def how_far(relative: float, rtol: float, atol: float) -> str:
+    """The size of a difference in words, with the tolerance that fits what differs.
 
     Args:
         relative: the largest difference by the largest value of the output.
-        rtol: the relative tolerance that would accept it.
+        rtol: the relative tolerance that would accept it, beside the absolute one.
+        atol: the absolute tolerance that would, beside the relative one.
     """
-    return f"the largest difference is {_percent(relative)} of the output's largest value, --rtol {_rounded_up(rtol)} accepts it"
+    # Values near 0 are a large part off where others are not: a relative tolerance for them would accept nearly anything.
+    way = f"--rtol {_rounded_up(rtol)}" if rtol <= max(_SMALL, 2 * relative) else f"--atol {_rounded_up(atol)}"
+    return f"the largest difference is {_percent(relative)} of the output's largest value, {way} accepts it"
 
 
 def likely_cause(eps: Sequence[str], relative: float | None) -> str:

@@ -12,7 +12,7 @@ from ortbench.analysis.levels import at
 from ortbench.errors import BENCHMARK_FAILED
 from ortbench.gate.limits import CODES, FAILED, PASSED, UNCLEAR, Check, overall
 from ortbench.result import FAILED as CASE_FAILED
-from ortbench.result import Result
+from ortbench.result import Result, not_ok
 
 SIDES = ("candidate", "baseline")
 AGAIN = "again"  # the folder of what was measured once more
@@ -84,9 +84,11 @@ def failures_of(result: Result) -> list[str]:
     """What failed of a result, in sentences: modes, of a load levels, of a sweep shapes."""
     if result.points is not None:
         return sweep.failures(result.points)
-    modes = {case.mode: f"{case.mode} failed: {case.reason}" for case in result.cases if case.status == CASE_FAILED}
+    failed = [case for case in result.cases if case.status == CASE_FAILED]
+    modes = {case.mode for case in failed}
     levels = [level for level in result.levels if level["status"] == CASE_FAILED and level["mode"] not in modes]
-    return [*modes.values(), *(f"{it['mode']} {at(it).phrase} failed: {it['reason']}" for it in levels)]
+    said = [f"{named} failed: {reason}" for named, _, reason in not_ok(failed)]
+    return [*said, *(f"{it['mode']} {at(it).phrase} failed: {it['reason']}" for it in levels)]
 
 
 def verdict_json(verdict: Verdict) -> str:

@@ -18,7 +18,7 @@ from ortbench.measure.environment import environment
 from ortbench.measure.forecast import Forecast, Step
 from ortbench.measure.gpus import Watch
 from ortbench.measure.held_outputs import hold_outputs
-from ortbench.measure.passes import APART, IN_WORKERS, Pass, wanted
+from ortbench.measure.passes import APART, IN_WORKERS, Pass, give_up, wanted
 from ortbench.measure.schedule import MAX_SAMPLES, Block, Estimates, InOrder, Schedule, StopRule
 from ortbench.measure.side import Side
 from ortbench.measure.spin import NOT_MEASURED, take_spin, without_spin
@@ -125,6 +125,9 @@ class Bench:
                 self._carry_out(after, side)
         except KeyboardInterrupt:  # that gives up what is left of them, and leaves the results as they are
             self.interrupted = True
+        if self.interrupted:
+            for side in self._sides:
+                give_up(side)
         return [side.result for side in self._sides]
 
     def _step(self, step: Step, text: str) -> None:

@@ -20,6 +20,9 @@ from ortbench.timeline import Node, Span, Timeline
 # Enough profiled runs for a median, and not much more than a second of them.
 _PROFILED_NS = 1_000_000_000
 _PROFILED_RUNS = (3, 20)
+# Codes of warnings.
+NODES_FAILED = "nodes-failed"
+COPIES_NOT_MEASURED = "copies-not-measured"
 
 
 def look_closer(side: Side, tell: Callable[[str], None]) -> None:
@@ -81,7 +84,7 @@ def measure_copies(side: Side) -> None:
             if case.zero_copy is not None:
                 case.zero_copy = gpu_activity.zero_copy(case.zero_copy, found)
     except OrtbenchError as error:
-        side.result.warn("copies-not-measured", f"--measure-copies gave nothing: {error}")
+        side.result.warn(COPIES_NOT_MEASURED, f"--measure-copies gave nothing: {error}")
 
 
 def profile_nodes(side: Side) -> None:
@@ -95,7 +98,7 @@ def profile_nodes(side: Side) -> None:
         if timeline is not None and answer["profile"] is not None:
             _show_profile(timeline, answer["profile"])
     except OrtbenchError as error:
-        side.result.warn("nodes-failed", f"--nodes gave nothing: {error}")
+        side.result.warn(NODES_FAILED, f"--nodes gave nothing: {error}")
         if timeline is not None:
             timeline.missing.append(f"profiled runs: {error}")
     side.keep()

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ortbench.analysis.memory import failed
 from ortbench.measure.energy import measure_energy
-from ortbench.measure.follow_up import look_closer, measure_copies, profile_nodes
+from ortbench.measure.follow_up import COPIES_NOT_MEASURED, NODES_FAILED, look_closer, measure_copies, profile_nodes
 from ortbench.measure.forecast import Step
 from ortbench.measure.memory import learn_forms, weigh_modes
 from ortbench.measure.side import Side
+from ortbench.measure.spin import NOT_MEASURED as SPIN_NOT_MEASURED
+from ortbench.result import OK
 
 Tell = Callable[[str], None]
 
@@ -49,3 +52,22 @@ APART = (
     Pass(lambda side: side.plan.nodes, lambda side, _: profile_nodes(side), "profiling nodes"),
     Pass(lambda side: side.forms is not None, weigh_modes),
 )
+
+
+def give_up(side: Side) -> None:
+    """Say of what was asked of a side and has not come that it was interrupted."""
+    plan, result, why = side.plan, side.result, "it was interrupted"
+    done = [case for case in result.cases if case.status == OK]
+    for case in done:
+        if plan.memory and case.memory is None:
+            case.memory = failed(why)
+        if plan.energy and case.energy is None:
+            case.energy = {"unsupported": why}
+    for option, code, lacking in (
+        ("nodes", NODES_FAILED, plan.nodes and result.nodes is None),
+        ("measure-copies", COPIES_NOT_MEASURED, plan.measure_copies and all(case.measured is None for case in done)),
+        ("spin", SPIN_NOT_MEASURED, plan.spin and all(case.spin is None for case in done)),
+    ):
+        if lacking and done and all(warning["code"] != code for warning in result.warnings):
+            result.warn(code, f"--{option} gave nothing: {why}")
+    side.keep()

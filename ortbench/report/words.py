@@ -12,9 +12,10 @@ from ortbench.analysis.levels import CONCURRENCY, RATE, at, rate_text
 from ortbench.analysis.load import asked_of
 from ortbench.analysis.load_advice import slo_text
 from ortbench.characters import shortened
+from ortbench.hardware_names import NVIDIA, kind
 from ortbench.modes import CPU
 from ortbench.report.model import BAD, NOTHING, UNCLEAR, Hint, Note
-from ortbench.result import FAILED, OK, Case, Result
+from ortbench.result import FAILED, OK, Case, Result, not_ok
 from ortbench.schema import Chain, ChainStage, Device, EpOfSession, LoadSetup, Loop, Memory, Provider, Target, Tensor
 
 if TYPE_CHECKING:
@@ -226,21 +227,19 @@ def hardware_name(device: Device, result: Result | CopySweep) -> str:
     if device["type"] == "CPU":
         return str(result.environment["cpu"]["model"])
     gpus = [gpu["name"] for gpu in result.environment["gpus"] if "name" in gpu]
-    if device.get("vendor_id") == 0x10DE and len(gpus) == 1:
+    if device.get("vendor_id") == NVIDIA and len(gpus) == 1:
         return f"{device['type']} {gpus[0]}"
     if "vendor_id" not in device:
         return f"{device['type']} {device['name']}:{device['index']}"
-    vendor = f"{device['vendor']} " if device["vendor"] else ""
-    return f"{device['type']} {vendor}{device['vendor_id']:04x}:{device['device_id']:04x}"
+    return f"{kind(device)} {device['vendor_id']:04x}:{device['device_id']:04x}"
 
 
 def not_measured(result: Result, name: str = "") -> list[Note]:
     """Why modes have no figures, or none that count; after the result's name, where there is one."""
     before = f"{name}: " if name else ""
     return [
-        Note(f"{before}{case.mode}: {case.status}: {case.reason}", "✗", BAD if case.status == FAILED else UNCLEAR)
-        for case in result.cases
-        if case.status != OK
+        Note(f"{before}{modes}: {status}: {reason}", "✗", BAD if status == FAILED else UNCLEAR)
+        for modes, status, reason in not_ok(result.cases)
     ]
 
 

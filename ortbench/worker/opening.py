@@ -189,7 +189,7 @@ def hold_outputs(state: State, folder: str) -> answers.HeldOutputs:
     for spec, array in zip(specs, references, strict=False):
         wrong = outputs.difference(spec.name, array, others[spec.name], request.rtol, request.atol)
         if wrong is not None:
-            found = outputs.distance(array, others[spec.name], request.atol)
+            found = outputs.distance(array, others[spec.name], request.rtol, request.atol)
             return {
                 "differs": outputs.with_distance(wrong, found) + random_nodes.sentence(state.opened.path),
                 "relative": None if found is None else found.relative,

@@ -28,7 +28,9 @@ def test_a_large_difference_is_not(relative: float | None) -> None:
 
 def test_how_far() -> None:
     said = "the largest difference is 0.882 % of the output's largest value, --rtol 0.016 accepts it"
-    assert how_far(0.00882, 0.01501) == said
+    assert how_far(0.00882, 0.01501, 0.02) == said
+    said = "the largest difference is 0.0588 % of the output's largest value, --atol 0.0049 accepts it"
+    assert how_far(0.000588, 0.21, 0.00481) == said
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -38,10 +40,25 @@ def test_the_tolerance_that_is_named_accepts_what_differs(seed: int) -> None:
     got = (wanted * (1 + 0.02 * random.standard_normal(1000))).astype(np.float32)
     found = distance(got, wanted)
     assert found is not None
-    named = float(how_far(found.relative, found.rtol).partition("--rtol ")[2].partition(" ")[0])
+    named = float(how_far(1.0, found.rtol, found.atol).partition("--rtol ")[2].partition(" ")[0])
     assert difference("y", got, wanted) is not None
     assert difference("y", got, wanted, rtol=named) is None
     assert difference("y", got, wanted, rtol=named * 0.5) is not None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_values_near_zero_the_absolute_tolerance_is_named(seed: int) -> None:
+    """As where one side computes in TF32: all values are off by about as much, whatever their size."""
+    random = np.random.default_rng(seed)
+    wanted = random.standard_normal(1000).astype(np.float32)
+    wanted[0] = 1e-5
+    got = (wanted + 0.005 * random.standard_normal(1000)).astype(np.float32)
+    found = distance(got, wanted)
+    assert found is not None
+    named = float(how_far(found.relative, found.rtol, found.atol).partition("--atol ")[2].partition(" ")[0])
+    assert named < 0.03
+    assert difference("y", got, wanted, atol=named) is None
+    assert difference("y", got, wanted, atol=named * 0.5) is not None
 
 
 def test_what_has_no_distance() -> None:

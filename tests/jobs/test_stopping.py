@@ -237,7 +237,7 @@ def test_while_the_energy_of_modes_is_measured(software_cuda: tuple[str, ...], t
         f'exec {shlex.join(["env", *(f"{name}={value}" for name, value in environment.items()), *software_cuda])} "$@"'
     )
     line = ["run", TINY, "--ep", "cuda", "--mode", "device", "--mode", "device-resident", "--iterations", 2, "--warmup", 1,
-            "--energy", "--out", tmp_path / "out"]  # fmt: skip
+            "--energy", "--memory", "--spin", "--nodes", "--out", tmp_path / "out"]  # fmt: skip
     ran = stopped(INT, "asked stretch", 1, tmp_path, *line, shell=shell)
     assert (ran.code, ran.err) == (128 + INT, "")
     (file,) = tmp_path.glob("out/*/result.json")
@@ -246,6 +246,10 @@ def test_while_the_energy_of_modes_is_measured(software_cuda: tuple[str, ...], t
     first, second = (case["energy"] for case in result["cases"])
     assert first["watts"] > 0
     assert second == {"unsupported": "it was interrupted"}
+    # What had not begun says so too.
+    assert [case["memory"]["failed"] for case in result["cases"]] == ["it was interrupted"] * 2
+    gave_nothing = {f"--{option} gave nothing: it was interrupted" for option in ("spin", "nodes")}
+    assert {warning["message"] for warning in result["warnings"]} == gave_nothing
 
 
 def test_the_stages_are_those_of_the_trace(tmp_path: Path) -> None:

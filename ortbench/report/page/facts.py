@@ -28,7 +28,7 @@ from ortbench.analysis.placed import bytes_inside, copies_inside
 from ortbench.analysis.sweep import failures, has_a_cost
 from ortbench.modes import CPU, STEP, TOTAL, is_rate
 from ortbench.report.model import DERIVED
-from ortbench.result import FAILED, OK, UNSUPPORTED, Case, Result
+from ortbench.result import FAILED, OK, UNSUPPORTED, Case, Result, not_ok
 
 
 @dataclass(frozen=True)
@@ -159,9 +159,8 @@ def remarks(result: Result) -> Iterator[Remark]:
     """What went wrong, what the figures mean, what to bear in mind."""
     if result.stopped == "interrupted":
         yield Remark("what was measured until then is shown", "warn", "interrupted:")
-    for case in result.cases:
-        if case.status != OK:
-            yield Remark(f"{case.mode}: {case.reason}", "bad" if case.status == FAILED else "warn", f"{case.status}:")
+    for modes, status, reason in not_ok(result.cases):
+        yield Remark(f"{modes}: {reason}", "bad" if status == FAILED else "warn", f"{status}:")
     broken = {case.mode for case in result.cases if case.status != OK}
     for level in failed(result):
         if level["mode"] not in broken:

@@ -103,18 +103,20 @@ class Distance:
     Attributes:
         relative: the largest difference by the largest value of the reference.
         rtol: the smallest relative tolerance that accepts it, beside the absolute one.
+        atol: the smallest absolute tolerance that does, beside the relative one.
     """
 
     relative: float
     rtol: float
+    atol: float
 
 
-def distance(got: Value, reference: Value, atol: float | None = None) -> Distance | None:
+def distance(got: Value, reference: Value, rtol: float | None = None, atol: float | None = None) -> Distance | None:
     """How far apart two arrays are; None where they are no arrays of floats, of other forms, or not finite in the same places.
 
     Args:
         got, reference: arrays of any shape.
-        atol: instead of the dtype's own tolerance.
+        rtol, atol: instead of the dtype's own tolerances.
     """
     if not isinstance(got, np.ndarray) or not isinstance(reference, np.ndarray):
         return None
@@ -127,16 +129,17 @@ def distance(got: Value, reference: Value, atol: float | None = None) -> Distanc
     off, size = np.abs(a[finite] - b[finite]), np.abs(b[finite])
     if not off.size or not size.max():
         return None
-    allowed = TOLERANCES.get(got.dtype.name, FLOAT8)[1] if atol is None else atol
-    over = np.maximum(off - allowed, 0)
+    limits = TOLERANCES.get(got.dtype.name, FLOAT8)
+    over = np.maximum(off - (limits[1] if atol is None else atol), 0)
     with np.errstate(divide="ignore"):
         needed = np.divide(over, size, out=np.zeros_like(over), where=over > 0)
-    return Distance(float(off.max() / size.max()), float(needed.max()))
+    beside = off - size * (limits[0] if rtol is None else rtol)
+    return Distance(float(off.max() / size.max()), float(needed.max()), float(max(0.0, beside.max())))
 
 
 def with_distance(wrong: str, found: Distance | None) -> str:
     """What differs, and by how much."""
-    return wrong if found is None else f"{wrong}; {precision.how_far(found.relative, found.rtol)}"
+    return wrong if found is None else f"{wrong}; {precision.how_far(found.relative, found.rtol, found.atol)}"
 
 
 def poison(reference: Array) -> Array:
