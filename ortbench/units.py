@@ -75,5 +75,8 @@ def size(count: float) -> str:
 
 
 def rate(per_second: float) -> str:
-    """A count per second, for example ``1240``."""
-    return digits(per_second) if per_second < 99_950 else f"{per_second / 1000:.0f}k"
+    """A count per second, for example ``1240``, ``154k`` or ``70.5M``."""
+    for letter, unit in (("M", 1e6), ("k", 1e3)):
+        if per_second >= max(unit, 100_000) * 0.9995:
+            return f"{digits(per_second / unit)}{letter}"
+    return digits(per_second)

@@ -94,18 +94,20 @@ def _reach(knee: Knee) -> str:
 
 
 def _best(by_mode: Mapping[str, Sequence[Level]]) -> list[str]:
-    """Which mode brings most, held against `cpu`'s most."""
+    """Which mode brings most, held against `cpu`'s most; `cpu` itself against the next."""
     peaks = {mode: level for mode, levels in by_mode.items() if (level := most(levels)) is not None}
     if len(peaks) < 2:
         return []
     best = max(peaks.values(), key=rate_of)
     said = f"{best['mode']} brings most: {rate(rate_of(best))} runs/s {at(best).phrase}"
-    if CPU not in peaks or best["mode"] == CPU:
-        return [f"{said}."]
-    cpu = peaks[CPU]
-    found = quotient(rate_of(best), rate_of(cpu), interval(best, RUNS_PER_S), interval(cpu, RUNS_PER_S))
+    others = [level for level in peaks.values() if level is not best]
+    other = peaks[CPU] if CPU in peaks and best["mode"] != CPU else max(others, key=rate_of)
+    found = quotient(rate_of(best), rate_of(other), interval(best, RUNS_PER_S), interval(other, RUNS_PER_S))
     if found.ci95 is not None and found.ci95[0] <= 1:
-        return ["No mode brings measurably more runs/s than cpu."]
+        return ["No mode brings measurably more runs/s than cpu." if CPU in peaks else f"{said}, not measurably so."]
+    if other["mode"] != CPU:
+        return [f"{said}."]
+    cpu = other
     sure = "" if found.ci95 is None else f" (95 %: {ratio(found.ci95[0])} to {ratio(found.ci95[1])})"
     return [f"{said}, {ratio(found.ratio)} times cpu's most{sure}, which is {rate(rate_of(cpu))} {at(cpu).phrase}."]
 

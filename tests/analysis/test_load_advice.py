@@ -64,11 +64,19 @@ def test_more_callers_that_neither_bring_nor_cost_anything() -> None:
             "device brings most: 200 runs/s with 1 caller, 2.00 times cpu's most (95 %: 1.97 to 2.03), which is 100 with 1 caller.",
         ),
         (101, "No mode brings measurably more runs/s than cpu."),
+        (99.5, "No mode brings measurably more runs/s than cpu."),
         (50, "cpu brings most: 100 runs/s with 1 caller."),
     ],
 )
 def test_which_mode_brings_most(device: float, said: str) -> None:
     assert load_sentences(load_result(closed("cpu", 1, 100, 10.0), closed("device", 1, device, 5.0))) == [said]
+
+
+def test_which_mode_brings_most_without_cpu() -> None:
+    one = closed("device", 1, 100, 10.0)
+    said = "device brings most: 100 runs/s with 1 caller"
+    assert load_sentences(load_result(one, closed("device-resident", 1, 50, 5.0))) == [f"{said}."]
+    assert load_sentences(load_result(one, closed("device-resident", 1, 99.5, 5.0))) == [f"{said}, not measurably so."]
 
 
 def test_waiting_for_the_lock_is_said_where_it_is_most() -> None:

@@ -587,7 +587,16 @@ def test_sizes(count: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("per_second", "text"),
-    [(0.5, "0.500"), (12.3, "12.3"), (1_240, "1240"), (99_949, "99949"), (99_950, "100k"), (1_234_567, "1235k")],
+    [
+        (0.5, "0.500"),
+        (12.3, "12.3"),
+        (1_240, "1240"),
+        (99_949, "99949"),
+        (99_950, "100k"),
+        (999_499, "999k"),
+        (999_500, "1.00M"),
+        (70_539_204, "70.5M"),
+    ],
 )
 def test_rates(per_second: float, text: str) -> None:
     assert units.rate(per_second) == text

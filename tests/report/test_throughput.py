@@ -62,7 +62,7 @@ def test_one_item_or_an_unknown_number_adds_nothing() -> None:
 
 def test_a_batch_whose_items_take_less_than_a_nanosecond() -> None:
     (row,) = mode_table(batch(4096, 1000)).rows
-    assert row[-2:] == ("4096000k", "0 ns")
+    assert row[-2:] == ("4096M", "0 ns")
 
 
 def test_csv_and_the_data_frame() -> None:
