@@ -29,7 +29,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-import tests
+from tests import installed  # before anything of ortbench is
+
+# isort: split
 from ortbench.measure.environment import cpu_model, git_commit
 from ortbench.measure.gpus import nvidia_gpus
 from ortbench.units import duration
@@ -63,13 +65,14 @@ class Acceptance:
 
     Args:
         title: what is tried.
+        ep: as it is typed, or its library.
         out: the folder to fill.
         steps: to go through.
         minutes: for all of it.
     """
 
-    def __init__(self, title: str, out: Path, steps: Sequence[Step], minutes: float) -> None:
-        self.title, self.out, self.steps = title, out, steps
+    def __init__(self, title: str, ep: str, out: Path, steps: Sequence[Step], minutes: float) -> None:
+        self.title, self.ep, self.out, self.steps = title, ep, out, steps
         self.begun = time.monotonic()
         self.available_s = minutes * 60 - _TO_SAVE_S
         self.ran: list[Ran] = []
@@ -161,7 +164,7 @@ class Acceptance:
             process = subprocess.Popen(
                 line,
                 cwd=self.out,
-                env=_environment(),
+                env=_environment(self.ep),
                 stderr=errors,
                 stdout=subprocess.DEVNULL,
                 stdin=subprocess.DEVNULL,
@@ -257,15 +260,25 @@ def _collect(folder: Path, step: Step, code: int | None) -> Any:
     for pattern in _FOR_A_GUI:
         for path in folder.glob(pattern):
             path.unlink()
+    for path in folder.glob("*.json"):
+        path.write_text(_without_places(path.read_text()))
     main = folder / step.leaves
     try:
         if not step.leaves:
             return {} if code == 0 else None
         data = json.loads(main.read_text()) if main.is_file() else None
-        return None if data is not None and data.get("cases") == [] else data
+        whole = data is None or data.get("cases") != [] or data.get("points") or data.get("levels")
+        return data if whole else None
     finally:
         with suppress(OSError):
             folder.rmdir()  # if it is empty
+
+
+def _without_places(text: str) -> str:
+    """Text without the folders in which this machine keeps its packages."""
+    for place in filter(None, sys.path):
+        text = text.replace(f"{place}{os.sep}", "")
+    return text
 
 
 def _trace(folder: Path) -> Any:
@@ -273,12 +286,9 @@ def _trace(folder: Path) -> Any:
     return json.loads(gzip.decompress(path.read_bytes())) if path.is_file() else None
 
 
-def _environment() -> dict[str, str]:
-    found_in = str(
-        Path(tests.__file__).resolve().parents[1]
-    )  # no more than `tests` may be there: see tests/installed.py
-    path = os.pathsep.join(filter(None, [found_in, os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path, "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
+def _environment(ep: str) -> dict[str, str]:
+    path = os.pathsep.join(filter(None, [installed.importable, os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, "COLUMNS": "200", "PYTHONUNBUFFERED": "1", "ACCEPT_EP": ep}
 
 
 def _budget(steps: Sequence[Step], available_s: float) -> str:
@@ -353,7 +363,7 @@ def main(given: Sequence[str] | None = None) -> int:
         print(f"accept: --out {out}: {error.strerror}", file=sys.stderr)
         return 2
     title = f"--ep {arguments.ep}" if library is None else Path(library).name
-    run = Acceptance(title, out, steps, arguments.minutes)
+    run = Acceptance(title, library or arguments.ep, out, steps, arguments.minutes)
     try:
         run.run(arguments.quick)
     except KeyboardInterrupt:

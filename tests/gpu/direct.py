@@ -2,19 +2,22 @@
 
     python -m tests.gpu.direct fence-and-loop MODEL TINY EP LIBRARY SECONDS OUT
     python -m tests.gpu.direct named-device MODEL INPUTS EP LIBRARY OUT
+    python -m tests.gpu.direct programs MODEL EP LIBRARY OUT
 
 LIBRARY is "-" where there is none. OUT is the JSON file that is written.
 
 The first tries the fence on MODEL and the loop on TINY: ``fence``, null where the EP computes in host memory, and
 ``loop``; see `fence_figures` and `tests.benchmarks.harness_cost.loop_figures`. The second uses the EP by its name alone:
-see `named_figures`.
+see `named_figures`. The third runs what `ortbench code` prints: see `programs`.
 """
 
 from __future__ import annotations
 
 import gc
 import json
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +26,7 @@ from typing import Any
 
 from ortbench.ep_names import NAMED_DEVICES
 from ortbench.errors import OrtbenchError, Unsupported
-from ortbench.modes import CPU, DEVICE, RESIDENT, TOTAL
+from ortbench.modes import CPU, DEVICE, HOST_ACCESSIBLE, PIPELINED, RESIDENT, TOTAL
 from ortbench.plan import Inputs, Target
 from ortbench.worker import timing
 from ortbench.worker.modes.make import make_mode
@@ -126,9 +129,33 @@ def _named_mode(name: str, model: session.Model, data: first_run.Data, request: 
     return {"median_ns": median(samples), "fence": mode.fence.kind, "wrong": wrong, "reason": None}
 
 
+def programs(model: str, ep: str, library: str) -> dict[str, Any]:
+    """What ``ortbench code`` prints for modes, each run as it is.
+
+    Returns:
+        By mode ``code`` and ``said``: the program's exit code and last line, or those of ``ortbench code``.
+    """
+    target = ("--ep", ep) if library == "-" else ("--ep-library", library)
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for mode in (CPU, DEVICE, RESIDENT, HOST_ACCESSIBLE, PIPELINED):
+            path = Path(folder) / f"{mode}.py"
+            printed = _ran("-m", "ortbench", "code", model, "--mode", mode, *target)
+            path.write_text(printed.stdout)
+            done = printed if printed.returncode else _ran(str(path))
+            said = (done.stderr if done.returncode else done.stdout).strip().splitlines()
+            found[mode] = {"code": done.returncode, "said": said[-1] if said else ""}
+    return found
+
+
+def _ran(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=60)
+
+
 _MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "fence-and-loop": fence_and_loop,
     "named-device": named_figures,
+    "programs": programs,
 }
 
 

@@ -18,12 +18,13 @@ from ortbench.modes import (
     USUAL_MODES,
     modes_that,
 )
-from tests.gpu import checks
+from tests.gpu import checks, further
 from tests.gpu.checks import Check, Result
 
 COPY, IMAGE, TRANSFORMER = "copy_4k", "resnet50", "transformer"
 ISLAND = "cpu_island"
 LOOPS = ("recurrent_cell", "decoder", "decoder_shared")  # as they are in models/, with what a loop of them gives
+CHAIN = "text_to_image"  # on the EP that ACCEPT_EP names
 SMALL = (ISLAND, "fp16", "multi_output", "image_classifier", "tiny")  # as they are in models/
 
 # The EPs that NVIDIA's CUPTI sees, as they are typed.
@@ -36,7 +37,7 @@ _TF32 = ("--rtol", "1e-2", "--atol", "5e-3")
 
 # What a command costs besides what it measures, in seconds, generously: Python, ONNX Runtime, the EP and the model;
 # setting one mode up, which for 100 MB each way is mostly comparing.
-_START_S, _MODE_S, _LARGE_MODE_S = 4.0, 1.0, 2.0
+_START_S, _MODE_S, _LARGE_MODE_S = 2.5, 1.0, 2.0
 _MODELS_S = 10.0
 _LOOP_STEPS = 6  # of which models/ has the outputs
 # The longest answer of a worker, so that a mode that hangs does not cost the others: of the first steps, which may load
@@ -155,6 +156,7 @@ class Steps:
             *self._measurements(),
             *self._loops(),
             *self._options(),
+            *self._further(),
             *self._reports(),
             *self._last(),
         ]
@@ -172,7 +174,8 @@ class Steps:
         of_copies: tuple[Show, ...] = (
             lambda left: checks.ep_device(left.data),
             lambda left: checks.zero_copy(left.data),
-            lambda left: checks.cupti_phases(left.data),
+            lambda left: checks.cupti_phases(left.data, DEVICE_PINNED),
+            lambda left: checks.cupti_phases(left.data, DEVICE),
             lambda left: checks.derived_copies(left.data),
             lambda left: checks.published_sample(left.data),
             lambda left: checks.gpu_state(left.data),
@@ -315,7 +318,7 @@ class Steps:
             (lambda left: checks.graph(left.title, left.data, left.results.get(model)),),
             modes_that(lambda mode: mode.captured),
             ("--cuda-graph",),
-            refusals=("--cuda-graph: ",),
+            refusals=("--cuda-graph: ", "cannot use the graph capture feature"),
         )
 
     def _stream(self, kind: str) -> Step:
@@ -360,6 +363,67 @@ class Steps:
             (lambda left: checks.named_device(left.title, left.data),),
             2 * _START_S,
         )
+
+    def _further(self) -> list[Step]:
+        """What the other commands show, and what a mode costs besides time."""
+        modes = (CPU, RESIDENT)
+        wanted = [word for mode in modes for word in ("--mode", mode)]
+        load_s = 4 * self._scale.option_s
+        load = ("ortbench", "load", f"models/{IMAGE}.onnx", *self._inputs(IMAGE), *self._target)
+
+        def loaded(name: str, title: str, level_s: float, *options: str) -> Step:
+            line = (*load, *options, "--duration", f"{level_s:g}", "--timeout", f"{_ANSWER_S:g}", "--out", name)
+            shows: tuple[Show, ...] = (lambda left: further.levels(left.title, left.data),)
+            return Step(name, title, line, "result.json", shows, 2 * _START_S + 2 * load_s)
+
+        sweep = ("ortbench", "sweep", "models/multi_output.onnx", *self._target, *wanted, "--dim", "batch=1,64,1024")
+        chain = ("ortbench", "chain", f"models/{CHAIN}.toml", "--expect", f"models/{CHAIN}.expected.npz", *_TF32)
+        programs = ("tests.gpu.direct", "programs", "models/image_classifier.onnx")
+        amount = ("--duration", f"{self._scale.option_s:g}")
+        return [
+            self._run(
+                "costs",
+                IMAGE,
+                "--spin: CPU time with threads that do not spin",
+                (
+                    lambda left: further.without_spin(left.title, left.data),
+                    lambda left: further.memory("--memory: what each mode holds", left.data),
+                    lambda left: further.drawn("--energy: what a run draws", left.data),
+                ),
+                modes,
+                ("--memory", "--energy", "--spin"),
+                starts=6,
+                more_s=8.0,
+            ),
+            loaded(
+                "load-callers", "ortbench load: callers in one session", load_s / 4, "--concurrency", "1,4", *wanted
+            ),
+            loaded("load-rate", "ortbench load: requests at rates", load_s / 2, "--rate", "20,100", "--mode", RESIDENT),
+            Step(
+                "sweep",
+                "ortbench sweep: shapes in one session",
+                (*sweep, *amount, "--timeout", f"{_ANSWER_S:g}", "--out", "sweep"),
+                "result.json",
+                (lambda left: further.points(left.title, left.data),),
+                2 * _START_S + 6 * self._scale.option_s,
+            ),
+            Step(
+                "chain",
+                "ortbench chain: outputs of all stages equal, links stay on the device",
+                (*chain, *amount, "--timeout", f"{_ANSWER_S:g}", "--out", "chain"),
+                "result.json",
+                (lambda left: further.chain(left.title, left.data),),
+                2 * _START_S,
+            ),
+            Step(
+                "code",
+                "ortbench code: what it prints runs by itself",
+                (*programs, self._ep, self._library or "-", "code/figures.json"),
+                "figures.json",
+                (lambda left: further.programs(left.title, left.data),),
+                20.0,
+            ),
+        ]
 
     def _reports(self) -> list[Step]:
         def swept(results: Mapping[str, Result]) -> str | None:
@@ -448,7 +512,7 @@ class Steps:
 
     def _engines(self, ep: str) -> list[Step]:
         cold, warm, stream = f"{ep}-cold", f"{ep}-warm", f"{ep}-stream"
-        absent = ("is not installed", " is missing", "finds no device")
+        absent = ("is not installed", " is missing", "finds no device", "Please install TensorRT libraries")
 
         def built(results: Mapping[str, Result]) -> str | None:
             return None if cold in results else "no engine was built"

@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 from models.parts import Array, Arrays, Seeded, picture
 from models.single import copy_bound, image_classifier, transformer_ids
-from tests.gpu.steps import COPY, IMAGE, LOOPS, SMALL, TRANSFORMER
+from tests.gpu.steps import CHAIN, COPY, IMAGE, LOOPS, SMALL, TRANSFORMER
 
 _LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 _MODELS = Path(__file__).resolve().parent.parent.parent / "models"
@@ -41,6 +41,16 @@ def write(folder: Path, quick: bool) -> None:
     for name in LOOPS:
         for file in (f"{name}.onnx", f"{name}.loop.inputs.npz", f"{name}.loop.npz"):
             shutil.copy(_MODELS / file, folder / file)
+    for file in (
+        f"{CHAIN}.expected.npz",
+        "text_encoder.onnx",
+        "text_encoder.inputs.npz",
+        "denoiser.onnx",
+        "image_decoder.onnx",
+    ):
+        shutil.copy(_MODELS / file, folder / file)
+    stages = (_MODELS / f"{CHAIN}.toml").read_text()
+    (folder / f"{CHAIN}.toml").write_text(f'[defaults]\nep = "${{ACCEPT_EP}}"\n\n{stages}')
 
 
 def _copies(folder: Path, height: int, width: int) -> None:
