@@ -9,13 +9,18 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from tests import installed  # noqa: F401 - before anything of ortbench is
+
+# isort: split
 from ortbench.report.page.page import build_page
 from ortbench.result import load
 from tests import browser
 from tests.conftest import ROOT
 
 REPORTS = ROOT / "reports"
-NAMES = ("copy_bound-cpu", "copy_bound-webgpu-swiftshader", "copy_bound-openvino", "copy_bound-refdevice")
+NAMES = (
+    "copy_bound-cpu", "copy_bound-webgpu-swiftshader", "copy_bound-openvino", "copy_bound-refdevice", "copy_bound-cuda-h100",
+)  # fmt: skip
 DESK, PHONE = 1100, 390  # CSS pixels
 
 
