@@ -20,7 +20,7 @@ import typer
 
 from ortbench.cli import COMMANDS
 from tests.conftest import ROOT, Ran
-from tests.gpu import checks, pack
+from tests.gpu import checks, further, pack
 from tests.gpu.accept import main
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check
 from tests.gpu.steps import ENGINE_EPS, FULL, QUICK, Scale, Steps, planned_s
@@ -432,6 +432,50 @@ def test_an_ep_by_its_name_alone() -> None:
     assert checks.named_device(NAME, unknown).verdict == NOT_RUN
 
 
+def test_what_a_mode_costs() -> None:
+    held = {"failed": None, "device": {"bytes": 2_000_000, "how": "NVML", "bound": 1000, "card": 2_000_000}}
+    drawn = {"how": "counter", "joules": 0.1, "watts": 200.0, "idle_watts": 120.0}
+    costs = {"memory": held, "energy": drawn, "spin": {"total_ns": 2_000_000}}
+    found = result(case("device", **costs))
+    assert further.memory(NAME, found) == Check(NAME, PASS, "device 2.00 MB (NVML; 1.00 kB bound, card 2.00 MB)")
+    assert further.drawn(NAME, found) == Check(NAME, PASS, "device 100 mJ a run at 200 W; idle 120 W by counter")
+    assert further.without_spin(NAME, found) == Check(NAME, PASS, "device 2.00 ms without")
+    lacking = result(case("device", **dict.fromkeys(costs)))
+    assert {check(NAME, lacking).verdict for check in (further.memory, further.drawn, further.without_spin)} == {FAIL}
+    idle = result(case("device", **{**costs, "energy": {**drawn, "watts": 119.0}}))
+    assert further.drawn(NAME, idle).verdict == FAIL
+    none = result(case("device", **{**costs, "energy": {"unsupported": "no counter"}}))
+    assert further.drawn(NAME, none) == Check(NAME, NOT_RUN, "no counter")
+    broken = result(case("device", **{**costs, "memory": {"failed": "it crashed", "device": None}}))
+    assert further.memory(NAME, broken) == Check(NAME, FAIL, "device: it crashed")
+
+
+def test_levels_points_chains_and_programs() -> None:
+    level = {"rate": 20.0, "status": "ok", "reason": None, "runs_per_s": 19.5, "latency_ns": {"p50": 2_000_000},
+             "outputs_match": True, "clock_mhz": {"sm": 1980}}  # fmt: skip
+    assert further.levels(NAME, {"levels": [level]}) == Check(NAME, PASS, "20/s 19.5 runs/s, p50 2.00 ms at 1980 MHz")
+    assert further.levels(NAME, {"levels": []}).verdict == FAIL
+    assert further.levels(NAME, {"levels": [{**level, "outputs_match": False}]}).figures == "20/s: outputs differ"
+    assert further.levels(NAME, {"levels": [{**level, "status": "failed", "reason": "no"}]}).figures == "20/s: no"
+
+    point = {"name": "batch=2", "cases": [case("device")]}
+    best = {"modes": {"device": {"point": 0, "items_per_s": 2_000_000.0}}}
+    swept = {"points": [point], "best": best}
+    assert further.points(NAME, swept) == Check(NAME, PASS, "device 2.00M items/s with batch=2")
+    assert further.points(NAME, {**swept, "best": None}).verdict == FAIL
+    wrong = {**point, "cases": [case("device", outputs_match=False)]}
+    assert further.points(NAME, {**swept, "points": [wrong]}).verdict == FAIL
+
+    joined = {**result(case("cpu")), "chain": {"links": [{"stays": True}]}}
+    assert further.chain(NAME, joined) == Check(NAME, PASS, "1 of 1 links stay; cpu 1.00 ms")
+    assert further.chain(NAME, {**joined, "chain": {"links": [{"stays": False}]}}).verdict == FAIL
+    assert further.chain(NAME, {**joined, "cases": [case("cpu", outputs_match=False)]}).verdict == FAIL
+
+    good = {"code": 0, "said": "cpu: median 1 µs"}
+    assert further.programs(NAME, {"cpu": good}) == Check(NAME, PASS, "cpu: median 1 µs")
+    assert further.programs(NAME, {"cpu": good, "device": {"code": 1, "said": "no"}}) == Check(NAME, FAIL, "device: no")
+
+
 def test_engines_are_built_once() -> None:
     def opened(cache: dict[str, Any] | None, seconds: int = 12) -> dict[str, Any]:
         found = result(case("device-resident"))
@@ -597,7 +641,7 @@ TIMED_CHECKS = ("the published sample's shape", "the fence holds", "loop cost ag
 # One of each kind of step; the others differ in their options, which are held against the program above.
 ALSO = (
     "bandwidth", "cuda-graph-resnet50", "prefer-gpu", "named-device", "island", "link", "devices", "page", "profile",
-    "tensorrt-warm", "loop-decoder", "loop-decoder_shared", "costs", "load-callers", "load-rate", "sweep", "chain", "code",
+    "tensorrt-warm", "loop-decoder", "loop-decoder_shared", "costs", "load-rate", "sweep", "chain",
 )  # fmt: skip
 
 
@@ -633,7 +677,7 @@ def test_on_the_reference_device_all_else_that_it_can_answer_passes(library: Pat
         "host-accessible: zero-copy",
         "copy bandwidth over sizes", "--ep prefer-gpu", "cpu_island: outputs", "--nodes: copies inside", "--bandwidth",
         "ortbench devices", "the HTML page", "loop of decoder:", "loop of decoder_shared:", "--spin:", "--memory:",
-        "ortbench load: callers", "ortbench load: requests", "ortbench sweep:", "ortbench chain:", "ortbench code:",
+        "ortbench load: requests", "ortbench sweep:", "ortbench chain:",
     ):  # fmt: skip
         assert of(checked, name)[0] == PASS, ran.out
     for name, why in (
