@@ -78,8 +78,8 @@ def test_copies_that_cupti_saw_as_ortbench_did() -> None:
         "download 990 µs by ortbench, 1.00 ms by CUPTI (1.0% apart), 500 and 500 bytes; "
     )
     limits = {
-        "device-pinned": "limit 5% and 15.0 µs of launch, equal bytes",
-        "device": "ours may be no shorter, equal bytes",
+        "device-pinned": "limit 5% and equal bytes",
+        "device": "ours may be no more than 5% shorter and equal bytes",
     }
     for mode, limit in limits.items():
         assert checks.cupti_phases(result(device(mode)), mode) == Check(
@@ -90,7 +90,7 @@ def test_copies_that_cupti_saw_as_ortbench_did() -> None:
 @pytest.mark.parametrize(
     ("changed", "in_device"),
     [
-        ({"phases": {**TIMED, "upload": phase(2_116_000)}}, PASS),  # the processor's part of copying ordinary memory
+        ({"phases": {**TIMED, "upload": phase(2_101_000)}}, PASS),  # the processor's part of copying ordinary memory
         ({"phases": {**TIMED, "download": phase(940_000)}}, FAIL),
         ({"bytes_in": 1001}, FAIL),
         ({"bytes_out": 0}, FAIL),
@@ -104,8 +104,6 @@ def test_copies_that_cupti_saw_differently(changed: dict[str, Any], in_device: s
 def test_copies_of_a_run_that_was_cut_short_are_held_against_nothing() -> None:
     cut = device(phases={**TIMED, "upload": None})
     assert checks.cupti_phases(result(cut), "device").verdict == NOT_RUN
-    cpu = case("cpu", derived={"copies_ns": 3_000_000, "inference_ns": 1}, measured=COPIED)
-    assert checks.derived_copies(result(cpu, cut)).verdict == NOT_RUN
 
 
 def test_without_cupti_the_reason_is_the_results_own() -> None:
@@ -117,18 +115,15 @@ def test_without_cupti_the_reason_is_the_results_own() -> None:
         assert (found.verdict, found.figures) == (NOT_RUN, "CUPTI was not asked: it sees NVIDIA's EPs only")
 
 
-@pytest.mark.parametrize(
-    ("copies_ns", "verdict"),
-    [(3_553_000, PASS), (3_554_000, FAIL), (2_850_000, PASS), (2_849_000, FAIL), (0, FAIL)],
-)
-def test_derived_copies_against_those_of_device_and_cupti(copies_ns: int, verdict: str) -> None:
+@pytest.mark.parametrize(("copies_ns", "verdict"), [(3_299_999, PASS), (2_700_000, PASS), (3_310_000, FAIL), (0, FAIL)])
+def test_derived_copies_against_cupti(copies_ns: int, verdict: str) -> None:
     cpu = case("cpu", derived={"copies_ns": copies_ns, "inference_ns": 1}, measured=COPIED)
-    assert checks.derived_copies(result(cpu, device())).verdict == verdict
+    assert checks.derived_copies(result(cpu)).verdict == verdict
 
 
 def test_derived_copies_need_device_resident() -> None:
     lacking = case("device-resident", status="unsupported", reason="no device memory")
-    found = checks.derived_copies(result(case("cpu", measured=COPIED), device(), lacking))
+    found = checks.derived_copies(result(case("cpu", measured=COPIED), lacking))
     assert (found.verdict, found.figures) == (NOT_RUN, "no device memory")
 
 
