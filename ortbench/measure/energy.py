@@ -85,9 +85,6 @@ def measure_energy(side: Side, tell: Callable[[str], None]) -> None:
     Args:
         side: whose modes were measured, awake.
         tell: what is going on, in words.
-
-    Raises:
-        KeyboardInterrupt: what was drawn by then is kept, and the other modes say so.
     """
     try:
         with opened_nvml() as nvml:
@@ -100,9 +97,6 @@ def measure_energy(side: Side, tell: Callable[[str], None]) -> None:
         _give_up(side, str(error))
     except WorkerLost as error:
         _give_up(side, f"the worker was lost in the stretch: {error}")
-    except KeyboardInterrupt:
-        _give_up(side, "it was interrupted")
-        raise
     side.keep()
 
 

@@ -40,26 +40,17 @@ def weigh_modes(side: Side, tell: Callable[[str], None]) -> None:
     Args:
         side: measured, its worker ended, so that the card is free of it; its forms by `learn_forms`.
         tell: what is going on, in words.
-
-    Raises:
-        KeyboardInterrupt: what was weighed by then is kept, and the other modes say so.
     """
-    left = {mode: case for mode, case in side.cases.items() if case.status == OK}
-    try:
-        for mode, case in list(left.items()):
-            tell(f"memory of {mode} ({side.name})")
-            with side.stage(f"memory of {mode}"):
-                try:
-                    case.memory = _weigh(side, mode)
-                except OrtbenchError as error:
-                    case.memory = failed(str(error))
-            del left[mode]
-            side.keep()
-    except KeyboardInterrupt:
-        for case in left.values():
-            case.memory = failed("it was interrupted")
+    for mode, case in side.cases.items():
+        if case.status != OK:
+            continue
+        tell(f"memory of {mode} ({side.name})")
+        with side.stage(f"memory of {mode}"):
+            try:
+                case.memory = _weigh(side, mode)
+            except OrtbenchError as error:
+                case.memory = failed(str(error))
         side.keep()
-        raise
 
 
 def _weigh(side: Side, mode: str) -> CaseMemory:
