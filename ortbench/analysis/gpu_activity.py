@@ -160,14 +160,6 @@ def zero_copy(claim: ZeroCopy, found: Measured) -> ZeroCopy:
     if not claim["addresses"]:
         return claim
     seen = [f"{found[what]['bytes']} bytes of {what}" for what in _DIRECTIONS if found[what]["memory"]]
-    if seen:  # in any run: where there was no copy at all there is no kind of memory
-        return {
-            **claim,
-            "proved": False,
-            "how": f"CUPTI saw {' and '.join(seen)} a run; by times alone: {claim['how']}",
-        }
-    return {
-        **claim,
-        "proved": True,
-        "how": f"CUPTI saw no copy in {found['runs']} runs; by times alone: {claim['how']}",
-    }
+    # In any run: where there was no copy at all there is no kind of memory.
+    saw = f"{' and '.join(seen)} a run" if seen else f"no copy in {found['runs']} runs"
+    return {**claim, "proved": not seen, "how": f"CUPTI saw {saw}; by times alone: {claim['how']}"}

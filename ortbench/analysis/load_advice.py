@@ -107,9 +107,8 @@ def _best(by_mode: Mapping[str, Sequence[Level]]) -> list[str]:
         return ["No mode brings measurably more runs/s than cpu." if CPU in peaks else f"{said}, not measurably so."]
     if other["mode"] != CPU:
         return [f"{said}."]
-    cpu = other
     sure = "" if found.ci95 is None else f" (95 %: {ratio(found.ci95[0])} to {ratio(found.ci95[1])})"
-    return [f"{said}, {ratio(found.ratio)} times cpu's most{sure}, which is {rate(rate_of(cpu))} {at(cpu).phrase}."]
+    return [f"{said}, {ratio(found.ratio)} times cpu's most{sure}, which is {rate(rate_of(other))} {at(other).phrase}."]
 
 
 def _knee(mode: str, levels: Sequence[Level]) -> str | None:

@@ -9,9 +9,10 @@ from typing import Any, cast
 from ortbench.analysis.throttling import held_by
 from ortbench.errors import one_line
 from ortbench.facts import Card, CardProcess, Nvidia
+from ortbench.hardware_names import NVIDIA
 from ortbench.measure.gpus import opened_nvml
 
-_VENDOR = "0x10de"
+_VENDOR = f"0x{NVIDIA:04x}"
 _DISPLAY = "0x03"  # PCI's class of display controllers, 3D controllers among them
 
 
