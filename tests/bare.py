@@ -1,12 +1,9 @@
-"""ortbench with a bare loop beside its own, for tests of its times; and builds of it that are wrong on purpose.
+"""Calls of ONNX Runtime that owe nothing to ortbench, for tests of ortbench's times in real time.
 
-``python -m tests.bare BUILD FILE ARGUMENT…`` is ``ortbench ARGUMENT…`` on the reference device, but for its worker. That
-one is followed, block by block, by calls of ONNX Runtime that owe nothing to ortbench: the same work in the same process,
-on values of their own, with the wait that is right by the device's definition. FILE gets a line of JSON for each such
-block. What such a call takes beyond what the device's trace has of it is the host's own time, to begin and to come back,
-after the same work and with caches as cold; it is what no benchmark can do without, and all that it may add.
-
-BUILD is ``right``, or one of `WRONG`.
+`follow` has a worker followed, block by block, by bare calls: the same work in the same process, on values of their own,
+with the wait that is right by the reference device's definition. What such a call takes beyond what the device's trace has
+of it is the host's own time, to begin and to come back, after the same work and with caches as cold; it is what no
+benchmark can do without, and all that it may add.
 """
 
 from __future__ import annotations
@@ -14,7 +11,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,16 +20,11 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import _pybind_state as native
 
-from ortbench.worker import bandwidth, blocks, opening
-from ortbench.worker.__main__ import main as work
-from ortbench.worker.modes.base import TimedCall
-from ortbench.worker.modes.bound import BoundMode
-from ortbench.worker.state import State
-from tests.own_worker import be_ortbench
+from ortbench.worker import blocks, opening
+from tests.forks import WORKER
 from tests.refdevice import EP_NAME
 
-RIGHT = "right"
-_WORKER = "worker"
+_FILE = "ORTBENCH_TESTS_BARE"
 
 Call = Callable[[], object]
 
@@ -64,12 +55,6 @@ class Bare:
             native.copy_tensors(*values, None)
 
         return copy
-
-    def copies(self, size: int, accessible: bool) -> dict[str, Call]:
-        """An upload and a download of so many bytes, from and to ordinary or HOST_ACCESSIBLE memory."""
-        device = self._on_device(size)
-        sides = [self._on_device(size, True) if accessible else _in_host(size) for _ in range(2)]
-        return {"upload": self.copy(sides[0], device), "download": self.copy(device, sides[1])}
 
     def phases(self, path: str) -> dict[tuple[str, str], Call]:
         """What ortbench times of a model with one input ``x`` and one output ``y`` of one size, by mode and phase."""
@@ -137,120 +122,25 @@ def time_calls(call: Call, n: int, drop: int) -> list[tuple[int, int]]:
     return times[drop:]
 
 
-class Beside:
-    """Bare calls behind each block that a worker times.
-
-    Args:
-        file: gets their times.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._calls: dict[Any, Call] = {}
-
-    def follow(self) -> None:
-        """From now on the worker's own requests are followed by bare calls."""
-        open_, block, add, copies = opening.open, blocks.block, bandwidth.bandwidth_add, bandwidth.bandwidth_block
-
-        def opened(state: State, model: str, *given: Any, **named: Any) -> Any:
-            answer = open_(state, model, *given, **named)
-            self._calls = dict(Bare().phases(model))
-            return answer
-
-        def timed(state: State, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> Any:
-            answer = block(state, mode, phase, n, drop, timeline)
-            self._time((mode, phase), n, drop)
-            return answer
-
-        def added(state: State, memory: str, size: int, free: int) -> Any:
-            answer = add(state, memory, size, free)
-            made = Bare().copies(size, memory == "host-accessible")
-            self._calls.update({(direction, memory, size): call for direction, call in made.items()})
-            return answer
-
-        def copied(state: State, direction: str, memory: str, size: int, n: int, drop: int) -> Any:
-            answer = copies(state, direction, memory, size, n, drop)
-            self._time((direction, memory, size), n, drop)
-            return answer
-
-        opening.open, blocks.block, bandwidth.bandwidth_add, bandwidth.bandwidth_block = opened, timed, added, copied
-
-    def _time(self, what: tuple[str | int, ...], n: int, drop: int) -> None:
-        calls = time_calls(self._calls[what], n, drop)
-        with self._file.open("a") as file:
-            file.write(json.dumps({"what": what, "calls": calls}) + "\n")
+def beside(file: Path) -> dict[str, str]:
+    """The environment of a command whose worker is followed; the file gets a line of JSON for each block."""
+    return {WORKER: f"{__name__}:follow", _FILE: str(file)}
 
 
-# Builds that are wrong
+def follow() -> None:
+    """From now on the blocks that this worker times are followed by bare calls."""
+    open_, block, calls = opening.open, blocks.block, {}
 
-
-def _forget_fences() -> None:
-    """Runs are taken for done when they return."""
-
-    def unfenced(mode: Any) -> TimedCall:
-        return mode._run, mode._native_binding, mode._options
-
-    BoundMode._fenced_run = unfenced  # type: ignore[assignment, method-assign]
-    BoundMode.submits = lambda _: {}  # type: ignore[assignment, method-assign]
-
-
-def _copy_twice() -> None:
-    """A sample of the upload holds two of them."""
-    once = BoundMode._fenced_upload
-
-    def twice(mode: Any) -> Call:
-        copy = once(mode)
-        return lambda: (copy(), copy())
-
-    BoundMode._fenced_upload = twice  # type: ignore[assignment, method-assign]
-
-
-def _count_twice() -> None:
-    """Whole inferences of `device` have the time of an upload added, which they hold already."""
-    right = blocks.block
-
-    def block(state: State, mode: str, phase: str, *given: Any, **named: Any) -> Any:
-        answer = right(state, mode, phase, *given, **named)
-        if (mode, phase) == ("device", "total"):
-            upload, a, b = state.modes[mode].phases()["upload"]
-            start = time.perf_counter_ns()
-            upload(a, b)
-            took = time.perf_counter_ns() - start
-            answer["samples"] = [ns + took for ns in answer["samples"]]
+    def opened(state: Any, model: str, *given: Any, **named: Any) -> Any:
+        answer = open_(state, model, *given, **named)
+        calls.update(Bare().phases(model))
         return answer
 
-    blocks.block = block
-
-
-def _add(share: float, ns: int) -> None:
-    """Every sample is too long by a share of itself and some ns."""
-    right = blocks.block
-
-    def block(*given: Any, **named: Any) -> Any:
-        answer = right(*given, **named)
-        answer["samples"] = [round(taken * (1 + share)) + ns for taken in answer["samples"]]
+    def timed(state: Any, mode: str, phase: str, n: int, drop: int, timeline: bool = False) -> Any:
+        answer = block(state, mode, phase, n, drop, timeline)
+        times = time_calls(calls[mode, phase], n, drop)
+        with Path(os.environ[_FILE]).open("a") as file:
+            file.write(json.dumps({"what": (mode, phase), "calls": times}) + "\n")
         return answer
 
-    blocks.block = block
-
-
-WRONG: dict[str, Callable[[], None]] = {
-    "forgets-fences": _forget_fences,
-    "copies-twice": _copy_twice,
-    "counts-twice": _count_twice,
-    "adds-a-little": lambda: _add(0.01, 20_000),
-}
-
-
-def main(build: str, file: str, *arguments: str) -> None:
-    """Be ortbench, or the worker of such an ortbench."""
-    if arguments == (_WORKER,):
-        WRONG.get(build, lambda: None)()
-        Beside(Path(file)).follow()
-        work()
-        return
-    be_ortbench(["-m", "tests.bare", build, file, _WORKER], list(arguments))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    opening.open, blocks.block = opened, timed

@@ -7,11 +7,14 @@ import importlib.util
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 from unittest.mock import patch
@@ -23,9 +26,10 @@ from tests import installed  # noqa: F401 - before anything of ortbench is
 # isort: split
 from ortbench import cli
 from ortbench.result import Result, save
-from tests import nvtx, openvino, softcuda
+from tests import forks, nvtx, openvino, softcuda, virtual
 from tests.compiling import BuildError
 from tests.refdevice import build
+from tests.virtual import Clock
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT / "models"
@@ -50,6 +54,13 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.pop("COLUMNS", None)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """What tests compile lies in one folder, which whoever starts the others makes and removes."""
+    if "ORTBENCH_TESTS_BUILT" not in os.environ:
+        folder = os.environ["ORTBENCH_TESTS_BUILT"] = tempfile.mkdtemp(prefix="ortbench-tests-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Tests run side by side, more than there are cores, as most of their time they wait, and few for the memory that they
     take; those of times have the machine to themselves."""
@@ -59,6 +70,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 # A test that says nothing else of itself is pure, and is held to it.
 _pure = False
+_clock: Clock | None = None
 _start = subprocess.Popen.__init__
 
 
@@ -75,7 +87,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     nobody waits for that alone in the end."""
     items.sort(key=lambda item: "webgpu" not in item.name and "software_gpu" not in getattr(item, "fixturenames", ()))
     for item in items:
-        if not _marks(item) & {"process", "timing"}:
+        if _WIDE & set(getattr(item, "fixturenames", ())) and "timing" not in _marks(item):
+            item.add_marker(pytest.mark.wide)
+        if not _marks(item) & {"process", "timing", "wide"}:
             item.add_marker(pytest.mark.pure)
 
 
@@ -83,15 +97,27 @@ def _marks(item: pytest.Item) -> set[str]:
     return {mark.name for mark in item.iter_markers()}
 
 
+# What not every machine has, or what takes long to make.
+_WIDE = {"software_gpu", "software_cuda", "openvino_ep", "chromium"}
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """From its fixtures' set-up to their end a pure test starts no process."""
-    global _pure
+    """From its fixtures' set-up to their end a pure test starts no process, and one on the reference device has a clock."""
+    global _pure, _clock
     _pure = "pure" in _marks(item)
+    if {"library", "clock"} & set(getattr(item, "fixturenames", ())):
+        _clock = Clock(built() / f"clock-{os.getpid()}")
+        os.environ[virtual.VARIABLE] = str(_clock.path)
     try:
         return (yield)
     finally:
-        _pure = False
+        _pure, _clock = False, None
+        os.environ.pop(virtual.VARIABLE, None)
+
+
+# Variables that are read when a process starts, or when it loads a library.
+_READ_AT_START = ("PYTHON", "NVTX", "LD_", "LC_", "LANG", "GITHUB_ACTIONS")
 
 
 @dataclass(frozen=True)
@@ -119,29 +145,39 @@ def command(*arguments: object, prefix: Sequence[str] = ()) -> list[str]:
 def ortbench(
     *arguments: object,
     prefix: Sequence[str] = (),
-    cwd: Path = ROOT,
+    cwd: Path | str = ROOT,
     text_encoding: str | None = None,
     **environment: str,
 ) -> Ran:
-    """Run `ortbench` to its end; what it prints is in `text_encoding`, else in the system's."""
-    done = subprocess.run(
-        command(*arguments, prefix=prefix),
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        encoding=text_encoding,
-        timeout=1800,  # a slow machine is only slow
-    )
-    return Ran(done.returncode, done.stdout, done.stderr)
+    """Run `ortbench` to its end; what it prints is in `text_encoding`, else in the system's.
+
+    It is a fork (`tests.forks`), but for what hangs on a process's own start: a prefix other than `env`, an encoding, and
+    variables that Python and libraries read when they are loaded.
+    """
+    if tuple(prefix[:1]) == ("env",):
+        environment = {**dict(it.split("=", 1) for it in prefix[1:]), **environment}
+        prefix = ()
+    if forks.MAIN in environment and not forks.POSSIBLE:
+        lacking("what is run in the program's place wants Linux and a C compiler")
+    given = {**os.environ, **environment}
+    if prefix or text_encoding or any(name.startswith(_READ_AT_START) for name in environment) or not forks.POSSIBLE:
+        done = subprocess.run(
+            command(*arguments, prefix=prefix),
+            cwd=cwd,
+            env=given,
+            capture_output=True,
+            text=True,
+            encoding=text_encoding,
+            timeout=1800,  # a slow machine is only slow
+        )
+        return Ran(done.returncode, done.stdout, done.stderr)
+    assert not _pure, "a test that starts commands has the mark `process`, or `timing`"
+    code, out, err = forks.server(clock_library()).run(list(map(str, arguments)), Path(cwd), given, 1800)
+    return Ran(code, out.decode(), err.decode())
 
 
 def ortbench_here(*arguments: object, cwd: Path = ROOT, **environment: str) -> Ran:
-    """The same inside this process, without the third of a second and more that a process takes to load the program.
-
-    For what a command says and saves. What depends on a process of its own (streams and their encoding, signals, what is
-    loaded when) is for `ortbench`. Workers are processes of their own here too.
-    """
+    """The same inside this process, for tests that put something of their own in the place of a part of the program."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     with (
         contextlib.chdir(cwd),
@@ -218,22 +254,58 @@ def openvino_ep() -> str:
     return openvino.EP
 
 
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The reference device's library."""
+@cache
+def built() -> Path:
+    """The folder of what tests compile, one for all that run side by side."""
+    return Path(os.environ["ORTBENCH_TESTS_BUILT"])
+
+
+@cache
+def clock_library() -> Path:
+    """The virtual clock."""
     try:
-        return build(tmp_path_factory.mktemp("refdevice"))
+        return virtual.build(built())
+    except BuildError as error:
+        lacking(str(error))
+
+
+def device_library(**knobs: Any) -> Path:
+    """A build of the reference device that goes by virtual time; see `tests.refdevice.build`."""
+    try:
+        return build(built(), clock=clock_library(), **knobs)
     except BuildError as error:
         lacking(str(error))
 
 
 @pytest.fixture(scope="session")
-def software_cuda(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+def library() -> Path:
+    """The reference device, in virtual time: a test that has it has a `clock`, and its commands go by that."""
+    return device_library()
+
+
+@pytest.fixture(scope="session")
+def real_library() -> Path:
+    """The reference device in real time, for tests of several threads, of what is cut short, and of times themselves."""
+    try:
+        return build(built())
+    except BuildError as error:
+        lacking(str(error))
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> Clock:
+    """The clock that this test's commands go by."""
+    assert _clock is not None
+    return _clock
+
+
+@pytest.fixture(scope="session")
+def software_cuda() -> tuple[str, ...]:
     """The prefix that gives a command a CUDA runtime for ONNX Runtime's CUDA EP."""
     if (reason := softcuda.problem()) is not None:
         lacking(reason)
     try:
-        prefix = softcuda.wrapper(softcuda.build(tmp_path_factory.mktemp("softcuda")))
+        prefix = softcuda.wrapper(softcuda.build(built()))
         probe = subprocess.run([*prefix, "true"], capture_output=True, text=True)
     except (BuildError, OSError) as error:
         lacking(f"no software CUDA: {error}")
@@ -243,13 +315,13 @@ def software_cuda(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="session")
-def recorder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def recorder() -> Path:
     """The NVTX recorder's library."""
     if sys.platform != "linux":
         lacking("the NVTX recorder is for Linux")
     if importlib.util.find_spec("nvtx") is None:
         lacking("the package nvtx is not installed")
     try:
-        return nvtx.build(tmp_path_factory.mktemp("nvtx"))
+        return nvtx.build(built())
     except BuildError as error:
         lacking(str(error))

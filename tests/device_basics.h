@@ -7,12 +7,19 @@
 #include <stdlib.h>
 #include <time.h>
 
+#ifdef VIRTUAL_TIME
+#include "virtual/clock.h"
+#endif
+
 static void *zeroed(size_t bytes) {
   void *memory = calloc(1, bytes ? bytes : 1);
   if (!memory) abort();
   return memory;
 }
 
+#ifdef VIRTUAL_TIME
+static int64_t now_ns(void) { return clock_now(); }
+#else
 /* CLOCK_MONOTONIC, which Python's time.perf_counter_ns reads too. */
 static int64_t now_ns(void) {
   struct timespec t;
@@ -25,5 +32,6 @@ static void sleep_until(int64_t time_ns) {
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) {
   }
 }
+#endif
 
 #endif

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -18,11 +18,32 @@ from ortbench.report.page.history import build_history
 from ortbench.report.page.page import build_page
 from ortbench.result import FAILED, UNSUPPORTED, Case, Result
 from ortbench.stats import summarise
-from tests.made_chains import CROSSING, STAYING, chain, link, stage
-from tests.made_history import night, nights, noise, runs
-from tests.made_load import broken as broken_level
-from tests.made_load import closed, load_result, opened, paced, serving
-from tests.results import Blocks, broken, decoding, loop_case, loop_result, measured, result_of, steady, tensor
+from tests.results import (
+    CROSSING,
+    STAYING,
+    Blocks,
+    broken,
+    chain,
+    closed,
+    decoding,
+    failed_level,
+    link,
+    load_result,
+    loop_case,
+    loop_result,
+    measured,
+    night,
+    nights,
+    noise,
+    opened,
+    paced,
+    result_of,
+    runs,
+    serving,
+    stage,
+    steady,
+    tensor,
+)
 
 US, MS, S = 1_000, 1_000_000, 1_000_000_000
 IMAGE = 24_883_200  # bytes
@@ -92,8 +113,9 @@ def outlier() -> Result:
     return result
 
 
-def without_samples() -> Result:
-    result = usual()
+def without_samples(result: Result | None = None) -> Result:
+    """Which has fewer pictures, and so is drawn in a third of the time."""
+    result = result or usual()
     for case in result.cases:
         case.samples_ns, case.blocks = {}, {}
     return result
@@ -143,13 +165,10 @@ def long_loop() -> Result:
     )
 
 
-def long_chain() -> Result:
+def long_chain(names: Sequence[str] | None = None) -> Result:
     """More stages and links than have colours and bars of their own, some with next to no time, with names of every length."""
-    names = [
-        EVIL,
-        "a stage of a name that nobody would write on a bar",
-        *(f"stage_{number}" for number in range(2, 13)),
-    ]
+    numbered = [f"stage_{number}" for number in range(2, 13)]
+    names = names or [EVIL, "a stage of a name that nobody would write on a bar", *numbered]
     links = [
         link(
             f"{name}.present.{number}.key",
@@ -206,7 +225,7 @@ ODD: dict[str, Callable[[], Result]] = {
         timed("cpu", 2 * S), timed("device", 30 * MS, copy=MS), timed("device-resident", 3 * US)
     ),
     "outlier": outlier,
-    "many-samples": lambda: usual(scale=10 * US, rounds=200, n=1000, tail=0.5),
+    "many-samples": lambda: usual(scale=10 * US, rounds=200, n=200, tail=0.5),
     "without-samples": without_samples,
     "interrupted": interrupted,
     "swept": swept,
@@ -223,7 +242,7 @@ ODD: dict[str, Callable[[], Result]] = {
     ),
     "load-of-many-levels": many_levels,
     "load-that-failed": lambda: load_result(
-        broken_level(closed("cpu", 1, 1, 1.0)), broken_level(opened("cpu", 30, 1.0))
+        failed_level(closed("cpu", 1, 1, 1.0)), failed_level(opened("cpu", 30, 1.0))
     ),
     "load-without-levels": load_result,
     "loop-that-failed": lambda: loop_result(broken("cpu", FAILED, "step 3 of 4 failed: no memory")),
@@ -243,7 +262,9 @@ def page_of(name: str) -> str:
         return build_page([decoding(), decoding(first=True), usual()], ["a", "b", "run"])
     if name == SEVERAL:
         shown = ["failed", "nothing", "evil"]
-        return build_page([ODD[one]() for one in shown], [*shown[:-1], EVIL], ["cuda: does not load", EVIL])
+        return build_page(
+            [without_samples(ODD[one]()) for one in shown], [*shown[:-1], EVIL], ["cuda: does not load", EVIL]
+        )
     return build_page([ODD[name]()], [name])
 
 

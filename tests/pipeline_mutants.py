@@ -1,8 +1,4 @@
-"""Pipelines that are wrong on purpose, and what the check of outputs says of them.
-
-``python -m tests.pipeline_mutants MODEL LIBRARY`` prints a line of JSON: for each pipeline what is wrong with its outputs,
-or null. A process of its own, because it registers the reference device's library.
-"""
+"""Pipelines that are wrong on purpose, and what the check of outputs says of them."""
 
 from __future__ import annotations
 
@@ -17,6 +13,7 @@ from ortbench.worker.modes.pipelined import PipelinedMode
 from ortbench.worker.proofs.fence import RUN, SYNCHRONIZE, Fence
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import first_run, memory, providers, session
+from tests import virtual
 
 DEPTH = 3
 FENCES = {"sync": RUN, "async": SYNCHRONIZE}
@@ -90,8 +87,11 @@ CASES: list[tuple[type[PipelinedMode], str, dict[str, int]]] = [
 ]
 
 
-def main(path: str, library: str) -> None:
-    """Check the outputs of every pipeline, with the host's side in HOST_ACCESSIBLE memory and in ordinary memory."""
+def main() -> None:
+    """Print what is wrong with the outputs of every pipeline, with the host's side in HOST_ACCESSIBLE memory and in ordinary
+    memory; a process of its own, because it registers the reference device's library."""
+    virtual.attach(works=True)
+    path, library = sys.argv[1:]
     provider: Any = None
     found = {}
     for kind, honesty, knobs in CASES:
@@ -119,7 +119,3 @@ def what_is_wrong(made: PipelinedMode) -> str | None:
     except BenchmarkFailed as error:
         return str(error)
     return None
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

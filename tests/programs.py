@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests import installed  # noqa: F401 - before anything of ortbench is
+from tests import installed, virtual  # noqa: F401 - before anything of ortbench is
 
 # isort: split
 from ortbench.cli import code as cli
@@ -25,10 +25,9 @@ from ortbench.errors import OrtbenchError, from_data
 from ortbench.jobs import code
 from ortbench.plan import Plan
 from ortbench.worker.worker import Worker
-from tests.conftest import ROOT, command
+from tests.conftest import ROOT, ortbench
 from tests.environments import Environment, plain
 
-_RUNNER = ROOT / "tests" / "run_programs.py"
 _SAID = re.compile(r"^(.*)\.py: ([\w-]+): median ([\d.]+) µs .*; outputs are those of (?:a )?plain (?:run|runs|loop)$")
 
 
@@ -102,31 +101,53 @@ def written(
 ) -> dict[str, str]:
     """Have the programs of some modes written by a process of their own; for each that has none, why."""
     folder.mkdir(exist_ok=True)
-    words = command(prefix=prefix)
-    words[words.index("ortbench")] = "tests.programs"
-    done = subprocess.run(
-        [*words, str(folder), ",".join(modes), *map(str, arguments)],
-        cwd=ROOT, env={**plain(), **environment}, capture_output=True, text=True, timeout=1800,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr  # where onnxruntime itself may warn of what it finds in /sys
-    refused: dict[str, str] = json.loads(done.stdout)
+    words = [str(folder), ",".join(modes), *map(str, arguments)]
+    if prefix:
+        words = [*prefix, sys.executable, "-m", __name__, *words]
+        done = subprocess.run(words, cwd=ROOT, env={**plain(), **environment}, capture_output=True, text=True)
+        code, out, err = done.returncode, done.stdout, done.stderr
+    else:
+        ran = ortbench(*words, **environment, ORTBENCH_TESTS_MAIN=f"{__name__}:main_of_a_fork")
+        code, out, err = ran.code, ran.out, ran.err
+    assert code == 0, err  # where onnxruntime itself may warn of what it finds in /sys
+    refused: dict[str, str] = json.loads(out)
     return refused
 
 
 def run_all(
-    folder: Path, environment: Environment, prefix: Sequence[str] = (), **variables: str
+    folder: Path, environment: Environment | None = None, prefix: Sequence[str] = (), **variables: str
 ) -> dict[str, tuple[str, float]]:
     """Run all programs of a folder one after the other, without ortbench: by their names what each said was its mode, and its
-    median, µs. A program that fails, as one whose outputs differ does, fails here too."""
-    words = [*prefix, str(environment.python), str(_RUNNER), *map(str, sorted(folder.glob("*.py")))]
-    done = subprocess.run(
-        words, cwd=ROOT, env={**plain(), **variables}, capture_output=True, text=True, encoding="utf-8", timeout=1800
-    )
-    assert done.returncode == 0, done.stderr  # where onnxruntime itself may warn of what it finds in /sys
-    found = [_SAID.match(line) for line in done.stdout.splitlines()]
-    assert all(found), done.stdout
+    median, µs. A program that fails, as one whose outputs differ does, fails here too.
+
+    Args:
+        environment: where ortbench is not even installed; without it they run in a fork, by the clock of the test.
+    """
+    files = sorted(map(str, folder.glob("*.py")))
+    if environment is None:
+        ran = ortbench(*files, **variables, ORTBENCH_TESTS_MAIN="tests.run_programs:main_of_a_fork")
+        code, out, err = ran.code, ran.out, ran.err
+    else:
+        words = [*prefix, str(environment.python), str(ROOT / "tests" / "run_programs.py"), *files]
+        done = subprocess.run(
+            words, cwd=ROOT, env={**plain(), **variables}, capture_output=True, text=True, encoding="utf-8"
+        )
+        code, out, err = done.returncode, done.stdout, done.stderr
+    assert code == 0, err  # where onnxruntime itself may warn of what it finds in /sys
+    found = [_SAID.match(line) for line in out.splitlines()]
+    assert all(found), out
     return {it[1]: (it[2], float(it[3])) for it in found if it is not None}
 
 
-if __name__ == "__main__":
+def main() -> None:
     print(json.dumps(write_all(Path(sys.argv[1]), sys.argv[3:], sys.argv[2].split(","))))
+
+
+def main_of_a_fork() -> None:
+    """The same by the clock of a test."""
+    virtual.attach(works=True)
+    main()
+
+
+if __name__ == "__main__":
+    main()

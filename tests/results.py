@@ -1,30 +1,52 @@
-"""Made-up results, for tests of what is said about results: whole ones, their cases, and the other parts of them."""
+"""Made-up results of every kind, for tests of what is said about results: every time is written down."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+
 from ortbench.analysis.bandwidth import DIRECTIONS, CopySweep, Point
+from ortbench.analysis.derive import derive
+from ortbench.analysis.history import Run, run_of
+from ortbench.analysis.load import knees
 from ortbench.analysis.loops import summarise_steps
+from ortbench.analysis.points import together
+from ortbench.analysis.sweep import best_of, switched
 from ortbench.modes import HOST_ACCESSIBLE, RESIDENT, STEP, TOTAL
-from ortbench.plan import CPU_EP
-from ortbench.result import FAILED, UNSUPPORTED, Case, Result
+from ortbench.plan import CPU_EP, Inputs, Plan
+from ortbench.result import FAILED, UNSUPPORTED, Case, Result, save
 from ortbench.schema import (
+    BackToBack,
+    ChainLink,
+    ChainStage,
     Direction,
     Fence,
     HostTime,
     Island,
+    Latency,
+    Level,
+    LevelBlock,
+    LoadSetup,
     Loop,
     Measured,
     MemcpyNode,
+    Memory,
     NodeReference,
     Nodes,
+    SloRate,
     Spin,
+    Switching,
     Tensor,
 )
+from ortbench.slo import Slo
 from ortbench.stats import Stats, summarise
+from ortbench.sweep_plan import Shape
 
 US, MS = 1_000, 1_000_000
 MB = 1_000_000
@@ -32,9 +54,6 @@ EP = "SomeExecutionProvider"
 DET: NodeReference = {"name": "/head/Det_7", "op": "Det", "ep": CPU_EP}
 
 Blocks = dict[int, list[int]]  # round → samples, ns
-
-
-# Cases whose every block is written down
 
 
 def steady(medians: Iterable[int], first: int = 0) -> Blocks:
@@ -148,7 +167,7 @@ def result_of(*cases: Case, run_id: str | None = None, **changed: Any) -> Result
     Args:
         cases: its modes.
         run_id: of the run.
-        changed: instead of what is here: ``environment__cpu__model="other"``.
+        changed: instead of what is here, see `change`.
     """
     result = Result(
         tool={"name": "ortbench", "version": "0"},
@@ -185,6 +204,11 @@ def result_of(*cases: Case, run_id: str | None = None, **changed: Any) -> Result
     )
     if run_id is not None:
         result.setup["run_id"] = run_id
+    return change(result, **changed)
+
+
+def change(result: Result, **changed: Any) -> Result:
+    """The result with other values, as ``environment__cpu__model="other"``."""
     for path, value in changed.items():
         part, *keys, last = path.split("__")
         inner: dict[str, Any] = getattr(result, part)
@@ -202,7 +226,6 @@ def nvidia_result(*cases: Case, **target: Any) -> Result:
         target: instead of what is here, or besides.
     """
     made = result_of(*cases)
-    made.created = "2026-01-01T00:00:00+00:00"
     made.command = ["ortbench", "run", "m.onnx", "--ep", "some"]
     made.model["inputs"] = [tensor("x", [1, 3]), tensor("s", [])]
     made.target["ep_version"] = "0.4"
@@ -246,6 +269,10 @@ def with_failures() -> Result:
 # Loops
 
 
+OVERHEAD = 1_000  # ns of a loop of `level` that are in none of its steps
+QUIET = (1.0, 1.001, 0.999, 1.0005)  # by what its steps are off, round by round
+
+
 def loop_case(
     mode: str,
     steps: Sequence[int],
@@ -253,8 +280,11 @@ def loop_case(
     state: int | list[int] | None = 0,
     copied: int | list[int] | None = 0,
     rounds: int = 20,
+    loops: int = 1,
+    overhead: int = 0,
+    wobble: Sequence[float] = (1.0,),
 ) -> Case:
-    """A mode of a loop that is the same in every round, and brings its first state there in no time.
+    """A mode of a loop, which brings its first state there in no time.
 
     Args:
         mode: its name.
@@ -262,14 +292,18 @@ def loop_case(
         ratio: as of `case`.
         state: what is copied each way in a step because of the state, bytes, or by step.
         copied: the same of all.
-        rounds: blocks, of a loop each.
+        rounds: blocks, of so many `loops` each.
+        overhead: of a loop, ns that are in none of its steps.
+        wobble: by what the steps are off, round by round.
     """
     made = Case(mode, outputs_match=True)
-    made.samples_ns = {TOTAL: [sum(steps)] * rounds, STEP: [*steps] * rounds}
-    made.blocks = {
-        TOTAL: [[number, 1, number * 10**9] for number in range(rounds)],
-        STEP: [[number, len(steps), number * 10**9] for number in range(rounds)],
-    }
+    made.samples_ns, made.blocks = {TOTAL: [], STEP: []}, {TOTAL: [], STEP: []}
+    for number in range(rounds):
+        taken = [round(ns * wobble[number % len(wobble)]) for ns in steps]
+        made.samples_ns[TOTAL] += [sum(taken) + overhead] * loops
+        made.samples_ns[STEP] += taken * loops
+        made.blocks[TOTAL].append([number, loops, number * 10**9])
+        made.blocks[STEP].append([number, len(steps) * loops, number * 10**9])
     made.phases[TOTAL] = summarise(made.samples_ns[TOTAL])
     made.state_bytes_in = made.state_bytes_out = state
     made.step_bytes_in = made.step_bytes_out = copied
@@ -279,21 +313,26 @@ def loop_case(
     return made
 
 
-def loop_result(*cases: Case, **loop: Any) -> Result:
-    """A result of a loop on an NVIDIA GPU.
+def level(mode: str, factor: float = 1.0, count: int = 4) -> Case:
+    """A mode whose steps take about 1 ms, times a factor."""
+    steps = [round(MS * factor)] * count
+    return loop_case(mode, steps, rounds=24, loops=3, overhead=OVERHEAD, wobble=QUIET)
 
-    Args:
-        cases: its modes, as `loop_case` makes them; of the first the steps are counted.
-        loop: instead of what is here.
-    """
+
+def loop_of(steps: int = 4, **changed: Any) -> Loop:
+    """A loop of a cell."""
+    made = {"steps": steps, "feedback": [["hidden_out", "hidden"]], "first": None, "grows": [],
+            "state_shapes": [[[1, 128], [1, 128]]], "fill": {}, "keep": [], "resident": []}  # fmt: skip
+    return cast(Loop, made | changed)
+
+
+def loop_result(*cases: Case, loop: Loop | None = None, **changed: Any) -> Result:
+    """A result of a loop on an NVIDIA GPU; of the first mode the steps are counted unless the loop is given."""
     made = nvidia_result(*cases)
     made.command = ["ortbench", "loop", "m.onnx", "--ep", "some", "--feedback", "present=past"]
     made.kind = "loop"
-    steps = next((len(it.steps_ns) for it in cases if it.steps_ns), 1)
-    known = {"steps": steps, "feedback": [["present", "past"]], "first": None, "grows": [],
-             "state_shapes": [[[1, 4], [1, 4]]], "fill": {}, "keep": [], "resident": []}  # fmt: skip
-    made.loop = cast(Loop, known | loop)
-    return made
+    made.loop = loop or loop_of(next((len(it.steps_ns) for it in cases if it.steps_ns), 1))
+    return change(made, **changed)
 
 
 def decoding(first: bool = False) -> Result:
@@ -311,9 +350,13 @@ def decoding(first: bool = False) -> Result:
         loop_case("cpu", cpu, (1.0, 1.0, 1.0), grown, [size + 100 for size in grown]),
         loop_case("device-resident", resident, (2.07, 2.0, 2.1), 0, 100),
         Case("host-accessible", UNSUPPORTED, "no HOST_ACCESSIBLE memory"),
-        first={"sequence": 5} if first else None,
-        grows=["past"],
-        state_shapes=[[[1, 0, 250], [1, 8, 250]]],
+        loop=loop_of(
+            8,
+            feedback=[["present", "past"]],
+            first={"sequence": 5} if first else None,
+            grows=["past"],
+            state_shapes=[[[1, 0, 250], [1, 8, 250]]],
+        ),
     )
 
 
@@ -405,3 +448,315 @@ def sweep_of(*points: Point, **changed: Any) -> CopySweep:
         points=list(points),
         **changed,
     )
+
+
+# Chains
+
+
+DEVICE: Memory = {"kind": "ep-device", "default": "Mem (DEFAULT)", "host_accessible": None}
+HOST: Memory = {"kind": "host", "default": "host memory", "host_accessible": None}
+
+
+def stage(name: str, repeat: int = 1, memory: Memory = DEVICE) -> ChainStage:
+    ep = "CPUExecutionProvider" if memory is HOST else "SomeExecutionProvider"
+    return {
+        "name": name, "model": f"{name}.onnx", "sha256": "b" * 64, "ep": ep, "ep_version": "1.0",
+        "device": {"type": "GPU", "vendor": "Some", "vendor_id": 1, "device_id": 2}, "memory": memory, "repeat": repeat,
+        "feedback": [["out", "in"]] if repeat > 1 else [], "keep": [], "session_ns": 1, "first_run_ns": 1, "settings": {},
+    }  # fmt: skip
+
+
+def link(source: str, to: str, size: int, why: str | None = None, crossings: tuple[int, int] = (1, 1)) -> ChainLink:
+    return {
+        "from": source, "to": to, "bytes": size, "stays": why is None, "why": why, "memory": "Mem (DEFAULT)",
+        "downloads": crossings[0], "uploads": crossings[1], "download_ns": 30 * US, "upload_ns": 20 * US,
+    }  # fmt: skip
+
+
+def chain(
+    *links: ChainLink,
+    resident_ms: tuple[float, float] = (1, 5),
+    stages: tuple[ChainStage, ...] = (),
+    rounds: int = 6,
+    run_id: str | None = None,
+) -> Result:
+    """Two stages, of 2 ms and 8 ms with cpu, in blocks of three chains."""
+    cpu = measured("cpu", total=steady([10 * MS] * rounds))
+    resident = measured("device-resident", total=steady([round(sum(resident_ms) * MS)] * rounds))
+    for case, parts in ((cpu, (2.0, 8.0)), (resident, resident_ms)):
+        case.samples_ns["stage"] = [round(ms * MS) for ms in parts] * 3 * rounds
+        case.blocks["stage"] = [[number, 6, 0] for number in range(rounds)]
+        case.phases["inference"] = None
+        case.bytes_in, case.bytes_out, case.outputs_match = 3000, 4000, True
+        case.stage_bytes = {"text": {"bytes_in": 1000, "bytes_out": 0}, "image": {"bytes_in": 2000, "bytes_out": 4000}}
+    resident.bytes_in = 0
+    result = result_of(cpu, resident, run_id=run_id)
+    result.kind = "chain"
+    result.chain = {"stages": list(stages or (stage("text"), stage("image", 4))), "links": list(links)}
+    derive(result)
+    return result
+
+
+STAYING = link("text.condition", "image.condition", 64_000, crossings=(1, 4))
+CROSSING = link("text.mask", "image.mask", 8, "text has it in host memory, image wants it in Mem (DEFAULT)", (0, 1))
+
+
+# Loads
+
+
+ROUNDS = 8
+# By what a block is off the level's figure, round by round: they cancel out.
+WOBBLE = (1.01, 0.99, 1.02, 0.98, 1.01, 0.99, 1.0, 1.0)
+
+
+def latency(p50_ms: float, p99_ms: float | None = None) -> Latency:
+    """Latencies, of which p95 lies halfway between p50 and p99 (twice p50 unless it is given), and the most is twice p99."""
+    p50, p99 = round(p50_ms * MS), round((2 * p50_ms if p99_ms is None else p99_ms) * MS)
+    return {"mean": p50, "p50": p50, "p95": (p50 + p99) // 2, "p99": p99, "max": 2 * p99}
+
+
+def level_blocks(
+    runs_per_s: float, of: Latency, rounds: int = ROUNDS, wobble: Sequence[float] = WOBBLE
+) -> list[LevelBlock]:
+    """Blocks whose runs/s and latencies wobble around a level's, in opposite directions."""
+    found: list[LevelBlock] = []
+    for number in range(rounds):
+        off = wobble[number % len(wobble)]
+        scaled = cast(Latency, {name: round(cast(int, ns) / off) for name, ns in of.items()})
+        found.append({"round": number, "n": 100, "runs_per_s": runs_per_s * off, "latency_ns": scaled})
+    return found
+
+
+def closed(
+    mode: str, callers: int, runs_per_s: float, p50_ms: float, p99_ms: float | None = None, **changed: Any
+) -> Level:
+    """A level of so many callers; its runs/s are known to 1 %, and wobble otherwise than those of other levels."""
+    of, turn = latency(p50_ms, p99_ms), callers % len(WOBBLE)
+    made = {
+        "mode": mode, "sessions": "shared", "concurrency": callers, "status": "ok", "reason": None, "runs_per_s": runs_per_s,
+        "ci95": [runs_per_s * 0.99, runs_per_s * 1.01], "latency_ns": of, "n": 100 * ROUNDS, "outputs_match": True,
+        "cpu_cores": 0.5 * callers, "lock_wait": 0.01, "fairness": 1.0, "clock_mhz": None,
+        "blocks": level_blocks(runs_per_s, of, wobble=WOBBLE[turn:] + WOBBLE[:turn]),
+    }  # fmt: skip
+    return cast(Level, made | changed)
+
+
+def opened(mode: str, rate: float, p50_ms: float, p99_ms: float | None = None, **changed: Any) -> Level:
+    """A level of so many requests a second, which all are served: they wait 0.1 ms, and take the rest."""
+    of = latency(p50_ms, p99_ms)
+    service = of["p50"] - MS // 10
+    made = {
+        "mode": mode, "sessions": "shared", "rate": rate, "status": "ok", "reason": None, "runs_per_s": rate,
+        "ci95": [rate * 0.99, rate * 1.01], "latency_ns": of, "n": 100 * ROUNDS, "outputs_match": True, "cpu_cores": 0.5,
+        "lock_wait": 0.0, "wait_ns": {"mean": MS // 10, "ci95": [MS // 12, MS // 8], "p99": MS}, "late": 0.0,
+        "late_ns": {"max": 20_000, "p99": 5_000}, "utilisation": rate * service / 1e9,
+        "service_ns": {"mean": service, "p50": service}, "slo_held": None, "clock_mhz": None, "blocks": level_blocks(rate, of),
+    }  # fmt: skip
+    return cast(Level, made | changed)
+
+
+def failed_level(level: Level, reason: str = "the worker was ended by SIGSEGV") -> Level:
+    """A level that failed before anything was measured of it."""
+    nothing = dict.fromkeys(
+        ("runs_per_s", "ci95", "latency_ns", "outputs_match", "cpu_cores", "lock_wait", "clock_mhz")
+    )
+    kept = {key: level[key] for key in ("mode", "sessions", "concurrency", "rate") if key in level}
+    return cast(Level, {**kept, "status": FAILED, "reason": reason, **nothing, "n": 0})
+
+
+def alone(p50_ms: float, sm: int | None = None) -> BackToBack:
+    """Runs back to back, and the clock meanwhile."""
+    return {"n": 500, "latency_ns": latency(p50_ms), "clock_mhz": None if sm is None else {"sm": sm}}
+
+
+def load_result(
+    *levels: Level,
+    back_to_back: dict[str, BackToBack] | None = None,
+    slo: dict[str, int] | None = None,
+    found: dict[str, SloRate | None] | None = None,
+    run_id: str | None = None,
+    **setup: Any,
+) -> Result:
+    """A result of a load on an NVIDIA GPU.
+
+    Args:
+        levels: of it.
+        back_to_back: of open loops, by mode.
+        slo: the most that each statistic may be, ns.
+        found: of ``--rate auto``.
+        run_id: of the run.
+        setup: of the load, instead of what is here.
+    """
+    modes = dict.fromkeys(level["mode"] for level in levels)
+    made = nvidia_result(*(measured(mode, total=steady([MS] * 24)) for mode in modes))
+    for case in made.cases:
+        case.outputs_match = True
+    made.command = ["ortbench", "load", "m.onnx", "--ep", "some"]
+    made.kind, made.levels, made.stopped = "load", list(levels), "duration: 2 s per level"
+    has_rates = any("rate" in level for level in levels)
+    known: dict[str, Any] = {
+        "sessions": "shared", "duration_s": 2.0, "arrivals": "poisson" if has_rates else None, "file": None, "seed": 0,
+        "callers": 1, "slo": slo,
+    }  # fmt: skip
+    made.load = cast(LoadSetup, known | setup)
+    made.knee = knees(levels)
+    made.back_to_back = back_to_back
+    if found is not None:
+        made.slo = {"asked": slo or {}, "found": found}
+    if run_id is not None:
+        made.setup["run_id"] = run_id
+    return made
+
+
+def serving(factor: float = 1.0, **more: Any) -> Result:
+    """Two modes of up to eight callers, of which four are worth it, and with `device` two; `factor` times as slow."""
+    cpu = [(1, 100, 10.0), (2, 190, 10.5), (4, 388, 10.3), (8, 400, 20.0)]
+    device = [(1, 200, 5.0), (2, 380, 5.3), (4, 390, 10.3), (8, 388, 20.6)]
+    levels = [
+        closed(mode, callers, rate / factor, p50 * factor)
+        for mode, found in (("cpu", cpu), ("device", device))
+        for callers, rate, p50 in found
+    ]
+    return load_result(*levels, **more)
+
+
+def paced(factor: float = 1.0, **more: Any) -> Result:
+    """One mode at 10, 30 and 90 requests a second, the last of which come faster than they are served; the GPU falls asleep at
+    the lowest rate."""
+    slow = {"clock_mhz": {"sm": 210}}
+    levels = [
+        opened("device", 10, 7.3 * factor, 12.0 * factor, slo_held=True, **slow),
+        opened(
+            "device", 30, 3.3 * factor, 14.0 * factor, slo_held=True, late=0.03, late_ns={"max": 4 * MS, "p99": 3 * MS}
+        ),
+        opened("device", 90, 900.0, 1900.0, slo_held=False, runs_per_s=80.0, ci95=[79.0, 81.0], utilisation=1.0),
+    ]
+    return load_result(
+        *levels, back_to_back={"device": alone(3.0, 1725)}, slo=more.pop("slo", {"p99": 20 * MS}), **more
+    )
+
+
+# Sweeps
+
+
+def of_batch(batch: int, *cases: Case, first_run_ns: int = 1_000 * US) -> Result:
+    """The result of a shape, as it is when it has been measured."""
+    made = nvidia_result(*cases)
+    sizes = [batch, 1000]
+    made.model["inputs"] = [
+        {"name": "x", "type": "tensor(float)", "model_shape": ["batch", 1000], "shape": sizes, "bytes": batch * 4000}
+    ]
+    made.model["outputs"] = [
+        {"name": "y", "type": "tensor(float)", "model_shape": ["batch", 10], "shape": [batch, 10], "bytes": batch * 40}
+    ]
+    made.command = ["ortbench", "sweep", "m.onnx", "--dim", "batch=1,2,4"]
+    made.items = {"count": batch, "dim": "batch"}
+    made.setup["run_id"] = "0" * 32
+    made.setup["first_run_ns"] = first_run_ns
+    derive(made)
+    return made
+
+
+def turns(mode: str, alone: Mapping[int, int], turned: Mapping[int, int], rounds: int = 6) -> Switching:
+    """What switching shapes takes: µs of each shape by its number, one at a time and in turns."""
+    found = switched(mode, [*alone], calls=2)
+    for point in found["points"]:
+        point["samples_ns"]["alone"] = [alone[point["point"]] * US] * 2 * rounds
+        point["samples_ns"]["turns"] = [turned[point["point"]] * US] * 2 * rounds
+    return found
+
+
+# µs of a run by batch: a batch of 4 takes as long as one of 2 with cpu, and with device-resident it costs more.
+USUAL = {"cpu": {1: 1000, 2: 1200, 4: 1600}, "device-resident": {1: 500, 2: 600, 4: 1500}}
+
+
+def sweep_result(
+    times: Mapping[str, Mapping[int, int]] = USUAL,
+    slo: Slo | None = None,
+    failed: Mapping[int, str] | None = None,
+    switching: Sequence[Switching] | None = None,
+    rounds: int = 40,
+) -> Result:
+    """A sweep over batches.
+
+    Args:
+        times: by mode and batch, µs.
+        slo: what the best shape has to keep.
+        failed: by batch, why a shape did not open.
+        switching: else two modes, of which one takes twice as long when shapes change.
+        rounds: of blocks.
+    """
+    batches = list(next(iter(times.values())))
+    shapes = [
+        Shape(f"batch={batch}", Plan("m.onnx", inputs=Inputs(dims={"batch": batch}), modes=(*times,)))
+        for batch in batches
+    ]
+    results: list[Result | None] = []
+    for batch in batches:
+        cases = [measured(mode, total=steady([of[batch] * US] * rounds)) for mode, of in times.items()]
+        for it in cases:
+            it.bytes_in, it.bytes_out, it.outputs_match = 1000, 1000, True
+        results.append(of_batch(batch, *cases, first_run_ns=batch * 5_000 * US))
+    reasons: list[str | None] = [None] * len(batches)
+    for batch, reason in (failed or {}).items():
+        results[batches.index(batch)], reasons[batches.index(batch)] = None, reason
+    if switching is None:
+        there = {number: times["cpu"][batch] for number, batch in enumerate(batches) if batch not in (failed or {})}
+        doubled = {number: us * 2 for number, us in there.items()}
+        switching = [turns("cpu", there, doubled), turns("device-resident", there, there)]
+    return together(shapes, results, reasons, slo, switching)
+
+
+def without(result: Result, batch: int) -> Result:
+    """The same sweep without a shape."""
+    points = [point for point in result.points or [] if point.name != f"batch={batch}"]
+    return replace(result, points=points, best=best_of(points, None), switching=[])
+
+
+# Histories: results of many days
+
+
+FIRST = datetime(2026, 10, 1, 2, tzinfo=UTC)
+OLD, NEW = "1.30.0", "1.31.1"  # ONNX Runtimes, before and after a step
+
+
+def noise(count: int, scale: float = 0.01, seed: int = 1) -> list[float]:
+    """Factors about 1, as nights differ."""
+    return [float(it) for it in np.random.default_rng(seed).lognormal(0, scale, count)]
+
+
+def stepped(count: int, at: int, factor: float, seed: int = 1) -> list[float]:
+    """Factors about 1, and from night `at` on about `factor`."""
+    return [it * (factor if number >= at else 1) for number, it in enumerate(noise(count, seed=seed))]
+
+
+def night(number: int, cpu: float, device: float | None = None, **changed: Any) -> Result:
+    """The result of a night: `cpu` takes so many times 4 ms, `device`, if it is there, so many times 3 ms."""
+    cases = [measured("cpu", total=steady(round(4 * MS * cpu * part) for part in (0.99, 1, 1.01) * 3))]
+    if device is not None:
+        cases.append(measured("device", total=steady(round(3 * MS * device * part) for part in (0.99, 1, 1.01) * 3)))
+    made = result_of(*cases, environment__git_commit=f"{number:07x}{'0' * 33}", **changed)
+    made.created = (FIRST + timedelta(days=number)).isoformat(timespec="seconds")
+    return made
+
+
+def nights(cpu: Sequence[float], device: Sequence[float] | None = None, upgraded: int | None = None) -> list[Result]:
+    """The results of as many nights, with another ONNX Runtime from night `upgraded` on."""
+    version: Callable[[int], str] = lambda number: OLD if upgraded is None or number < upgraded else NEW  # noqa: E731
+    return [
+        night(number, factor, None if device is None else device[number], environment__onnxruntime=version(number))
+        for number, factor in enumerate(cpu)
+    ]
+
+
+def runs(results: Sequence[Result]) -> list[Run]:
+    """As a history has them."""
+    return [run_of(result, f"reports/{number:02}/result.json") for number, result in enumerate(results)]
+
+
+def save_nights(results: Sequence[Result], folder: Path) -> None:
+    """Each in a folder of its own."""
+    for number, result in enumerate(results):
+        place = folder / f"night-{number:02}"
+        place.mkdir(parents=True)
+        save(result, place / "result.json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
@@ -9,25 +10,15 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from tests.conftest import ROOT, Ran, command, lacking
+from tests.conftest import Ran, lacking, ortbench
 
 _LAST_TAG = {".html": "</html>", ".xml": "</testsuites>", ".svg": "</svg>"}
 PAGE = 4096  # what even the smallest file takes of it
-
-# The disk is mounted where its files are then kept, so that they can be looked at when it is gone.
-_SCRIPT = """
-    disk=$1 kept=$2 size=$3 room=$4 meanwhile=$5
-    shift 5
-    mount -t tmpfs -o size=$size none "$disk"
-    head -c $((size - room)) /dev/zero > "$disk/filler"
-    sh -c "$meanwhile" "$disk" >/dev/null 2>&1 &
-    "$@"
-    code=$?
-    cp -R "$disk/." "$kept"
-    rm "$kept/filler"
-    exit $code
-"""
+_NEW_MOUNTS, _NEW_USERS = 0x20000, 0x10000000  # CLONE_NEWNS, CLONE_NEWUSER
+_ALL_PRIVATE = 0x44000  # MS_PRIVATE, MS_REC
+_BLOCKS = 3
 
 
 @dataclass(frozen=True)
@@ -37,35 +28,23 @@ class SmallDisk:
     Attributes:
         place: where the command finds it.
         kept: what the command left there.
-        spaces: the options of `unshare`.
     """
 
     place: Path
     kept: Path
-    spaces: str
 
-    def run(self, room: int, *arguments: object, meanwhile: str = "true", **environment: str) -> Ran:
+    def run(self, room: int, *arguments: object, meanwhile: str = "", **environment: str) -> Ran:
         """Run `ortbench` with so many bytes left on the disk.
 
         Args:
             room: whole pages.
             arguments: of `ortbench`.
-            meanwhile: a shell command that runs beside it; its ``$0`` is the disk.
+            meanwhile: a shell command that runs when some blocks are measured and kept; its ``$0`` is the disk.
             environment: variables besides those that are there.
         """
         shutil.rmtree(self.kept, ignore_errors=True)
-        self.kept.mkdir()
-        size = room + PAGE
-        line = ["unshare", self.spaces, "sh", "-uc", _SCRIPT, "sh", self.place, self.kept, size, room, meanwhile]
-        done = subprocess.run(
-            [*map(str, line), *command(*arguments)],
-            cwd=ROOT,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            timeout=1800,
-        )
-        return Ran(done.returncode, done.stdout, done.stderr)
+        words = [self.place, self.kept, room + PAGE, meanwhile, *arguments]
+        return ortbench(*words, **environment, ORTBENCH_TESTS_MAIN=f"{__name__}:main")
 
     def files(self) -> set[str]:
         """The names of the files that the command left, all of which must be whole."""
@@ -87,21 +66,58 @@ def is_whole(path: Path) -> bool:
 
 
 def small_disk(folder: Path) -> SmallDisk:
-    """A disk that a test can fill.
-
-    Args:
-        folder: of the test.
-    """
+    """A disk that a test can fill, in the test's folder."""
     if sys.platform != "linux":
         lacking("only Linux has mount namespaces")
-    spaces = "-m" if os.geteuid() == 0 else "-Urm"
-    place, kept = folder / "disk", folder / "kept"
+    place = folder / "disk"
     place.mkdir()
-    probe = ["unshare", spaces, "mount", "-t", "tmpfs", "none", str(place)]
     try:
-        failed = subprocess.run(probe, capture_output=True, text=True).returncode
-    except OSError as error:
-        lacking(f"no small disk: {error}")
-    if failed:
-        lacking("no small disk: no right to make a mount namespace (root or user namespaces)")
-    return SmallDisk(place, kept, spaces)
+        spaces = "-m" if os.geteuid() == 0 else "-Urm"
+        subprocess.run(["unshare", spaces, "mount", "-t", "tmpfs", "none", place], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        lacking(f"no small disk, as without root or user namespaces: {error}")
+    return SmallDisk(place, folder / "kept")
+
+
+def main() -> None:
+    """ortbench with a disk of its own, whose files are then put where they are found when it is gone; a file fills it up."""
+    from ortbench.__main__ import main as ortbench
+    from ortbench.measure import bench
+    from ortbench.measure.side import Side
+
+    place, kept, size, meanwhile = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
+    del sys.argv[1:5]
+    mount(place, size)
+    (place / "filler").write_bytes(bytes(PAGE))
+    block, measured = Side.block, 0
+
+    def blocked(*given: Any) -> Any:
+        nonlocal measured
+        measured += 1
+        if measured == _BLOCKS:
+            subprocess.run(["sh", "-c", meanwhile, place], check=True, stderr=subprocess.DEVNULL)
+        return block(*given)
+
+    if meanwhile:
+        Side.block = blocked  # type: ignore[assignment, method-assign]
+        bench._KEEP_EVERY_S, bench._KEEP_SHARE = 0.0, 1e9
+    try:
+        ortbench()
+    finally:
+        shutil.copytree(place, kept, ignore=shutil.ignore_patterns("filler"))
+
+
+def mount(place: Path, size: int) -> None:
+    """Put a new disk there for this process and those that it starts."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    user, group, is_root = os.geteuid(), os.getegid(), os.geteuid() == 0
+
+    def done(failed: int) -> None:
+        assert not failed, os.strerror(ctypes.get_errno())
+
+    done(libc.unshare(_NEW_MOUNTS | (0 if is_root else _NEW_USERS)))
+    if not is_root:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+            Path(f"/proc/self/{name}").write_text(text)
+    done(libc.mount(b"none", b"/", None, _ALL_PRIVATE, None))
+    done(libc.mount(b"none", os.fsencode(place), b"tmpfs", 0, f"size={size}".encode()))

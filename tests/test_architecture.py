@@ -6,13 +6,13 @@ import ast
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from typing import cast
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.sources import PACKAGE, nodes
 
-PACKAGE = ROOT / "ortbench"
 # Each room knows those before it, but the worker and the parent's side of a measurement know facts and conclusions alone.
 ROOMS = ("root", "analysis", "worker", "measure", "gate", "suite", "report", "jobs", "cli", "api")
 KNOWS = {room: set(ROOMS[: number + 1]) - {"worker", "measure"} for number, room in enumerate(ROOMS)}
@@ -41,10 +41,10 @@ def room_of(parts: tuple[str, ...]) -> str:
     return parts[0] if parts and parts[0] in ROOMS else "root"
 
 
-def imports(path: Path) -> set[tuple[str, str]]:
+def imports(tree: list[ast.AST]) -> set[tuple[str, str]]:
     """Module and name of everything that a file imports, wherever in it."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in tree:
         if isinstance(node, ast.Import):
             found |= {(alias.name, "") for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -52,17 +52,17 @@ def imports(path: Path) -> set[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_rooms_know_only_what_is_below_them(path: Path) -> None:
-    place = path.relative_to(PACKAGE)
-    room = room_of(place.parts[:-1])
-    for module, name in imports(path):
-        library, *inner = module.split(".")
-        if library == "ortbench" and (str(place), module) not in EXCEPTIONS:
-            known = room_of((*inner, name))
-            assert known in KNOWS[room], f"{place} imports {module}.{name}"
-        if library in HOME and room != "worker":
-            assert str(place).startswith(HOME[library]), f"{place} imports {module}"
+def test_rooms_know_only_what_is_below_them() -> None:
+    wrong = []
+    for place, tree in nodes().items():
+        room = room_of(place.parts[:-1])
+        for module, name in imports(tree):
+            library, *inner = module.split(".")
+            own = library == "ortbench" and (str(place), module) not in EXCEPTIONS
+            elsewhere = library in HOME and room != "worker" and not str(place).startswith(HOME[library])
+            if elsewhere or (own and room_of((*inner, name)) not in KNOWS[room]):
+                wrong.append(f"{place} imports {module}.{name}")
+    assert wrong == []
 
 
 def test_every_folder_is_a_room() -> None:
@@ -70,69 +70,55 @@ def test_every_folder_is_a_room() -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--help"],
-        ["run", "--help"],
-        ["suite", "--help"],
-        ["bandwidth", "--help"],
-        ["--version"],
-        ["run", "nowhere.onnx"],
-        ["bandwidth", "--min-size", "none"],
-        ["explain", "fence"],
-    ],
-)
-def test_quick_commands_load_nothing_heavy(arguments: list[str]) -> None:
+def test_quick_commands_load_nothing_heavy() -> None:
     heavy = {"onnxruntime", "onnx", "pandas", "rich.table", "numpy", "scipy", "matplotlib", "jinja2", "pydantic"}
-    assert loaded(heavy, arguments) == "[]"
+    quick = [["--help"], ["run", "--help"], ["suite", "--help"], ["bandwidth", "--help"], ["--version"]]
+    quick += [["run", "nowhere.onnx"], ["bandwidth", "--min-size", "none"], ["explain", "fence"]]
+    assert loaded_by_commands(quick, heavy) == dict.fromkeys(map(" ".join, quick), "")
 
 
 @pytest.mark.process
-def test_nothing_that_can_be_loaded_later_delays_the_start_of_a_worker() -> None:
+def test_commands_that_read_files_never_load_onnxruntime() -> None:
+    report = str(ROOT / "reports" / "copy_bound-refdevice")
+    reading = [["compare", report, report], ["gate", report, "--max-cpu-nodes", "0"], ["history", report]]
+    reading += [["report", report, "--html", "-"]]
+    heavy = {"onnxruntime", "onnx", "pandas", "pydantic"}
+    assert loaded_by_commands(reading, heavy) == dict.fromkeys(map(" ".join, reading), "")
+
+
+@pytest.mark.process
+def test_workers_load_only_what_most_runs_need_and_nothing_delays_their_start() -> None:
     heavy = {"dataclasses", "inspect", "typer", "ortbench.plan", "ortbench.cli"}
     assert loaded_after("import ortbench.measure.process", heavy) == "[]"
-
-
-@pytest.mark.process
-def test_what_figures_need_is_loaded_while_the_model_is() -> None:
-    """Until the worker has its request nothing of it can begin."""
+    seldom = {"ortbench.schema", "ortbench.answers", "ortbench.result", "ortbench.worker.looks", "onnx", "pandas"}
+    assert loaded_after("from ortbench.worker import blocks, opening, preparing", seldom) == "[]"
+    # What figures need is loaded while the model is: until the worker has its request nothing of it can begin.
     heavy = {"numpy", "scipy", "pandas", "rich", "pydantic", "psutil"}
     assert loaded_after("import ortbench.cli.run, ortbench.jobs.run, ortbench.measure.bench", heavy) == "[]"
 
 
-@pytest.mark.process
-def test_a_worker_loads_only_what_most_runs_need() -> None:
-    seldom = {"ortbench.schema", "ortbench.answers", "ortbench.result", "ortbench.worker.looks", "onnx", "pandas"}
-    assert loaded_after("from ortbench.worker import blocks, opening, preparing", seldom) == "[]"
-
-
-def loaded(modules: set[str], arguments: list[str]) -> str:
-    """Which of some modules a command has loaded at its end."""
-    return loaded_after(
-        "from ortbench.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass", modules, arguments
-    )
+def loaded_by_commands(commands: list[list[str]], modules: set[str]) -> dict[str, str]:
+    """Which of some modules are loaded at the end of each command, of which one process carries out one after the other."""
+    statements = f"""from ortbench.cli import app, main
+own, found = [*app.registered_commands], {{}}
+for arguments in {commands}:
+    sys.argv, app.registered_commands = ["ortbench", *arguments], [*own]
+    try:
+        main()
+    except SystemExit:
+        pass
+    found[" ".join(arguments)] = ", ".join(sorted({modules} & sys.modules.keys()))
+print(found, file=sys.stderr)"""
+    return cast(dict[str, str], ast.literal_eval(stderr_after(statements)[-1]))
 
 
 def loaded_after(statements: str, modules: set[str], arguments: Sequence[str] = ()) -> str:
     """Which of some modules Python has loaded after some statements."""
-    code = f"import sys\n{statements}\nprint(sorted({modules} & sys.modules.keys()), file=sys.stderr)"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return done.stderr.splitlines()[-1]
+    return stderr_after(f"{statements}\nprint(sorted({modules} & sys.modules.keys()), file=sys.stderr)", arguments)[-1]
 
 
-REPORT = str(ROOT / "reports" / "copy_bound-refdevice")
-FILES_ONLY = [
-    ["compare", REPORT, REPORT],
-    ["gate", REPORT, "--max-cpu-nodes", "0"],
-    ["report", REPORT, "--html", "-"],
-    ["history", REPORT],
-]
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("arguments", FILES_ONLY, ids=lambda arguments: arguments[0])
-def test_commands_that_read_files_never_load_onnxruntime(arguments: list[str]) -> None:
-    assert loaded({"onnxruntime", "onnx", "pandas", "pydantic"}, arguments) == "[]"
+def stderr_after(statements: str, arguments: Sequence[str] = ()) -> list[str]:
+    """What a process writes to stderr that loads nothing by itself: without site, as its .pth files may load anything."""
+    code = f"import sys\nsys.path[:] = {sys.path}\n{statements}"
+    line = [sys.executable, "-S", "-c", code, *arguments]
+    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True).stderr.splitlines()

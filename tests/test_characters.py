@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from ortbench.characters import ASCII, encoded, printable, shown
-from tests.conftest import MODELS, ROOT, ortbench, ortbench_here
+from tests.conftest import MODELS, ROOT, ortbench
+
+pytestmark = pytest.mark.process
 
 REPORT = ROOT / "reports" / "copy_bound-refdevice"
 
@@ -81,12 +83,11 @@ def printed(*arguments: object, encoding: str, code: int = 0) -> tuple[str, str]
 
 @pytest.mark.parametrize("command", ["", "run", "compare", "gate", "suite", "merge", "doctor", "devices", "inspect"])
 def test_help_is_ascii(command: str) -> None:
-    out = ortbench_here(*command.split(), "--help").out
+    out = ortbench(*command.split(), "--help").out
     assert out.isascii()
     assert max(map(len, out.splitlines())) <= 80
 
 
-@pytest.mark.process
 @pytest.mark.parametrize(
     ("encoding", "total", "bar", "ratio"),
     [("ascii", "us", "=#.:", "1.00x"), ("cp1252", "µs", "=#.:", "1.00×")],
@@ -104,7 +105,6 @@ def test_a_run_in_any_encoding(encoding: str, total: str, bar: str, ratio: str, 
     assert set(bar) <= set(out)
 
 
-@pytest.mark.process
 @pytest.mark.parametrize(
     ("encoding", "line"), [("ascii", "n\\xf6where-\\u6a21.onnx"), ("cp1252", "nöwhere–\\u6a21.onnx")]
 )
@@ -113,7 +113,6 @@ def test_an_error_in_any_encoding(encoding: str, line: str) -> None:
     assert (out, err) == ("", f"ortbench: no such file: {line}\n")
 
 
-@pytest.mark.process
 def test_a_suite_in_ascii(tmp_path: Path) -> None:
     (tmp_path / "bench.toml").write_text(
         '[suite]\nname = "modèles"\n[defaults]\nep = "cpu"\niterations = 2\nwarmup = 1\nmode = "cpu"\n'
@@ -127,7 +126,6 @@ def test_a_suite_in_ascii(tmp_path: Path) -> None:
     assert "suite mod\\xe8les: 1 case: 1 measured" in out
 
 
-@pytest.mark.process
 def test_what_programs_read_is_utf_8_in_any_encoding() -> None:
     ran = ortbench("compare", REPORT, REPORT, "--markdown", "-", text_encoding="utf-8", PYTHONIOENCODING="ascii")
     assert "| ×1.000 |" in ran.out

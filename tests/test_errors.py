@@ -23,31 +23,21 @@ from ortbench.worker.session.libraries import LoadProblem, NotLoaded
 from ortbench.worker.worker import Worker
 
 
-@pytest.mark.parametrize("kind", [BadInput, BenchmarkFailed, WrongOutputs, Unsupported])
-def test_an_error_is_of_the_same_kind_on_the_other_side(kind: type[OrtbenchError]) -> None:
-    error = from_data(to_data(kind("what is wrong")))
-    assert type(error) is kind
-    assert str(error) == "what is wrong"
-
-
-@pytest.mark.parametrize(
-    "error",
-    [NotLoaded("SomeEP", LoadProblem("it is not there")), NotComparable("SomeEP does not load: it is not there")],
-    ids=["a-kind-of-failure", "one-that-no-worker-has"],
-)
-def test_what_the_other_side_does_not_know_is_a_failure(error: OrtbenchError) -> None:
-    found = from_data(to_data(error))
-    assert type(found) is BenchmarkFailed
-    assert str(found) == "SomeEP does not load: it is not there"
-
-
-def test_an_error_of_onnx_runtime_is_a_failure_without_its_codes() -> None:
+def test_an_error_is_of_the_same_kind_on_the_other_side() -> None:
+    for kind in [BadInput, BenchmarkFailed, WrongOutputs, Unsupported]:
+        error = from_data(to_data(kind("what is wrong")))
+        assert type(error) is kind
+        assert str(error) == "what is wrong"
+    for error in [
+        NotLoaded("SomeEP", LoadProblem("it is not there")),
+        NotComparable("SomeEP does not load: it is not there"),
+    ]:
+        found = from_data(to_data(error))
+        assert type(found) is BenchmarkFailed
+        assert str(found) == "SomeEP does not load: it is not there"
     found = from_data(to_data(RuntimeError("[ONNXRuntimeError] : 1 : FAIL : it broke")))
     assert type(found) is BenchmarkFailed
     assert str(found) == "it broke"
-
-
-def test_a_worker_answers_whatever_it_is_asked() -> None:
     worker = Worker()
     assert worker.answer({"do": "dance"})["kind"] == "BenchmarkFailed"
     assert worker.answer({"do": "finish", "mode": "cpu"})["kind"] == "BenchmarkFailed"

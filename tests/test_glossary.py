@@ -6,9 +6,6 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from ortbench.analysis import same_name
 from ortbench.analysis.compare import CANNOT_TELL, FASTER, LESS, MORE, SAME, SLOWER
@@ -27,8 +24,8 @@ from tests.glossary import document
 from tests.odd import usual
 from tests.report.test_page import Page
 from tests.results import measured, result_of, steady
+from tests.sources import nodes
 
-PACKAGE = ROOT / "ortbench"
 ENTRIES = {(entry.group, entry.word): entry for entry in entries()}
 CODE = re.compile(r"[a-z]+(-[a-z0-9]+)+")
 
@@ -37,37 +34,30 @@ def words(*groups: Group) -> set[str]:
     return {word for group, word in ENTRIES if group in groups}
 
 
-def calls(path: Path) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
-
-
 def texts(arguments: list[ast.expr]) -> Iterator[str]:
     return (it.value for it in arguments if isinstance(it, ast.Constant) and isinstance(it.value, str))
 
 
-def columns_of(path: Path) -> set[str]:
+def columns_of(tree: list[ast.AST]) -> set[str]:
     """The names of the columns that a report's module declares."""
     found = set()
-    for call in calls(path):
-        if isinstance(call.func, ast.Name) and call.func.id == "Column":
-            found |= {*texts(call.args[:1])}
-        elif isinstance(call.func, ast.Name) and call.func.id == "columns":
-            found |= {*texts(call.args)}
+    for node in tree:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Column", "columns"):
+            found |= {*texts(node.args[: 1 if node.func.id == "Column" else None])}
     return {name for name in found if name.strip()}  # bars may have no name
 
 
-def codes_of(path: Path) -> set[str]:
+def codes_of(tree: list[ast.AST]) -> set[str]:
     """The codes of warnings that a module makes: of `warn`, as texts or as constants, and of notes, which are pairs."""
-    tree = ast.parse(path.read_text())
     constants = {
         target.id: node.value.value
-        for node in ast.walk(tree)
+        for node in tree
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
     found = set()
-    for node in ast.walk(tree):
+    for node in tree:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "warn":
             first = node.args[0]
             found |= {*texts([first])} | ({constants.get(first.id)} if isinstance(first, ast.Name) else set())
@@ -82,30 +72,22 @@ def test_a_word_is_once_in_its_group_and_says_something() -> None:
         assert entry.sentence
         assert not entry.sentence.endswith(".")
         assert not entry.more or entry.more.endswith(".")
-
-
-def test_every_mode_has_an_entry() -> None:
     assert [word for group, word in ENTRIES if group is Group.MODES] == list(ALL_MODES)
     assert {ENTRIES[Group.MODES, name].sentence for name in ALL_MODES} == {mode.sentence for mode in ALL_MODES.values()}
+    pages = {entry.page.partition("#")[0] for entry in entries() if entry.page}
+    assert {page for page in pages if not (ROOT / "docs" / page).is_file()} == set()
 
 
 TABLES = [*set(Group) - {Group.WORDS, Group.MODES, Group.VERDICTS, Group.WARNINGS}]
-REPORTS = sorted(path for room in ("report", "report/costs") for path in (PACKAGE / room).glob("*.py"))
 
 
-@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
-def test_every_column_has_an_entry(path: Path) -> None:
-    assert columns_of(path) <= words(Group.WORDS, *TABLES)
-
-
-def test_columns_are_found_where_they_are() -> None:
-    found = set().union(*map(columns_of, REPORTS), HEADINGS)
+def test_every_column_has_an_entry() -> None:
+    reports = [tree for path, tree in nodes().items() if path.parts[:-1] in (("report",), ("report", "costs"))]
+    found = set().union(*map(columns_of, reports), HEADINGS)
+    assert found - words(Group.WORDS, *TABLES) == set()
     assert {"total", "copied/run", "vs first", "GB/s up", "forced by", "fastest mode", "kernels"} <= found
     # No entry of a column that no table has; the sides of a gate are columns by their names.
     assert words(*TABLES) - {"baseline", "candidate"} <= found
-
-
-def test_what_else_tables_have_has_an_entry() -> None:
     assert {SPLIT, DERIVED, NOTHING, "fence", "95 %"} <= words(Group.WORDS)
 
 
@@ -116,16 +98,14 @@ def test_every_verdict_has_an_entry() -> None:
 
 
 def test_every_warning_has_an_entry_and_no_entry_is_of_none() -> None:
-    assert words(Group.WARNINGS) == set().union(*map(codes_of, PACKAGE.rglob("*.py")), CODES.values(), {same_name.CODE})
+    assert words(Group.WARNINGS) == set().union(*map(codes_of, nodes().values()), CODES.values(), {same_name.CODE})
 
 
-def test_the_page_in_docs_says_what_the_entries_say() -> None:
+def test_the_pages_say_what_the_entries_say() -> None:
     assert (ROOT / "docs" / "words.md").read_text(encoding="utf-8") == document()
-
-
-def test_every_page_that_an_entry_names_is_there() -> None:
-    pages = {entry.page.partition("#")[0] for entry in entries() if entry.page}
-    assert {page for page in pages if not (ROOT / "docs" / page).is_file()} == set()
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    (sentence,) = [it for it in re.split(r"(?<=\.) ", text) if "fence" in it][:1]
+    assert "fence (a wait that is proved to last until the device has finished)" in sentence
 
 
 def glossary(text: str) -> dict[str, str]:
@@ -145,9 +125,3 @@ def test_a_page_explains_the_words_that_it_has() -> None:
         by_word.setdefault(entry.word, []).append(entry)
     for word, said in {**alone, **whole}.items():
         assert said in [entry.sentence for entry in by_word[word]]
-
-
-def test_the_first_fence_of_the_readme_is_explained_where_it_stands() -> None:
-    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    (sentence,) = [it for it in re.split(r"(?<=\.) ", text) if "fence" in it][:1]
-    assert "fence (a wait that is proved to last until the device has finished)" in sentence

@@ -39,11 +39,13 @@ LINES = {
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("folder", [ROOT, ROOT / "tests", Path(ROOT.anchor)], ids=["root", "tests", "elsewhere"])
-@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
-def test_what_tests_start_has_it_too(line: list[str], folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("line", "folder"),
+    [*((line, ROOT) for line in LINES), ("code", ROOT / "tests"), ("as tests do", Path(ROOT.anchor))],
+)
+def test_what_tests_start_has_it_too(line: str, folder: Path) -> None:
     environ = {**os.environ, "PYTHONVERBOSE": "1"}
-    done = subprocess.run(line, cwd=folder, env=environ, capture_output=True, text=True, check=True)
+    done = subprocess.run(LINES[line], cwd=folder, env=environ, capture_output=True, text=True, check=True)
     found = re.findall(r"^# code object from '?(.+?)(?:/__pycache__)?/__init__\.[\w.-]+'?$", done.stderr, re.MULTILINE)
     assert {place for place in found if Path(place).name == "ortbench"} == {str(INSTALLED)}
 
@@ -66,7 +68,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
         ("the wheel", None),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("folder", [ROOT, Path(ROOT.anchor)], ids=["root", "elsewhere"])
+@pytest.mark.parametrize("folder", [ROOT, pytest.param(Path(ROOT.anchor), marks=pytest.mark.wide)])
 def test_pytest_ends_at_once_without_what_it_is_to_test(
     environment: Environment, installed: str, problem: str | None, folder: Path, request: pytest.FixtureRequest
 ) -> None:

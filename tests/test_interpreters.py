@@ -8,6 +8,7 @@ import pytest
 
 from ortbench import interpreters
 from ortbench.errors import BadInput
+from tests.expect import refusal
 
 
 def environment(folder: Path, inside: str = "bin/python") -> Path:
@@ -35,22 +36,16 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     assert interpreters.name(str(tmp_path / "mine" / "bin" / "python")) == "mine"
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
+def test_an_environment_is_called_by_its_folder(tmp_path: Path) -> None:
+    for path, name in [
         ("/home/me/venvs/openvino/bin/python", "openvino"),
         ("/home/me/project/.venv/bin/python3", "project"),
         ("/opt/1.24.4/Scripts/python.exe", "1.24.4"),
         ("/usr/bin/python3.12", "python3.12"),
         ("/usr/local/bin/python3", "python3"),
         ("/opt/tools/my-python", "tools"),
-    ],
-)
-def test_an_environment_is_called_by_its_folder(path: str, name: str) -> None:
-    assert interpreters.name(path) == name
-
-
-def test_a_folder_is_called_by_itself(tmp_path: Path) -> None:
+    ]:
+        assert interpreters.name(path) == name
     environment(tmp_path / "other")
     environment(tmp_path / "project" / "venv")
     assert interpreters.name(str(tmp_path / "other")) == "other"
@@ -65,9 +60,7 @@ def test_what_cannot_be_an_interpreter_is_refused(tmp_path: Path) -> None:
         (".", "no interpreter in that folder, such as bin/python"),
     ):
         path = str(tmp_path / name)
-        with pytest.raises(BadInput) as refused:
-            interpreters.is_interpreter(path, "--python")
-        assert str(refused.value) == f"--python: {why}: {path}"
+        assert refusal(BadInput, interpreters.is_interpreter, path, "--python") == f"--python: {why}: {path}"
 
 
 def test_packages_are_those_of_the_environment(tmp_path: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import html
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from ortbench import modes
 from ortbench.analysis.advice import copy_share, sentences
 from ortbench.analysis.compare import rows
 from ortbench.analysis.link import add_shares
@@ -35,32 +36,26 @@ from ortbench.report.run import mode_table, splits
 from ortbench.units import duration
 from ortbench.worker.modes.make import CLASSES, make_mode
 from ortbench.worker.session import first_run, providers, session
-from tests.conftest import MODELS, ROOT
+from tests.conftest import MODELS
 from tests.results import measured, result_of, steady
+from tests.sources import nodes
 
-PACKAGE = ROOT / "ortbench"
 MS = 1_000_000
 TINY = str(MODELS / "tiny.onnx")
 
 
-@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-def test_a_record_is_whole(mode: Mode) -> None:
-    assert mode.sentence
-    assert mode.figure in (LATENCY, PER_ITEM, PER_RUN)
-    assert TOTAL in mode.phases
-    assert set(mode.phases) <= set(PHASE_NAMES)
-    assert mode.only in ("", *mode.phases)
-    assert {mode.like, mode.without_copies} <= {"", *MODES}
-    assert bool(mode.like) == bool(mode.option)  # what is asked for is held against what is usual
-    assert mode.name not in (mode.like, mode.without_copies)
-
-
-def test_usual_modes_are_latencies_and_come_first() -> None:
+def test_a_record_is_whole() -> None:
+    for mode in MODES.values():
+        assert mode.sentence
+        assert mode.figure in (LATENCY, PER_ITEM, PER_RUN)
+        assert TOTAL in mode.phases
+        assert set(mode.phases) <= set(PHASE_NAMES)
+        assert mode.only in ("", *mode.phases)
+        assert {mode.like, mode.without_copies} <= {"", *MODES}
+        assert bool(mode.like) == bool(mode.option)  # what is asked for is held against what is usual
+        assert mode.name not in (mode.like, mode.without_copies)
     assert tuple(MODES)[: len(USUAL_MODES)] == USUAL_MODES
     assert not any(is_rate(name, TOTAL) for name in USUAL_MODES)
-
-
-def test_each_mode_has_a_class_and_no_class_is_of_no_mode() -> None:
     assert CLASSES.keys() == MODES.keys()
 
 
@@ -78,59 +73,41 @@ def test_a_class_times_what_its_record_says(name: str) -> None:
 # No other list
 
 
-def constants(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Names of modes in code, by the line: as texts, and as names and attributes that stand for them."""
-    from ortbench import modes
+SPELLED = {name: value for name, value in vars(modes).items() if isinstance(value, str) and value in MODES}
 
-    spelled = {name for name, value in vars(modes).items() if isinstance(value, str) and value in MODES}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and node.value in MODES:
-            yield node.lineno, node.value
-        elif isinstance(node, ast.alias) and node.name in spelled:
-            yield node.lineno, getattr(modes, node.name)
-        elif isinstance(node, ast.Attribute) and node.attr in spelled:
-            yield node.lineno, getattr(modes, node.attr)
+
+def named(tree: Iterable[ast.AST | None]) -> set[str]:
+    """Modes that nodes name: as texts, and by names and attributes that stand for them."""
+    texts = {it.value for it in tree if isinstance(it, ast.Constant) and it.value in MODES}
+    spelled = {it.name if isinstance(it, ast.alias) else getattr(it, "attr", "") for it in tree}
+    return {str(it) for it in texts} | {SPELLED[it] for it in spelled & SPELLED.keys()}
 
 
 # Texts that mean something else, by file: an EP, a processor, hardware, a kind of memory; never two of them in one literal.
 ELSEWHERE = {CPU, "device", "host-accessible"}
 
 
-def test_nothing_else_names_modes() -> None:
-    named: dict[str, set[str]] = {}
-    for path in PACKAGE.rglob("*.py"):
-        place = path.relative_to(PACKAGE)
-        if place == Path("modes.py") or place.parts[:2] in (("worker", "modes"), ("worker", "loops")):
-            continue
-        found = {name for _, name in constants(ast.parse(path.read_text()))} - ELSEWHERE
-        if found:
-            named[str(place)] = found
-    assert named == {}
+def test_nothing_else_names_or_lists_modes() -> None:
+    found = {}
+    for place, tree in nodes().items():
+        literals = [it.elts for it in tree if isinstance(it, ast.Tuple | ast.List | ast.Set)]
+        literals += [[*filter(None, it.keys)] for it in tree if isinstance(it, ast.Dict)]
+        if place != Path("modes.py"):
+            lists = [listed for literal in literals if len(listed := named(constants(literal))) > 1]
+            own = place.parts[:2] in (("worker", "modes"), ("worker", "loops"))
+            found[place] = (lists, set() if own else named(tree) - ELSEWHERE)
+    assert {place: it for place, it in found.items() if it != ([], set())} == {}
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_no_literal_lists_modes(path: Path) -> None:
-    if path == PACKAGE / "modes.py":
-        return
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Tuple | ast.List | ast.Set):
-            items: list[ast.expr | None] = list(node.elts)
-        elif isinstance(node, ast.Dict):
-            items = list(node.keys)
-        else:
-            continue
-        listed = {name for item in items if isinstance(item, ast.Constant) for _, name in constants(item)}
-        assert len(listed) < 2, f"line {node.lineno} lists {listed}"
+def constants(items: Iterable[ast.expr]) -> list[ast.Constant]:
+    return [it for it in items if isinstance(it, ast.Constant)]
 
 
-def test_the_page_says_what_each_mode_does() -> None:
+def test_the_page_says_what_each_mode_does_that_was_asked_for() -> None:
     every = result_of(*(measured(name, total=steady([MS] * 20)) for name in MODES))
     shown = html.unescape(build_page([every], ["m"]))
     for mode in MODES.values():
         assert f'<th scope="row">{mode.name}</th><td>{mode.sentence}</td>' in shown.replace("\xa0", " ")
-
-
-def test_the_page_says_nothing_of_modes_that_nobody_asked_for() -> None:
     shown = html.unescape(build_page([result_of(measured(CPU, total=steady([MS] * 20)))], ["m"]))
     assert [name for name in MODES if f'<th scope="row">{name}</th>' in shown.partition("<h2>Words</h2>")[2]] == [CPU]
 

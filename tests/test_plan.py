@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,21 +21,8 @@ from ortbench.parsing import (
     parse_shapes,
     parse_share,
 )
-from ortbench.plan import (
-    Inputs,
-    Loop,
-    Plan,
-    Target,
-    check,
-    inputs_from,
-    target_from,
-)
-
-
-def refused(message: str) -> Any:
-    """Expects a `BadInput` whose whole text is `message`."""
-    return pytest.raises(BadInput, match=f"^{re.escape(message)}$")
-
+from ortbench.plan import Inputs, Loop, Plan, Target, check, inputs_from, target_from
+from tests.expect import refusal
 
 # key=value
 
@@ -45,24 +31,16 @@ def test_pairs() -> None:
     items = ["device_id=0", "a=b=c", "empty=", "trt.path=/x y"]
     assert parse_pairs(items, "--ep-option") == {"device_id": "0", "a": "b=c", "empty": "", "trt.path": "/x y"}
     assert parse_pairs([], "--ep-option") == {}
-
-
-def test_the_last_of_equal_keys_counts() -> None:
     assert parse_pairs(["k=1", "k=2"], "--ep-option") == {"k": "2"}
-
-
-@pytest.mark.parametrize("item", ["device_id", "=0", ""])
-def test_not_a_pair(item: str) -> None:
-    with refused(f"--ep-option {item!r}: write it as key=value"):
-        parse_pairs([item], "--ep-option")
+    for item in ["device_id", "=0", ""]:
+        assert refusal(BadInput, parse_pairs, [item], "--ep-option") == f"--ep-option {item!r}: write it as key=value"
 
 
 # --shape
 
 
-@pytest.mark.parametrize(
-    ("item", "name", "shape"),
-    [
+def test_shapes() -> None:
+    for item, name, shape in [
         ("x:1x3x224x224", "x", (1, 3, 224, 224)),
         ("x:1,3", "x", (1, 3)),
         ("x:7", "x", (7,)),
@@ -71,25 +49,12 @@ def test_not_a_pair(item: str) -> None:
         ("x:", "x", ()),
         ("input:0:", "input:0", ()),
         ("max pool/x:2x2", "max pool/x", (2, 2)),
-    ],
-)
-def test_shapes(item: str, name: str, shape: tuple[int, ...]) -> None:
-    assert parse_shapes([item]) == {name: shape}
-
-
-def test_several_shapes() -> None:
+    ]:
+        assert parse_shapes([item]) == {name: shape}
     assert parse_shapes(["x:1x2", "y:3"]) == {"x": (1, 2), "y": (3,)}
-
-
-@pytest.mark.parametrize("item", ["x", "1x3", ":1x3", ":", ""])
-def test_shape_without_a_name(item: str) -> None:
-    with refused(f"--shape {item!r}: write it as name:1x3x224x224"):
-        parse_shapes([item])
-
-
-@pytest.mark.parametrize(
-    ("item", "what"),
-    [
+    for item in ["x", "1x3", ":1x3", ":", ""]:
+        assert refusal(BadInput, parse_shapes, [item]) == f"--shape {item!r}: write it as name:1x3x224x224"
+    for item, what in [
         ("x:1xN", "'N' is not a whole number"),
         ("x:1.5", "'1.5' is not a whole number"),
         ("x:1X3", "'1X3' is not a whole number"),
@@ -99,11 +64,11 @@ def test_shape_without_a_name(item: str) -> None:
             "x:1x0",
             "a dimension of 0 leaves nothing to measure; a model that needs one takes it by --input",
         ),
-    ],
-)
-def test_shape_with_a_bad_dimension(item: str, what: str) -> None:
-    with refused(f"--shape {item!r}: {what}"):
-        parse_shapes([item])
+    ]:
+        assert refusal(BadInput, parse_shapes, [item]) == f"--shape {item!r}: {what}"
+    for text in ["x:x", "x:,", "x:1xx3", "x:1x", "x: 3", "x:1_0"]:
+        with pytest.raises(BadInput, match="is not a whole number"):
+            parse_shapes([text])
 
 
 # --dim
@@ -111,89 +76,59 @@ def test_shape_with_a_bad_dimension(item: str, what: str) -> None:
 
 def test_dims() -> None:
     assert parse_dims(["batch=8", "sequence length=128"]) == {"batch": 8, "sequence length": 128}
-
-
-def test_dims_that_are_sums() -> None:
     items = ["total=past + sequence", "past_length + 1=3", "a=b", "b=(a-1)//2*heads", "none=0", "x=00"]
     assert parse_dims(items) == {
         "total": "past + sequence", "past_length + 1": 3, "a": "b", "b": "(a-1)//2*heads", "none": 0, "x": 0,
     }  # fmt: skip
-
-
-def test_dim_without_a_size() -> None:
-    with refused("--dim 'batch': write it as key=value"):
-        parse_dims(["batch"])
-
-
-@pytest.mark.parametrize(
-    ("item", "what"),
-    [
+    assert refusal(BadInput, parse_dims, ["batch"]) == "--dim 'batch': write it as key=value"
+    for item, what in [
         ("batch=", "'' is not a whole number"),
         ("batch=very many", "'very many' is not a whole number"),
         ("batch=3//2", "'3//2' is not a whole number"),
         ("batch=2**sequence", "'2**sequence' is not a whole number"),
         ("batch=-4", "a dimension cannot be negative"),
-    ],
-)
-def test_dim_with_a_bad_size(item: str, what: str) -> None:
-    with refused(f"--dim {item}: {what}"):
-        parse_dims([item])
-
-
-def test_dimension_names_where_it_stands() -> None:
+    ]:
+        assert refusal(BadInput, parse_dims, [item]) == f"--dim {item}: {what}"
     assert parse_dimension("12", "--dim n=12") == 12
-    with refused("here: 'x' is not a whole number"):
-        parse_dimension("x", "here")
+    assert refusal(BadInput, parse_dimension, "x", "here") == "here: 'x' is not a whole number"
 
 
 # --range
 
 
-@pytest.mark.parametrize(
-    ("item", "name", "bounds"),
-    [
+def test_ranges() -> None:
+    for item, name, bounds in [
         ("x:0,255", "x", (0.0, 255.0)),
         ("x:-1.5,1e3", "x", (-1.5, 1000.0)),
         ("x:3,3", "x", (3.0, 3.0)),
         ("input:0:0,1", "input:0", (0.0, 1.0)),
-    ],
-)
-def test_ranges(item: str, name: str, bounds: tuple[float, float]) -> None:
-    assert parse_ranges([item]) == {name: bounds}
-
-
-@pytest.mark.parametrize("item", ["x", "x:", "x:1", "x:1,", "x:,1", "x:a,b", "x:1,2,3", ":1,2", "1,2", ""])
-def test_not_a_range(item: str) -> None:
-    with refused(f"--range {item!r}: write it as name:low,high"):
-        parse_ranges([item])
-
-
-def test_range_upside_down() -> None:
-    with refused("--range 'x:2,1': low is above high"):
-        parse_ranges(["x:2,1"])
+    ]:
+        assert parse_ranges([item]) == {name: bounds}
+    for item in ["x", "x:", "x:1", "x:1,", "x:,1", "x:a,b", "x:1,2,3", ":1,2", "1,2", ""]:
+        assert refusal(BadInput, parse_ranges, [item]) == f"--range {item!r}: write it as name:low,high"
+    assert refusal(BadInput, parse_ranges, ["x:2,1"]) == "--range 'x:2,1': low is above high"
+    for text in ["x:0,inf", "x:nan,1", "x:-inf,0"]:
+        with pytest.raises(BadInput, match="finite"):
+            parse_ranges([text])
 
 
 # --precision
 
 
-@pytest.mark.parametrize(
-    ("text", "share"), [("1%", 0.01), ("0.5%", 0.005), ("0.01", 0.01), ("100%", 1.0), ("2", 2.0), ("1e-3", 0.001)]
-)
-def test_shares(text: str, share: float) -> None:
-    assert parse_share(text, "--precision") == pytest.approx(share)
-
-
-@pytest.mark.parametrize(("text", "precision"), [("0", 0.0), ("0%", 0.0), ("1%", 0.01)])
-def test_a_precision_may_be_none_at_all(text: str, precision: float) -> None:
-    assert parse_precision(text) == precision
-    with refused("--precision '-1%': write a share above zero such as 1% or 0.01"):
-        parse_precision("-1%")
-
-
-@pytest.mark.parametrize("text", ["0", "0%", "-1%", "-0.1", "", "%", "1%%", "one", "nan", "nan%", "inf", "1000%"])
-def test_not_a_share(text: str) -> None:
-    with refused(f"--precision {text!r}: write a share above zero such as 1% or 0.01"):
-        parse_share(text, "--precision")
+def test_shares() -> None:
+    for text, share in [("1%", 0.01), ("0.5%", 0.005), ("0.01", 0.01), ("100%", 1.0), ("2", 2.0), ("1e-3", 0.001)]:
+        assert parse_share(text, "--precision") == pytest.approx(share)
+    for text, precision in [("0", 0.0), ("0%", 0.0), ("1%", 0.01)]:
+        assert parse_precision(text) == precision
+        assert (
+            refusal(BadInput, parse_precision, "-1%")
+            == "--precision '-1%': write a share above zero such as 1% or 0.01"
+        )
+    for text in ["0", "0%", "-1%", "-0.1", "", "%", "1%%", "one", "nan", "nan%", "inf", "1000%"]:
+        assert (
+            refusal(BadInput, parse_share, text, "--precision")
+            == f"--precision {text!r}: write a share above zero such as 1% or 0.01"
+        )
 
 
 # The whole plan
@@ -206,32 +141,12 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_plan_with_defaults_is_fine(model: Path) -> None:
+def test_a_plan_that_is_fine(model: Path, tmp_path: Path) -> None:
     check(Plan(str(model)))
-
-
-def test_a_plan_with_everything_is_fine(model: Path, tmp_path: Path) -> None:
     target = Target("cuda", str(model), 0, {"k": "v"}, {"k": "v"}, 1, "disable", True)
     inputs = Inputs(path=str(tmp_path), expect=str(tmp_path), seed=1, rtol=0.0, atol=0.5)
     loop = Loop(warmup=0, duration_s=0.1, iterations=1, precision=0.5)
     check(Plan(str(model), target, inputs, ("device",), loop, 1.0))
-
-
-def test_defaults() -> None:
-    made = Plan("m.onnx")
-    assert (made.loop, made.timeout_s) == (Loop(warmup=None, duration_s=5.0, iterations=None, precision=0.01), 600.0)
-    assert (made.target.ep, made.target.require_placement, made.inputs.seed) == ("auto", False, 0)
-
-
-def test_no_such_model(tmp_path: Path) -> None:
-    missing = tmp_path / "missing.onnx"
-    with refused(f"no such file: {missing}"):
-        check(Plan(str(missing)))
-
-
-def test_the_model_is_a_folder(tmp_path: Path) -> None:
-    with refused(f"{tmp_path} is not a file: name the .onnx file itself"):
-        check(Plan(str(tmp_path)))
 
 
 Change = Callable[[Plan], Plan]
@@ -253,9 +168,8 @@ def plan(**fields: Any) -> Change:
     return lambda plan: replace(plan, **fields)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_a_plan_that_cannot_be_carried_out(model: Path, tmp_path: Path) -> None:
+    for change, message in [
         (
             plan(modes=("cpu", "gpu")),
             "--mode 'gpu': there is no such mode; choose from cpu, device, device-resident, host-accessible, cpu-pinned, "
@@ -293,19 +207,15 @@ def plan(**fields: Any) -> Change:
         (inputs(atol=float("nan")), "--atol nan: cannot be negative"),
         (inputs(path="no/such.npz"), "--input: no such file or folder: no/such.npz"),
         (inputs(expect="no/such"), "--expect: no such file or folder: no/such"),
-    ],
-)
-def test_a_plan_that_cannot_be_carried_out(model: Path, change: Change, message: str) -> None:
-    with refused(message):
-        check(change(Plan(str(model))))
-
-
-def test_the_library_must_be_a_file(model: Path, tmp_path: Path) -> None:
-    with refused(f"--ep-library: no such file: {tmp_path}"):
-        check(Plan(str(model), Target(library=str(tmp_path))))
-
-
-def test_bad_input_ends_with_exit_code_2() -> None:
+    ]:
+        assert refusal(BadInput, check, change(Plan(str(model)))) == message
+    missing = tmp_path / "missing.onnx"
+    assert refusal(BadInput, check, Plan(str(missing))) == f"no such file: {missing}"
+    assert refusal(BadInput, check, Plan(str(tmp_path))) == f"{tmp_path} is not a file: name the .onnx file itself"
+    assert (
+        refusal(BadInput, check, Plan(str(model), Target(library=str(tmp_path))))
+        == f"--ep-library: no such file: {tmp_path}"
+    )
     assert BadInput("").exit_code == 2
 
 
@@ -319,27 +229,15 @@ def test_the_worker_reads_the_plan_that_was_sent() -> None:
     assert request["model"] == "m.onnx"
     assert target_from(request["target"]) == wanted
     assert inputs_from(request["inputs"]) == given
-
-
-def test_defaults_survive_the_way_to_the_worker() -> None:
     request = json.loads(json.dumps(Plan("m.onnx").worker_request()))
     assert target_from(request["target"]) == Target()
     assert inputs_from(request["inputs"]) == Inputs()
     assert asdict(Inputs()) == request["inputs"]
     assert Plan("m.onnx").modes == USUAL_MODES == ("cpu", "device", "device-resident", "host-accessible")
     assert (*USUAL_MODES, "cpu-pinned", "device-pinned", "pipelined", "device-resident-async") == tuple(MODES)
-
-
-@pytest.mark.parametrize("text", ["x:x", "x:,", "x:1xx3", "x:1x", "x: 3", "x:1_0"])
-def test_half_a_shape_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="is not a whole number"):
-        parse_shapes([text])
-
-
-@pytest.mark.parametrize("text", ["x:0,inf", "x:nan,1", "x:-inf,0"])
-def test_a_range_without_end_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="finite"):
-        parse_ranges([text])
+    made = Plan("m.onnx")
+    assert (made.loop, made.timeout_s) == (Loop(warmup=None, duration_s=5.0, iterations=None, precision=0.01), 600.0)
+    assert (made.target.ep, made.target.require_placement, made.inputs.seed) == ("auto", False, 0)
 
 
 def test_no_pass_without_spinning_where_nothing_spins(tmp_path: Path) -> None:
@@ -349,5 +247,4 @@ def test_no_pass_without_spinning_where_nothing_spins(tmp_path: Path) -> None:
     check(Plan(str(model), Target(session_config=still)))
     check(Plan(str(model), Target(session_config={"session.intra_op.allow_spinning": "1"}), spin=True))
     said = "--spin: nothing spins with --session-config session.intra_op.allow_spinning=0: leave one of them out"
-    with refused(said):
-        check(Plan(str(model), Target(session_config=still), spin=True))
+    assert refusal(BadInput, check, Plan(str(model), Target(session_config=still), spin=True)) == said

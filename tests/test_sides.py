@@ -11,6 +11,7 @@ from ortbench.errors import BadInput
 from ortbench.options import SESSIONS, SIDE_BY_SIDE, SWEPT, options_of
 from ortbench.plan import PLAN, Plan
 from ortbench.sides import MAX_SIDES, differ_by_ep, side_names, sides_of
+from tests.expect import refusal
 
 OPTIONS = [it.of("run") for it in options_of(*PLAN)]
 
@@ -23,44 +24,31 @@ def plans(**given: Any) -> list[Plan]:
     return [plan_of("m.onnx", it) for it in sides(**given)]
 
 
-def test_without_lists_there_is_one_side() -> None:
+def test_lists_of_each_kind() -> None:
     assert sides() == [{}]
     assert sides(threads="2", dim=["batch=8"], warmup=3) == [{"threads": 2, "dim": ["batch=8"], "warmup": 3}]
-
-
-def test_a_list_of_each_kind() -> None:
     assert sides(threads="1,2") == [{"threads": 1}, {"threads": 2}]
     assert sides(opt_level="basic,all") == [{"opt-level": "basic"}, {"opt-level": "all"}]
     assert sides(dim=["batch=1,8"]) == [{"dim": ["batch=1"]}, {"dim": ["batch=8"]}]
     assert sides(dim=["batch=1, 8", "time=4"]) == [{"dim": ["batch=1", "time=4"]}, {"dim": ["batch=8", "time=4"]}]
     assert sides(ep=["cpu", "cuda"]) == [{"ep": "cpu"}, {"ep": "cuda"}]
     assert sides(depth="2,4") == [{"depth": 2}, {"depth": 4}]
-
-
-def test_a_comma_in_a_shape_is_a_list_only_between_shapes_that_are_written_with_an_x() -> None:
     assert sides(shape=["a:b:1x3,8x3"]) == [{"shape": ["a:b:1x3"]}, {"shape": ["a:b:8x3"]}]
     for one in ("x:1,3,224,224", "x:1x3,224,224", "x:16", "x:"):
         assert sides(shape=[one]) == [{"shape": [one]}]
-
-
-def test_several_lists_are_multiplied_the_first_option_slowest() -> None:
     assert [(it["threads"], it["dim"]) for it in sides(dim=["b=1,2", "s=3,4"], threads="1,2")] == [
         (threads, [f"b={b}", f"s={s}"]) for threads in (1, 2) for b in (1, 2) for s in (3, 4)
     ]
 
 
-def test_too_many_sides_are_refused_in_a_line() -> None:
+def test_what_is_no_list_and_too_many_sides() -> None:
     sizes = ",".join(map(str, range(1, MAX_SIDES + 1)))
     assert len(sides(dim=[f"b={sizes}"])) == MAX_SIDES
     with pytest.raises(BadInput) as caught:
         sides(dim=["b=1,2,3,4,5,6,7,8,9"], threads="1,2", opt_level="all")
     message = "2 of --threads × 9 of --dim: one run takes at most 16 sides, and 18 were asked for"
     assert str(caught.value) == message
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"threads": "1,x"}, "--threads 'x': is not a whole number; several are written as 1,2"),
         ({"threads": "1,"}, "--threads '': is not a whole number; several are written as 1,2"),
         ({"threads": "2,2"}, "--threads 2,2: '2' is in the list twice"),
@@ -68,12 +56,9 @@ def test_too_many_sides_are_refused_in_a_line() -> None:
         ({"dim": ["b=1,1"]}, "--dim b=1,1: '1' is in the list twice"),
         ({"dim": ["b=1,"]}, "--dim b=: '' is not a whole number"),
         ({"dim": ["b,c"]}, "--dim 'b,c': write it as key=value"),
-    ],
-)
-def test_what_is_no_list(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(BadInput) as caught:
-        plans(**given)
-    assert str(caught.value) == message
+    ]
+    for given, message in cases:
+        assert refusal(BadInput, plans, **given) == message
 
 
 def test_only_a_run_takes_lists() -> None:
@@ -98,9 +83,8 @@ def test_only_a_run_takes_lists() -> None:
 # Names
 
 
-@pytest.mark.parametrize(
-    ("given", "names"),
-    [
+def test_sides_are_called_by_what_differs() -> None:
+    cases: list[tuple[dict[str, Any], list[str]]] = [
         ({"dim": ["batch=1,8"]}, ["batch=1", "batch=8"]),
         ({"dim": ["batch=1,8", "s=4"], "threads": "1,2"}, ["threads=1 batch=1", "threads=1 batch=8", "threads=2 batch=1",
                                                           "threads=2 batch=8"]),
@@ -113,28 +97,15 @@ def test_only_a_run_takes_lists() -> None:
         ({"ep": ["cuda", "/a/cuda.so"]}, ["cuda", "a/cuda"]),
         ({"ep": ["/a/lib.so", "/a/x/../lib.so"]}, ["/a/lib.so", "/a/x/../lib.so"]),
         ({"threads": "2"}, ["auto"]),
-    ],
-)  # fmt: skip
-def test_sides_are_called_by_what_differs(given: dict[str, Any], names: list[str]) -> None:
-    assert side_names(plans(**given)) == names
-
-
-def test_settings_that_one_side_alone_has() -> None:
+    ]  # fmt: skip
+    for given, names in cases:
+        assert side_names(plans(**given)) == names
     made = [plan_of("m.onnx", it) for it in ({"cuda-graph": True}, {"threads": 1, "session-config": ["a=1"]})]
     assert side_names(made) == ["threads=default cuda-graph a=default", "threads=1 no cuda-graph a=1"]
-
-
-def test_names_that_would_be_one_folder_are_told_apart() -> None:
     made = [plan_of("m.onnx", {"session-config": [f"a={text}"]}) for text in ("x y", "x-y")]
     assert side_names(made) == ["a=x y", "a=x-y-2"]
-
-
-def test_options_for_one_ep_are_not_in_the_names_of_several() -> None:
     made = [plan_of("m.onnx", it) for it in ({"ep": "cpu"}, {"ep": "cuda", "ep-option": ["a=1"]})]
     assert side_names(made) == ["cpu", "cuda"]
-
-
-def test_sides_that_differ_by_ep() -> None:
     assert differ_by_ep(plans(ep=["cpu", "/a/lib.so"]))
     assert differ_by_ep(plans())
     assert not differ_by_ep(plans(ep=["cpu", "cuda"], threads="1,2"))

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
 from ortbench.stats import Ratio, Stats, _sign_test_rank, median_interval, paired_ratio, summarise, t_quantile
+from tests.expect import there
 
-REPEATS = 3000
+REPEATS = 1000
 
 
-def test_summary_of_ten_samples() -> None:
+def test_summaries() -> None:
     shuffled = [7000, 1000, 10000, 4000, 2000, 9000, 3000, 8000, 5000, 6000]
     assert summarise(shuffled) == Stats(
         n=10,
@@ -29,26 +30,11 @@ def test_summary_of_ten_samples() -> None:
         mad_ns=2500,
         ci95_ns=(2000, 9000),
     )
-
-
-def test_an_array_is_as_good_as_a_list() -> None:
     samples = [5, 9, 1, 4]
     assert summarise(np.array(samples, dtype=np.int64)) == summarise(samples)
-
-
-def test_one_sample() -> None:
     assert summarise([42]) == Stats(1, 42, 42, 42, 42, 42, 42, 42, 0, 0, (42, 42))
-
-
-def test_two_samples() -> None:
     assert summarise([100, 300]) == Stats(2, 100, 200, 200, 280, 290, 298, 300, 141, 100, (100, 300))
-
-
-def test_ties() -> None:
     assert summarise([7] * 50, [10] * 5) == Stats(50, 7, 7, 7, 7, 7, 7, 7, 0, 0, (7, 7))
-
-
-def test_one_outlier_moves_the_mean_and_not_the_median() -> None:
     assert summarise([100] * 99 + [1_000_000]) == Stats(
         n=100,
         min_ns=100,
@@ -62,14 +48,8 @@ def test_one_outlier_moves_the_mean_and_not_the_median() -> None:
         mad_ns=0,
         ci95_ns=(100, 100),
     )
-
-
-def test_two_clusters_give_an_interval_over_both() -> None:
     found = summarise([100] * 50 + [200] * 50)
     assert (found.median_ns, found.mad_ns, found.stdev_ns, found.ci95_ns) == (150, 50, 50, (100, 200))
-
-
-def test_no_samples() -> None:
     with pytest.raises(ValueError, match="no samples"):
         summarise([])
 
@@ -83,11 +63,14 @@ def test_drift_across_blocks_widens_the_interval() -> None:
     assert median_interval(drifting()) == (1309, 1600)
     assert median_interval(drifting(), [10] * 10) == (1102, 1807)
     assert summarise(drifting(), [10] * 10).ci95_ns == (1102, 1807)
-
-
-def test_drift_inside_every_block_does_not_widen_the_interval() -> None:
     same = list(range(10)) * 10
     assert median_interval(same, [10] * 10) == median_interval(same) == (3, 6)
+    assert median_interval(drifting(), [100]) == median_interval(drifting())
+    backwards = drifting()[::-1]
+    assert median_interval(backwards) == median_interval(drifting())
+    assert median_interval(backwards, [10] * 10) == median_interval(drifting(), [10] * 10)
+    interleaved = [1000 + 100 * block + sample for sample in range(10) for block in range(10)]
+    assert median_interval(interleaved, [10] * 10) == (1309, 1600)
 
 
 def test_blocks_of_different_sizes() -> None:
@@ -96,33 +79,18 @@ def test_blocks_of_different_sizes() -> None:
     assert summarise(samples).median_ns == 15
     assert median_interval(samples) == (10, 20)
     assert median_interval(samples, [30, 10, 20]) == (10, 30)
-
-
-def test_ties_with_the_median_count_half_in_every_block() -> None:
-    """Half of every block lies below 100, whether all of it is 100 or half of it 90."""
+    # Half of every block lies below 100, whether all of it is 100 or half of it 90.
     samples = [100] * 40 + ([90] * 5 + [110] * 5) * 6
     assert median_interval(samples) == (100, 100)
     assert median_interval(samples, [10] * 10) == (100, 100)
 
 
-def test_a_single_block_is_taken_as_independent() -> None:
-    assert median_interval(drifting(), [100]) == median_interval(drifting())
-
-
-def test_the_order_of_samples_matters_only_to_blocks() -> None:
-    backwards = drifting()[::-1]
-    assert median_interval(backwards) == median_interval(drifting())
-    assert median_interval(backwards, [10] * 10) == median_interval(drifting(), [10] * 10)
-    interleaved = [1000 + 100 * block + sample for sample in range(10) for block in range(10)]
-    assert median_interval(interleaved, [10] * 10) == (1309, 1600)
-
-
-@pytest.mark.parametrize(("n", "least"), [(6, 0.96), (10, 0.97), (44, 0.935), (50, 0.935), (100, 0.94), (1000, 0.945)])
-def test_exact_coverage_of_independent_samples(n: int, least: float) -> None:
+def test_exact_coverage_of_independent_samples() -> None:
     """The chance that between low + 1 and high samples lie below the median is a sum of the binomial."""
-    low, high = median_interval(range(n))
-    below = scipy_stats.binom(n, 0.5)
-    assert least <= below.cdf(high) - below.cdf(low) <= 0.98
+    for n, least in [(6, 0.96), (10, 0.97), (44, 0.935), (50, 0.935), (100, 0.94), (1000, 0.945)]:
+        low, high = median_interval(range(n))
+        below = scipy_stats.binom(n, 0.5)
+        assert least <= below.cdf(high) - below.cdf(low) <= 0.98
 
 
 def share_covering(samples: NDArray[np.int64], median: float, block_sizes: Sequence[int] | None) -> float:
@@ -130,14 +98,11 @@ def share_covering(samples: NDArray[np.int64], median: float, block_sizes: Seque
     return sum(low <= median <= high for low, high in intervals) / len(intervals)
 
 
-@pytest.mark.parametrize("n", [60, 300])
-def test_coverage_of_independent_samples(n: int) -> None:
-    generator = np.random.default_rng(1)
-    samples = np.round(1e6 * np.exp(0.3 * generator.standard_normal((REPEATS, n)))).astype(np.int64)
-    assert 0.935 <= share_covering(samples, 1e6, None) <= 0.985
-
-
-def test_blocks_cost_independent_samples_little_coverage() -> None:
+def test_coverage_of_independent_samples() -> None:
+    for n in [60, 300]:
+        generator = np.random.default_rng(1)
+        samples = np.round(1e6 * np.exp(0.3 * generator.standard_normal((REPEATS, n)))).astype(np.int64)
+        assert 0.935 <= share_covering(samples, 1e6, None) <= 0.985
     generator = np.random.default_rng(2)
     samples = np.round(1e6 * np.exp(0.3 * generator.standard_normal((REPEATS, 300)))).astype(np.int64)
     assert 0.935 <= share_covering(samples, 1e6, [15] * 20) <= 0.985
@@ -153,81 +118,60 @@ def test_coverage_of_samples_whose_blocks_differ() -> None:
     assert share_covering(samples, 1e6, None) <= 0.6
 
 
-def test_ratio_of_six_pairs() -> None:
+def test_ratios_of_pairs() -> None:
     found = paired_ratio([100, 200, 300, 400, 500, 600], [100, 100, 100, 100, 100, 100])
     assert found.ratio == pytest.approx(12**0.5)  # halfway between 3 and 4, in logarithms
     assert found.ci95 == pytest.approx((1.0, 6.0))
-
-
-def test_ratio_of_nine_pairs_leaves_the_extremes_out() -> None:
     found = paired_ratio([float(number) for number in range(9, 0, -1)], [1.0] * 9)
     assert found.ratio == pytest.approx(5)
     assert found.ci95 == pytest.approx((2, 8))
-
-
-def test_five_pairs_give_no_interval() -> None:
     assert paired_ratio([7] * 5, [7] * 5) == Ratio(1.0, None)
-
-
-def test_pairing_cancels_drift() -> None:
     base = [1000 * 2**number for number in range(8)]
     found = paired_ratio([2 * value for value in base], base)
     assert found.ratio == pytest.approx(2)
     assert found.ci95 == pytest.approx((2, 2))
-
-
-def test_a_block_below_the_clock_step_counts_as_one_step() -> None:
     assert paired_ratio([0], [4]).ratio == pytest.approx(0.25)
     assert paired_ratio([4], [0]).ratio == pytest.approx(4)
+    for numerator, denominator in [([], []), ([1.0], []), ([1.0], [1.0, 2.0])]:
+        with pytest.raises(ValueError, match="same rounds"):
+            paired_ratio(numerator, denominator)
 
 
-@pytest.mark.parametrize(("numerator", "denominator"), [([], []), ([1.0], []), ([1.0], [1.0, 2.0])])
-def test_ratio_of_unpaired_sides(numerator: list[float], denominator: list[float]) -> None:
-    with pytest.raises(ValueError, match="same rounds"):
-        paired_ratio(numerator, denominator)
+def test_coverage_of_the_ratio() -> None:
+    for rounds in [8, 30]:
+        generator = np.random.default_rng(4)
+        drift = np.exp(
+            generator.standard_normal((REPEATS, rounds))
+        )  # far more than the ratio, and the same on both sides
+        sides = 1e6 * drift * np.exp(0.1 * generator.standard_normal((2, REPEATS, rounds)))
+        covered = 0
+        for numerator, denominator in zip(1.25 * sides[0], sides[1], strict=True):
+            interval = there(paired_ratio(numerator.tolist(), denominator.tolist()).ci95)
+            covered += interval[0] <= 1.25 <= interval[1]
+        exact = 1 - 2 * scipy_stats.binom.cdf(_sign_test_rank(rounds) or 0, rounds, 0.5)
+        assert covered / REPEATS == pytest.approx(exact, abs=0.015)
+        assert covered / REPEATS >= 0.94
 
 
-@pytest.mark.parametrize("rounds", [8, 30])
-def test_coverage_of_the_ratio(rounds: int) -> None:
-    generator = np.random.default_rng(4)
-    drift = np.exp(generator.standard_normal((REPEATS, rounds)))  # far more than the ratio, and the same on both sides
-    sides = 1e6 * drift * np.exp(0.1 * generator.standard_normal((2, REPEATS, rounds)))
-    covered = 0
-    for numerator, denominator in zip(1.25 * sides[0], sides[1], strict=True):
-        interval = paired_ratio(numerator.tolist(), denominator.tolist()).ci95
-        assert interval is not None
-        covered += interval[0] <= 1.25 <= interval[1]
-    exact = 1 - 2 * scipy_stats.binom.cdf(_sign_test_rank(rounds) or 0, rounds, 0.5)
-    assert covered / REPEATS == pytest.approx(exact, abs=0.015)
-    assert covered / REPEATS >= 0.94
+def test_t_quantile() -> None:
+    for degrees in [*range(1, 61), 100, 1000, 100_000]:
+        exact = scipy_stats.t.ppf(0.975, degrees)
+        assert t_quantile(degrees) == pytest.approx(exact, rel=0.002)
+        if degrees >= 20:  # far better where the expansion has converged
+            assert t_quantile(degrees) == pytest.approx(exact, rel=2e-7)
 
 
-@pytest.mark.parametrize("degrees", [*range(1, 61), 100, 1000, 100_000])
-def test_t_quantile(degrees: int) -> None:
-    exact = scipy_stats.t.ppf(0.975, degrees)
-    assert t_quantile(degrees) == pytest.approx(exact, rel=0.002)
-    if degrees >= 20:  # far better where the expansion has converged
-        assert t_quantile(degrees) == pytest.approx(exact, rel=2e-7)
-
-
-@pytest.mark.parametrize("n", range(1, 6))
-def test_too_few_pairs_have_no_rank(n: int) -> None:
-    assert _sign_test_rank(n) is None
-    assert 1 - 2 * 0.5**n < 0.95  # even from the smallest to the largest
-
-
-@pytest.mark.parametrize("n", [*range(6, 61), 999, 1000])
-def test_sign_test_rank_is_the_largest_with_95_percent(n: int) -> None:
-    rank = _sign_test_rank(n)
-    assert rank is not None
-    below = scipy_stats.binom(n, 0.5)
-    assert 1 - 2 * below.cdf(rank) >= 0.95
-    assert 1 - 2 * below.cdf(rank + 1) < 0.95
-
-
-@pytest.mark.parametrize("n", [1001, 1002, 1500, 5000, 99_999])
-def test_sign_test_rank_of_many_pairs(n: int) -> None:
-    rank = _sign_test_rank(n)
-    exact = int(scipy_stats.binom.ppf(0.025, n, 0.5)) - 1
-    assert rank in (exact - 1, exact, exact + 1)
-    assert 1 - 2 * scipy_stats.binom.cdf(rank, n, 0.5) >= 0.949
+def test_sign_test_rank_is_the_largest_with_95_percent() -> None:
+    for n in range(1, 6):
+        assert _sign_test_rank(n) is None
+        assert 1 - 2 * 0.5**n < 0.95  # even from the smallest to the largest
+    for n in [*range(6, 61), 999, 1000]:
+        rank = there(_sign_test_rank(n))
+        below = scipy_stats.binom(n, 0.5)
+        assert 1 - 2 * below.cdf(rank) >= 0.95
+        assert 1 - 2 * below.cdf(rank + 1) < 0.95
+    for n in [1001, 1002, 1500, 5000, 99_999]:
+        rank = there(_sign_test_rank(n))
+        exact = int(scipy_stats.binom.ppf(0.025, n, 0.5)) - 1
+        assert rank in (exact - 1, exact, exact + 1)
+        assert 1 - 2 * scipy_stats.binom.cdf(rank, n, 0.5) >= 0.949

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import asdict, replace
-from typing import Any
-
-import pytest
 
 from ortbench.asked import asked_modes, plan_of
 from ortbench.errors import BadInput
@@ -15,6 +11,7 @@ from ortbench.parsing import parse_pairings
 from ortbench.plan import Inputs, Plan, Target, check
 from ortbench.steps import Steps, matched, nearest, steps_from, steps_of
 from tests.conftest import MODELS
+from tests.expect import refusal
 
 TINY = str(MODELS / "tiny.onnx")
 OUTS = ["logits", "present.0.key", "present.0.value", "present.1.key", "present.1.value"]
@@ -23,56 +20,38 @@ PAIRS = list(zip(OUTS[1:], INS[1:], strict=True))
 FED = (("y", "x"),)
 
 
-def refused(message: str) -> Any:
-    """Expects a `BadInput` whose whole text is `message`."""
-    return pytest.raises(BadInput, match=f"^{re.escape(message)}$")
-
-
 # Patterns
 
 
 def test_pairings() -> None:
     assert parse_pairings(["y=x", "p.*=q.*", "a=b=c"]) == (("y", "x"), ("p.*", "q.*"), ("a", "b=c"))
+    for item in ["y", "y=", "=x", "=", ""]:
+        assert refusal(BadInput, parse_pairings, [item]) == f"--feedback {item!r}: write it as output=input"
+    for item in ["p.*=x", "y=q.*", "p.*.*=q.*"]:
+        assert (
+            refusal(BadInput, parse_pairings, [item])
+            == f"--feedback {item!r}: there are as many * on one side as on the other"
+        )
 
 
-@pytest.mark.parametrize("item", ["y", "y=", "=x", "=", ""])
-def test_what_is_no_pairing(item: str) -> None:
-    with refused(f"--feedback {item!r}: write it as output=input"):
-        parse_pairings([item])
-
-
-@pytest.mark.parametrize("item", ["p.*=x", "y=q.*", "p.*.*=q.*"])
-def test_as_many_stars_on_one_side_as_on_the_other(item: str) -> None:
-    with refused(f"--feedback {item!r}: there are as many * on one side as on the other"):
-        parse_pairings([item])
-
-
-@pytest.mark.parametrize(
-    "feedback",
-    [
+def test_patterns_stand_for_pairs_in_the_order_of_the_outputs() -> None:
+    for feedback in [
         [("present.*", "past_key_values.*")],
         [("present.*.*", "past_key_values.*.*")],
         [("present.*.value", "past_key_values.*.value"), ("present.*.key", "past_key_values.*.key")],
         [("present.1.*", "past_key_values.1.*"), ("present.0.key", "past_key_values.0.key"), ("present.0.value", "past_key_values.0.value")],
-    ],
-)  # fmt: skip
-def test_patterns_stand_for_pairs_in_the_order_of_the_outputs(feedback: list[tuple[str, str]]) -> None:
-    assert matched(feedback, OUTS, INS) == PAIRS
-
-
-def test_a_star_stands_for_the_same_text_in_both() -> None:
+    ]:  # fmt: skip
+        assert matched(feedback, OUTS, INS) == PAIRS
     assert matched([("*.*", "*_*")], ["h.c", "g.d"], ["g_d", "h_c"]) == [("h.c", "h_c"), ("g.d", "g_d")]
     assert matched([("*", "in_*")], ["a", "b"], ["in_b", "in_a"]) == [("a", "in_a"), ("b", "in_b")]
+    assert (
+        refusal(BadInput, matched, [("a.c", "x")], ["abc"], ["x"])
+        == "--feedback a.c=x: the model has no such output; it has abc"
+    )
 
 
-def test_a_pattern_is_no_regular_expression() -> None:
-    with refused("--feedback a.c=x: the model has no such output; it has abc"):
-        matched([("a.c", "x")], ["abc"], ["x"])
-
-
-@pytest.mark.parametrize(
-    ("feedback", "message"),
-    [
+def test_patterns_that_fit_nothing_or_too_much() -> None:
+    for feedback, message in [
         ([("present", "ids")], "--feedback present=ids: the model has no such output; it has present.1.key, present.0.key, "
                                "present.1.value …"),
         ([("zzz.*", "ids.*")], "--feedback zzz.*=ids.*: the model has no such output; it has logits, present.0.key, "
@@ -81,14 +60,8 @@ def test_a_pattern_is_no_regular_expression() -> None:
                                     "past_key_values.0.key, past_key_values.1.key, past_key_values.1.value …"),
         ([("logits", "ids"), ("logits", "ids")], "--feedback logits=ids: 'logits' is fed back already"),
         ([("logits", "ids"), ("present.0.key", "ids")], "--feedback present.0.key=ids: 'ids' is fed already"),
-    ],
-)  # fmt: skip
-def test_patterns_that_fit_nothing_or_too_much(feedback: list[tuple[str, str]], message: str) -> None:
-    with refused(message):
-        matched(feedback, OUTS, INS)
-
-
-def test_the_nearest_names() -> None:
+    ]:  # fmt: skip
+        assert refusal(BadInput, matched, feedback, OUTS, INS) == message
     assert nearest("hiden", ["x", "hidden"]) == "; it has hidden …"
     assert nearest("x", []) == ""
     assert nearest("zzz", [f"name{n}" for n in range(9)]) == f"; it has {', '.join(f'name{n}' for n in range(8))} …"
@@ -108,6 +81,15 @@ def test_the_options_of_a_loop() -> None:
     assert steps_of({"feedback": ["y=x"]}) == Steps(FED) == steps_from(json.loads(json.dumps(asdict(Steps(FED)))))
     assert Steps().count == 16
     assert steps_of({}) is None
+    for flag in ["steps", "first-dim", "fill", "share-buffers", "keep", "resident"]:
+        assert (
+            refusal(BadInput, steps_of, {flag: 3})
+            == f"--{flag} is for a loop: say what is fed back with --feedback OUT=IN"
+        )
+    assert (
+        refusal(BadInput, steps_of, {}, needed=True)
+        == "--feedback OUT=IN says which output is an input of the next step; 'ortbench inspect MODEL' suggests some"
+    )
 
 
 def test_modes_of_a_loop() -> None:
@@ -115,9 +97,6 @@ def test_modes_of_a_loop() -> None:
     assert asked_modes({"feedback": ["y=x"], "share-buffers": True}) == (*asked_modes({"feedback": ["y=x"]}), "shared")
     assert asked_modes({"feedback": ["y=x"], "share-buffers": True, "mode": ["cpu"]}) == ("cpu", "shared")
     assert "shared" not in asked_modes({})
-
-
-def test_a_plan_has_the_loop_and_the_worker_is_told() -> None:
     plan = plan_of(TINY, {"feedback": ["y=x"], "steps": 3})
     assert plan.steps == Steps(FED, 3)
     assert plan.worker_request()["steps"] == asdict(Steps(FED, 3))
@@ -125,25 +104,11 @@ def test_a_plan_has_the_loop_and_the_worker_is_told() -> None:
     check(plan)
 
 
-@pytest.mark.parametrize("flag", ["steps", "first-dim", "fill", "share-buffers", "keep", "resident"])
-def test_options_of_a_loop_without_one(flag: str) -> None:
-    with refused(f"--{flag} is for a loop: say what is fed back with --feedback OUT=IN"):
-        steps_of({flag: 3})
-
-
-def test_a_loop_without_feedback() -> None:
-    with refused(
-        "--feedback OUT=IN says which output is an input of the next step; 'ortbench inspect MODEL' suggests some"
-    ):
-        steps_of({}, needed=True)
-
-
 LOOP = Plan(TINY, steps=Steps(FED), modes=("cpu",))
 
 
-@pytest.mark.parametrize(
-    ("plan", "message"),
-    [
+def test_a_loop_that_cannot_be_carried_out() -> None:
+    for plan, message in [
         (replace(LOOP, steps=Steps(FED, 0)), "--steps 0: a loop has at least one step"),
         (replace(LOOP, steps=Steps(FED, fill={"x": "a b"})), "--fill x=a b: 'a b' is neither a number nor a sum of numbers, "
                                                              "dimensions, step and index"),
@@ -157,12 +122,6 @@ LOOP = Plan(TINY, steps=Steps(FED), modes=("cpu",))
         (replace(LOOP, nodes=True), "--nodes: is for single inferences, leave it out of a loop"),
         (replace(LOOP, measure_copies=True), "--measure-copies: is for single inferences, leave it out of a loop"),
         (replace(LOOP, inputs=Inputs(lengths={"x": 3})), "--length: is for single inferences, leave it out of a loop"),
-    ],
-)  # fmt: skip
-def test_a_loop_that_cannot_be_carried_out(plan: Plan, message: str) -> None:
-    with refused(message):
-        check(plan)
-
-
-def test_a_state_may_begin_with_nothing() -> None:
+    ]:  # fmt: skip
+        assert refusal(BadInput, check, plan) == message
     check(replace(LOOP, inputs=Inputs(dims={"past_length": 0})))

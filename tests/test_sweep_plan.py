@@ -14,6 +14,7 @@ from ortbench.options import SWEPT, declared, options_of
 from ortbench.plan import PLAN
 from ortbench.slo import Slo, parse_slo
 from ortbench.sweep_plan import MAX_SHAPES, Swept, shapes_of
+from tests.expect import refusal
 from tests.results import MS, stats
 
 
@@ -21,33 +22,24 @@ def names(**given: Any) -> list[str]:
     return [shape.name for shape in shapes_of("m.onnx", {key.replace("_", "-"): it for key, it in given.items()}, ())]
 
 
-@pytest.mark.parametrize(
-    ("text", "sizes"),
-    [
+def test_a_range_doubles_from_one_end_to_the_other() -> None:
+    for text, sizes in [
         ("1..8", [1, 2, 4, 8]),
         ("1,2,4..64", [1, 2, 4, 8, 16, 32, 64]),
         ("3..20", [3, 6, 12, 20]),
         (" 1 .. 2 , 7", [1, 2, 7]),
         ("5", [5]),
-    ],
-)
-def test_a_range_doubles_from_one_end_to_the_other(text: str, sizes: list[int]) -> None:
-    assert ENTRIES.each([f"batch={text}"], "--dim") == [[f"batch={size}"] for size in sizes]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+    ]:
+        assert ENTRIES.each([f"batch={text}"], "--dim") == [[f"batch={size}"] for size in sizes]
+    for text, words in [
         ("8..1", "--dim batch=8..1: 8..1 is no range: write the smaller size first, above 0"),
         ("0..4", "0..4 is no range"),
         ("4..4", "4..4 is no range"),
         ("1..4,2", "'2' is in the list twice"),
-    ],
-)
-def test_what_is_no_range(text: str, words: str) -> None:
-    with pytest.raises(BadInput, match="batch") as raised:
-        ENTRIES.each([f"batch={text}"], "--dim")
-    assert words in str(raised.value)
+    ]:
+        with pytest.raises(BadInput, match="batch") as raised:
+            ENTRIES.each([f"batch={text}"], "--dim")
+        assert words in str(raised.value)
 
 
 def test_several_dimensions_make_a_grid() -> None:
@@ -57,29 +49,18 @@ def test_several_dimensions_make_a_grid() -> None:
     ]  # fmt: skip
     assert names(dim=["batch=1,8", "sequence=16"]) == ["batch=1", "batch=8"]
     assert names(shape=["x:1x3,8x3"]) == ["x=1x3", "x=8x3"]
-
-
-def test_a_shape_is_measured_for_two_seconds_unless_told_otherwise() -> None:
     assert [it.plan.loop.duration_s for it in shapes_of("m.onnx", {"dim": ["n=1,2"]}, ())] == [2.0, 2.0]
     (first, _) = shapes_of("m.onnx", {"dim": ["n=1,2"], "duration": 7.0}, ("ortbench",))
     assert (first.plan.loop.duration_s, first.plan.command) == (7.0, ("ortbench",))
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
+    for given, words in [
         ({}, "a sweep needs several shapes: such as --dim batch=1,2,4..64"),
         ({"dim": ["batch=8"]}, "a sweep needs several shapes"),
         ({"dim": [f"a={','.join(map(str, range(1, 10)))}", f"b={','.join(map(str, range(1, 9)))}"]},
          f"one run takes at most {MAX_SHAPES} shapes, and 72 were asked for"),
         ({"data": ["nowhere"]}, "--data: no such file or folder: nowhere"),
         ({"data": ["nowhere"], "dim": ["batch=1,2"]}, "--dim: --data says how inputs look, leave it out"),
-    ],
-)  # fmt: skip
-def test_what_is_no_sweep(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(BadInput) as raised:
-        shapes_of("m.onnx", given, ())
-    assert words in str(raised.value)
+    ]:  # fmt: skip
+        assert words in refusal(BadInput, shapes_of, "m.onnx", given, ())
 
 
 def test_real_inputs_are_files_and_folders_of_test_sets(tmp_path: Path) -> None:
@@ -113,34 +94,27 @@ def test_sets_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> Non
         names(data=[str(tmp_path / "empty")])
 
 
-def test_lists_are_of_shapes_alone() -> None:
+def test_what_a_sweep_has_of_its_own() -> None:
     lists = {it.flag for it in options_of(*PLAN) if SWEPT in it.commands and it.of(SWEPT).lists}
     assert lists == {"dim", "shape", "length"}
+    assert {it.flag for it in declared(Swept).values()} == {"data", "slo"}
+    assert replace(Swept(), slo=Slo("p99", 1)).slo == Slo("p99", 1)
 
 
 # Limits
 
 
-@pytest.mark.parametrize(
-    ("text", "slo"),
-    [
+def test_a_limit_is_a_statistic_and_a_time() -> None:
+    for text, slo in [
         ("p99=20ms", Slo("p99", 20_000_000)),
         ("total=1.5s", Slo("total", 1_500_000_000)),
         ("mean=10us", Slo("mean", 10_000)),
         ("p95=3 µs", Slo("p95", 3_000)),
-    ],
-)
-def test_a_limit_is_a_statistic_and_a_time(text: str, slo: Slo) -> None:
-    assert parse_slo(text, "--slo") == slo
-
-
-@pytest.mark.parametrize("text", ["20ms", "p98=20ms", "p99=20", "p99=-1ms", "p99=0ms", "p99=", "=1ms"])
-def test_what_is_no_limit(text: str) -> None:
-    with pytest.raises(BadInput, match="--slo"):
-        parse_slo(text, "--slo")
-
-
-def test_a_limit_is_kept_or_not_or_there_are_too_few_runs_to_tell() -> None:
+    ]:
+        assert parse_slo(text, "--slo") == slo
+    for text in ["20ms", "p98=20ms", "p99=20", "p99=-1ms", "p99=0ms", "p99=", "=1ms"]:
+        with pytest.raises(BadInput, match="--slo"):
+            parse_slo(text, "--slo")
     slo = Slo("p99", 12 * MS)
     assert slo.keeps(stats(10 * MS)) is True  # whose p99 is 20 % above the median
     assert slo.keeps(stats(11 * MS)) is False
@@ -148,8 +122,3 @@ def test_a_limit_is_kept_or_not_or_there_are_too_few_runs_to_tell() -> None:
     assert Slo("total", 10 * MS).keeps(stats(10 * MS, n=1)) is True
     assert Slo("max", 10 * MS).keeps(stats(10 * MS)) is False
     assert str(slo) == "p99 ≤ 12.0 ms"
-
-
-def test_what_a_sweep_has_of_its_own() -> None:
-    assert {it.flag for it in declared(Swept).values()} == {"data", "slo"}
-    assert replace(Swept(), slo=Slo("p99", 1)).slo == Slo("p99", 1)

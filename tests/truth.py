@@ -1,24 +1,19 @@
 """Holding a result against the reference device's own trace.
 
-The trace is on the same clock as ortbench's samples, so each sample can be matched with what the device did in it. The
-truth of a sample is the span from when the first thing the trace has of it was asked for to the end of the last: copies,
-inference, memory that a run allocates and frees, and the run as the EP sees it. What started or ran late on a busy machine
-is in the trace too, so lateness of the device never counts as an error.
-
-Before the first and behind the last of it is the host's own time, above all to come back with cold caches. What it takes
-is measured in the same run, by calls of ONNX Runtime beside ortbench's own (`tests.bare`), and is no error either.
+The trace is on the same clock as ortbench's samples, so each sample can be matched with what the device did in it: the
+span from when the first thing the trace has of it was asked for to the end of the last. In virtual time a sample is that
+span and what the host's own calls around it take, to the nanosecond (`differences`). In real time that is measured in the
+same run, by calls of ONNX Runtime beside ortbench's own (`tests.bare`), and `Check` allows for it.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +22,14 @@ import onnx
 from ortbench.measure.schedule import dropped
 from ortbench.modes import COSTS, PIPELINED
 from ortbench.result import Case, Result, load
-from tests.conftest import ROOT
+from tests.conftest import ortbench
+from tests.forks import MAIN
 from tests.refdevice import KINDS, Config, Events, Trace
+from tests.virtual import CALL_NS
 
 NUMBER = {name: number for number, name in KINDS.items()}
 COPIES = ("upload", "download", "ha-copy")
-SIZES_AND_COMPUTE_US = [(1 << 16, 100), (1 << 16, 50_000), (1 << 20, 10_000), (1 << 24, 5_000), (1 << 26, 20_000)]
+What = tuple[str | int, ...]
 
 
 def relu_model(path: Path, size: int) -> Path:
@@ -50,35 +47,56 @@ def run_on_device(
     config: Config,
     folder: Path,
     *arguments: object,
-    build: str | None = None,
     command: str = "run",
-    program: Sequence[object] | None = None,
+    **environment: str,
 ) -> tuple[int, Result, str, str]:
-    """`ortbench run`, or another command, on the reference device: exit code, result, stdout, stderr.
-
-    With a `build` of `tests.bare` bare calls go beside it, and what they took is in the folder's ``bare``. `program` is another
-    module, with its arguments, that is run in ortbench's place.
-    """
+    """`ortbench run`, or another command, on the reference device: exit code, result, stdout, stderr."""
     out = folder / "out"
-    program = program or (["ortbench"] if build is None else ["tests.bare", build, folder / "bare"])
-    line = [sys.executable, "-m", *program, command, model, "--ep-library", library, "--out", out, *arguments]
-    done = subprocess.run(
-        list(map(str, line)),
-        cwd=ROOT,
-        env={**os.environ, **config.environ()},
-        capture_output=True,
-        text=True,
-        timeout=1800,
-    )
+    line = [command, model, "--ep-library", library, "--out", out, *arguments]
+    done = ortbench(*line, **config.environ(), **environment)
     (result,) = out.glob("*/result.json")
-    return done.returncode, load(result), done.stdout, done.stderr
+    return done.code, load(result), done.out, done.err
+
+
+def in_fork(function: str, *arguments: object, **environment: str) -> Any:
+    """What a function prints as JSON, in a process that has no library registered yet.
+
+    Args:
+        function: as module:function; where it is to take time, it calls `tests.virtual.attach`.
+        arguments: it finds in `sys.argv`.
+        environment: of its process.
+    """
+    done = ortbench(*arguments, **{MAIN: function}, **environment)
+    assert done.code == 0, done.err
+    return json.loads(done.out.splitlines()[-1])
+
+
+def differences(result: Result, trace: Trace) -> dict[What, tuple[list[int], list[int]]]:
+    """Samples of a run in virtual time and what they should be, ns, by mode and phase where they are not; the median that is
+    reported is the first of them."""
+    found: dict[What, tuple[list[int], list[int]]] = {}
+    for case in result.cases:
+        for phase in case.samples_ns.keys() - set(COSTS):  # of costs of the host the trace says nothing
+            true = [span_ns(events) + host_ns(events) for events in recorded(result, case, phase, trace)]
+            stats = case.phases[phase]
+            assert stats is not None
+            reported = [stats.median_ns, *case.samples_ns[phase]]
+            if reported != [round(median(true)), *true]:
+                found[case.mode, phase] = (reported, true)
+    return found
+
+
+def host_ns(events: Events) -> int:
+    """What the host takes in a sample beside the device: a reading of the clock and, where it begins with a copy, the call
+    that asks for that."""
+    return CALL_NS * (1 + int(is_kind(events, *COPIES)[0]))
 
 
 @dataclass(frozen=True)
 class Check:
     """A reported median against the truth, in ns; `host` is what the host takes around the same work, at the median."""
 
-    what: tuple[str | int, ...]
+    what: What
     reported: int
     true: int
     host: int = 0
@@ -99,23 +117,14 @@ class Check:
         return self.reported >= self.true - 1000 and self.error <= self.allowed
 
 
-def checks(result: Result, trace: Trace, host_ns: Mapping[tuple[str | int, ...], int] | None = None) -> list[Check]:
-    """Every median that was measured, with what the trace says it was.
-
-    Args:
-        result, trace: of one run.
-        host_ns: what the host takes by mode and phase; see `host_times`. Without it nothing is taken off.
-    """
-    found = []
+def checks(result: Result, trace: Trace, bare: Path) -> list[Check]:
+    """Every median that was measured in real time, with what the trace says it was, and the file of `tests.bare` the host."""
+    host, found = host_times(bare, trace), []
     for case in result.cases:
         for phase, samples in case.samples_ns.items():
-            if phase in COSTS:  # of the host, of which the trace says nothing
-                continue
-            members = recorded(result, case, phase, trace)
-            assert len(members) == len(samples), (case.mode, phase, len(members), len(samples))
-            true = round(median(span_ns(events) for events in members))
-            host = 0 if host_ns is None else host_ns[case.mode, phase]
-            found.append(Check((case.mode, phase), round(median(samples)), true, host))
+            if phase not in COSTS:
+                true = round(median(span_ns(events) for events in recorded(result, case, phase, trace)))
+                found.append(Check((case.mode, phase), round(median(samples)), true, host[case.mode, phase]))
     return found
 
 
@@ -124,19 +133,11 @@ def span_ns(events: Events) -> int:
     return int(events["end_ns"].max() - events["queued_ns"].min())
 
 
-def host_times(file: Path, trace: Trace) -> dict[tuple[str | int, ...], int]:
-    """What bare calls took beyond what the trace has of them, ns, at the median.
-
-    Args:
-        file: of `tests.bare`.
-        trace: of the same run.
-
-    Returns:
-        By mode and phase; of a sweep by direction, memory and bytes.
-    """
+def host_times(file: Path, trace: Trace) -> dict[What, int]:
+    """What the bare calls of a file of `tests.bare` took beyond what the trace has of them, ns, at the median."""
     events = trace.of("inference", "run", "alloc", "free", *COPIES)
     events = np.sort(events, order="queued_ns")
-    beyond: dict[tuple[str | int, ...], list[int]] = {}
+    beyond: dict[What, list[int]] = {}
     for block in map(json.loads, file.read_text().splitlines()):
         for start, end in block["calls"]:
             first, after = np.searchsorted(events["queued_ns"], [start, end])
@@ -181,23 +182,16 @@ def recorded(result: Result, case: Case, phase: str, trace: Trace) -> list[Event
     return found
 
 
-def wrong_in_all(attempts: Iterable[Iterable[Check]]) -> dict[tuple[str | int, ...], list[Check]]:
-    """What was right in none of several attempts, with each of them; looks at no more attempts than it takes.
-
-    A busy machine adds to times and takes from none, so one good attempt shows that the tool is right, and a tool that is
-    wrong is so in each.
-    """
-    wrong: dict[tuple[str | int, ...], list[Check]] = {}
-    for number, found in enumerate(attempts):
-        now = {check.what: check for check in found}
-        wrong = {
-            what: [*wrong.get(what, []), check]
-            for what, check in now.items()
-            if not check.is_right and (number == 0 or what in wrong)
-        }
+def wrong_in_all(attempts: Iterable[Iterable[Check]]) -> dict[What, Check]:
+    """What is right in none of several attempts, of which it looks at no more than it takes: a busy machine adds to times and
+    takes from none, so one good attempt shows that the tool is right."""
+    wrong: dict[What, Check] | None = None
+    for found in attempts:
+        now = {check.what: check for check in found if not check.is_right}
+        wrong = now if wrong is None else {what: check for what, check in now.items() if what in wrong}
         if not wrong:
             break
-    return wrong
+    return wrong or {}
 
 
 # The pipeline

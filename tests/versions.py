@@ -64,40 +64,27 @@ def environment(name: str) -> Path:
     return found
 
 
-def folder_of(version: str, ep: str) -> Path:
-    """The environment of a row."""
-    return environment("openvino" if ep == OPENVINO else version)
-
-
-def options(version: str, ep: str, library: Path | None) -> list[object]:
-    """By which a command is given the environment and the EP of a row."""
-    return ["--python", folder_of(version, ep), "--ep", library if ep == DEVICE else _EP[ep]]
-
-
-def prefix(ep: str) -> Sequence[str]:
-    """What a command with an EP is started by."""
-    return (SOFTWARE_GPU,) if ep == WEBGPU else ()
-
-
-def row(version: str, ep: str, library: Path | None, out: Path) -> Row:
+def row(version: str, ep: str, library: Path, out: Path) -> Row:
     """Measure a row.
 
     Raises:
         AssertionError: a mode failed, outputs are not the expected ones, or something is not said in a line.
     """
     found: dict[str, set[str]] = {}
-    where = options(version, ep, library)
+    python = environment("openvino" if ep == OPENVINO else version)
+    where = ["--python", python, "--ep", library if ep == DEVICE else _EP[ep]]
+    prefix = (SOFTWARE_GPU,) if ep == WEBGPU else ()
     for name in MODEL_NAMES:
         data = ["--input", MODELS / f"{name}.inputs.npz", "--expect", MODELS / f"{name}.expected.npz"]
         ran = ortbench("run", MODELS / f"{name}.onnx", *where, *data, *_ALL_MODES, *_ONCE, "--out", out, "--json", "-",
-                       prefix=prefix(ep))  # fmt: skip
+                       prefix=prefix)  # fmt: skip
         assert (ran.code, ran.err) == (0, ""), ran.err
         result = json.loads(ran.out)
-        assert result["target"]["python"] == str(where[1])
+        assert result["target"]["python"] == str(python)
         assert result["setup"]["expected_outputs"] is True
         for case in result["cases"]:
             found.setdefault(case["mode"], set()).add(_cell(case))
-    return Row(version, ep, (*(_best(found[mode]) for mode in MODES), _bandwidth(where, ep, out)))
+    return Row(version, ep, (*(_best(found[mode]) for mode in MODES), _bandwidth(where, prefix, out)))
 
 
 def _best(cells: set[str]) -> str:
@@ -113,10 +100,9 @@ def _cell(case: dict[str, Any]) -> str:
     return "from 1.28" if "before ONNX Runtime 1.28" in case["reason"] else "–"
 
 
-def _bandwidth(where: Sequence[object], ep: str, out: Path) -> str:
-    ran = ortbench(
-        "bandwidth", *where, "--max-size", "16kB", "--iterations", 2, "--out", out, "--quiet", prefix=prefix(ep)
-    )
+def _bandwidth(where: Sequence[object], prefix: Sequence[str], out: Path) -> str:
+    line = ("bandwidth", *where, "--max-size", "16kB", "--iterations", 2, "--out", out, "--quiet")
+    ran = ortbench(*line, prefix=prefix)
     if ran.code == 0:
         assert ran.err == ""
         return "yes"

@@ -26,6 +26,7 @@ from ortbench.analysis.compare import (
 from ortbench.analysis.enough import PARTS
 from ortbench.errors import NotComparable
 from ortbench.result import Case, Result
+from tests.expect import there
 from tests.results import broken, measured, result_of, steady
 
 # May they be compared?
@@ -51,14 +52,18 @@ OTHER_SETUPS: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "text"), OTHER_SETUPS)
-def test_what_makes_results_incomparable(path: str, value: Any, text: str) -> None:
-    assert mismatches(result_of(), result_of(**{path: value})) == [text]
-
-
-def test_all_that_makes_results_incomparable_is_told() -> None:
+def test_what_makes_results_incomparable_and_what_does_not() -> None:
+    for path, value, text in OTHER_SETUPS:
+        assert mismatches(result_of(), result_of(**{path: value})) == [text]
     other = result_of(target__ep="B", environment__cpu__usable_cores=1)
     assert mismatches(result_of(), other) == ["EP: SomeExecutionProvider and B", "cores: 4 and 1"]
+    for path, value in HARMLESS:
+        assert mismatches(result_of(), result_of()) == []
+        assert mismatches(result_of(), result_of(**{path: value})) == []
+    changed = {path: value for path, value, _ in OTHER_SETUPS}
+    assert mismatches(result_of(run_id="1"), result_of(run_id="1", **changed)) == []
+    assert len(mismatches(result_of(run_id="1"), result_of(run_id="2", **changed))) == 7
+    assert len(mismatches(result_of(), result_of(**changed))) == 7
 
 
 HARMLESS: list[tuple[str, Any]] = [
@@ -70,22 +75,8 @@ HARMLESS: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value"), HARMLESS)
-def test_what_does_not(path: str, value: Any) -> None:
-    assert mismatches(result_of(), result_of()) == []
-    assert mismatches(result_of(), result_of(**{path: value})) == []
-
-
-def test_sides_of_one_run_are_always_comparable() -> None:
-    changed = {path: value for path, value, _ in OTHER_SETUPS}
-    assert mismatches(result_of(run_id="1"), result_of(run_id="1", **changed)) == []
-    assert len(mismatches(result_of(run_id="1"), result_of(run_id="2", **changed))) == 7
-    assert len(mismatches(result_of(), result_of(**changed))) == 7
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "text"),
-    [
+def test_changes() -> None:
+    changed: list[tuple[str, Any, str]] = [
         ("environment__onnxruntime", "1.29.0", "ONNX Runtime: 1.28.0 → 1.29.0"),
         ("target__ep_version", "1.1", "EP version: 1.0 → 1.1"),
         ("target__ep_options", {"a": "1", "b": "2"}, "EP options: none → a 1, b 2"),
@@ -94,32 +85,19 @@ def test_sides_of_one_run_are_always_comparable() -> None:
         ("target__opt_level", "basic", "optimisation: all → basic"),
         ("environment__python", "3.13.0", "Python: 3.12.0 → 3.13.0"),
         ("environment__os", "Windows", "OS: Linux → Windows"),
-    ],
-)
-def test_changes(path: str, value: Any, text: str) -> None:
-    assert changes(result_of(), result_of(**{path: value})) == [text]
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "text"),
-    [
-        ("a/ep.so", "b/ep.so", "EP library: a/ep.so → b/ep.so"),
-        (None, "b/ep.so", "EP library: ONNX Runtime's own → b/ep.so"),
-        ("a/ep.so", "a/ep.so", None),
-        (None, None, None),
-    ],
-)
-def test_another_library_is_a_change(one: str | None, other: str | None, text: str | None) -> None:
-    found = changes(result_of(target__ep_library=one), result_of(target__ep_library=other))
-    assert found == ([] if text is None else [text])
-    assert (sameness(result_of(target__ep_library=one), result_of(target__ep_library=other)) is None) == (one != other)
-
-
-def test_results_that_do_not_say_which_library_it_was() -> None:
+    ]
+    for path, value, text in changed:
+        assert changes(result_of(), result_of(**{path: value})) == [text]
+    for one, other, said in [
+        ("a/ep.so", "b/ep.so", ["EP library: a/ep.so → b/ep.so"]),
+        (None, "b/ep.so", ["EP library: ONNX Runtime's own → b/ep.so"]),
+        ("a/ep.so", "a/ep.so", []),
+        (None, None, []),
+    ]:
+        sides = result_of(target__ep_library=one), result_of(target__ep_library=other)
+        assert changes(*sides) == said
+        assert (sameness(*sides) is None) == (one != other)
     assert changes(result_of(), result_of(target__ep_library="a/ep.so")) == []
-
-
-def test_no_changes() -> None:
     assert changes(result_of(run_id="1"), result_of(run_id="2", environment__git_commit="abc")) == []
 
 
@@ -129,11 +107,7 @@ def test_sides_that_are_the_same_in_everything() -> None:
     assert sameness(result_of(target__ep_requested="auto"), again) == (
         "nothing that was recorded differs between the two: same model, EP, options, versions, machine"
     )
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
+    cases: list[tuple[str, Any]] = [
         ("model__sha256", "b" * 64),
         ("target__ep", "OtherExecutionProvider"),
         ("target__ep_library", "other.so"),
@@ -145,10 +119,9 @@ def test_sides_that_are_the_same_in_everything() -> None:
         ("environment__onnxruntime_build", "another"),
         ("environment__python", "3.13.0"),
         ("environment__numpy", "2.0"),
-    ],
-)
-def test_sides_that_are_not_the_same(path: str, value: Any) -> None:
-    assert sameness(result_of(), result_of(**{path: value})) is None
+    ]
+    for path, value in cases:
+        assert sameness(result_of(), result_of(**{path: value})) is None
 
 
 def test_comparability_is_refused_or_forced() -> None:
@@ -170,14 +143,11 @@ def cases(base: list[int], value: list[int]) -> tuple[Case, Case]:
 
 
 def stored(base: list[int], value: list[int]) -> Spread:
-    found = stored_ratio(*cases(base, value), "total")
-    assert found is not None
-    return found
+    return there(stored_ratio(*cases(base, value), "total"))
 
 
-@pytest.mark.parametrize(
-    ("base", "value", "low", "high"),
-    [
+def test_the_noise_of_both_runs() -> None:
+    for base, value, low, high in [
         ([100] * 8, [100] * 8, 1, 1),
         ([100] * 8, [200] * 8, 2, 2),
         ([100] * 7 + [125], [200] * 7 + [150], 150 / 125, 200 / 100),
@@ -185,46 +155,29 @@ def stored(base: list[int], value: list[int]) -> Spread:
         ([100, 300] * 8, [200] * 8, 1, 1),  # two blocks are a part, and their samples are taken together
         ([100] * 14 + [110, 110], [100] * 16, 100 / 110, 1),
         ([100, 100, 500] + [100] * 7, [100] * 10, 100 / 300, 1),  # parts of one block and of two
-    ],
-)
-def test_the_noise_of_both_runs(base: list[int], value: list[int], low: float, high: float) -> None:
-    found = stored(base, value)
-    assert found.low == pytest.approx(low / (1 + BETWEEN_RUNS))
-    assert found.high == pytest.approx(high * (1 + BETWEEN_RUNS))
-    assert found.paired is False
-
-
-def test_figures_are_those_of_whole_runs() -> None:
+    ]:
+        found = stored(base, value)
+        assert found.low == pytest.approx(low / (1 + BETWEEN_RUNS))
+        assert found.high == pytest.approx(high * (1 + BETWEEN_RUNS))
+        assert found.paired is False
     found = stored([100] * 7 + [900], [300] * 4 + [500] * 5)
     assert (found.base_ns, found.value_ns, found.ratio) == (100, 500, 5)
-
-
-def test_exchanged_runs_give_the_inverse() -> None:
     base, value = [100, 110, 90, 100, 120, 100, 95, 100], [150, 155, 140, 160, 150, 145, 150, 150]
     there, back = stored(base, value), stored(value, base)
     assert back.ratio == pytest.approx(1 / there.ratio)
     assert there.low is not None
     assert there.high is not None
     assert (back.low, back.high) == pytest.approx((1 / there.high, 1 / there.low))
-
-
-@pytest.mark.parametrize(("base", "value"), [(PARTS - 1, 50), (50, PARTS - 1), (1, 1)])
-def test_too_few_blocks_to_know_the_noise(base: int, value: int) -> None:
-    assert stored([100] * base, [200] * value) == Spread(100, 200, 2, None, None, paired=False)
-
-
-def test_runs_below_the_clock_step_count_as_one_step() -> None:
+    for few, many in [(PARTS - 1, 50), (50, PARTS - 1), (1, 1)]:
+        assert stored([100] * few, [200] * many) == Spread(100, 200, 2, None, None, paired=False)
     assert astuple(stored([0] * 8, [0] * 8)) == pytest.approx((0, 0, 1, 1 / 1.02, 1.02, False))
     assert stored([0] * 8, [4] * 8).ratio == 4
 
 
-def test_a_phase_that_one_has_not() -> None:
+def test_phases_that_one_has_not_and_that_are_the_total() -> None:
     one, other = measured("device", total=steady([1])), measured("device", total=steady([1]), upload=steady([1]))
     assert stored_ratio(one, other, "upload") is None
     assert stored_ratio(other, one, "upload") is None
-
-
-def test_inference_of_a_mode_that_is_all_inference() -> None:
     one, other = (measured("device-resident", total=steady([ns] * 8)) for ns in (100, 200))
     found = stored_ratio(one, other, "inference")
     assert found == stored_ratio(one, other, "total")
@@ -232,17 +185,21 @@ def test_inference_of_a_mode_that_is_all_inference() -> None:
     assert found.ratio == 2
 
 
-@pytest.mark.parametrize(
-    ("stat", "value"),
-    [("median", 55.0), ("mean", 55.0), ("min", 10.0), ("max", 100.0), ("p90", 91.0), ("p95", 95.5), ("p99", 99.1)],
-)
-def test_statistics(stat: str, value: float) -> None:
-    tens = [70, 10, 100, 40, 20, 90, 30, 80, 50, 60]
-    assert STATISTICS[stat](tens) == pytest.approx(value)
-    base, case = measured("cpu", total={0: [1000]}), measured("cpu", total={0: tens})
-    found = stored_ratio(base, case, "total", stat)
-    assert found is not None
-    assert found.ratio == pytest.approx(value / 1000)
+def test_statistics() -> None:
+    for stat, value in [
+        ("median", 55.0),
+        ("mean", 55.0),
+        ("min", 10.0),
+        ("max", 100.0),
+        ("p90", 91.0),
+        ("p95", 95.5),
+        ("p99", 99.1),
+    ]:
+        tens = [70, 10, 100, 40, 20, 90, 30, 80, 50, 60]
+        assert STATISTICS[stat](tens) == pytest.approx(value)
+        base, case = measured("cpu", total={0: [1000]}), measured("cpu", total={0: tens})
+        found = there(stored_ratio(base, case, "total", stat))
+        assert found.ratio == pytest.approx(value / 1000)
 
 
 # Results of one run
@@ -258,51 +215,32 @@ def sides(
 
 def test_pairs_of_one_run_cancel_drift() -> None:
     base = [1000 * 2**number for number in range(9)]
-    found = ratio(*sides(base, [3 * ns for ns in base]), "cpu", "total")
-    assert found is not None
+    found = there(ratio(*sides(base, [3 * ns for ns in base]), "cpu", "total"))
     assert astuple(found) == (16_000, 48_000, *[pytest.approx(3)] * 3, True)
-
-
-@pytest.mark.parametrize(("rounds", "known"), [(1, False), (PARTS - 1, False), (PARTS, True)])
-def test_an_interval_of_pairs_needs_as_many_rounds_as_one_of_parts(rounds: int, known: bool) -> None:
-    found = ratio(*sides([100] * rounds, [200] * rounds), "cpu", "total")
-    assert found is not None
-    assert found.ratio == pytest.approx(2)
-    assert (found.low is not None, found.high is not None) == (known, known)
-
-
-def test_only_rounds_that_both_have_are_pairs() -> None:
-    found = ratio(*sides([900, 900, 100, 100], [200, 200, 500, 500], first=2), "cpu", "total")
-    assert found is not None
+    for rounds, known in [(1, False), (PARTS - 1, False), (PARTS, True)]:
+        found = there(ratio(*sides([100] * rounds, [200] * rounds), "cpu", "total"))
+        assert found.ratio == pytest.approx(2)
+        assert (found.low is not None, found.high is not None) == (known, known)
+    found = there(ratio(*sides([900, 900, 100, 100], [200, 200, 500, 500], first=2), "cpu", "total"))
     assert found.ratio == pytest.approx(2)
     assert (found.base_ns, found.value_ns) == (500, 350)  # medians of all samples
-
-
-def test_one_run_without_a_common_round() -> None:
     assert ratio(*sides([100] * 3, [200] * 3, first=3), "cpu", "total") is None
-
-
-@pytest.mark.parametrize("run_ids", [("1", "2"), (None, None), ("1", None), (None, "1")])
-def test_other_runs_are_compared_with_their_noise(run_ids: tuple[str | None, str | None]) -> None:
-    base, value = [1000 * 2**number for number in range(8)], [3000 * 2**number for number in range(8)]
-    assert ratio(*sides(base, value, run_ids=run_ids), "cpu", "total") == stored(base, value)
-
-
-@pytest.mark.parametrize("run_id", [None, "1"])
-def test_no_ratio_of_what_one_has_not(run_id: str | None) -> None:
-    whole = result_of(measured("device", total=steady([1]), upload=steady([1])), run_id=run_id)
-    for other in (result_of(run_id=run_id), result_of(broken("device", upload=steady([1])), run_id=run_id)):
-        assert ratio(whole, other, "device", "upload") is None
-        assert ratio(other, whole, "device", "upload") is None
-    assert ratio(whole, whole, "device", "download") is None
+    for run_ids in [("1", "2"), (None, None), ("1", None), (None, "1")]:
+        base, value = [1000 * 2**number for number in range(8)], [3000 * 2**number for number in range(8)]
+        assert ratio(*sides(base, value, run_ids=run_ids), "cpu", "total") == stored(base, value)
+    for run_id in [None, "1"]:
+        whole = result_of(measured("device", total=steady([1]), upload=steady([1])), run_id=run_id)
+        for other in (result_of(run_id=run_id), result_of(broken("device", upload=steady([1])), run_id=run_id)):
+            assert ratio(whole, other, "device", "upload") is None
+            assert ratio(other, whole, "device", "upload") is None
+        assert ratio(whole, whole, "device", "download") is None
 
 
 # In a word
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
+def test_word() -> None:
+    for low, high, expected in [
         (0.99, 1.01, SAME),
         (0.96, 1.04, SAME),
         (1.001, 1.02, SAME),  # slower for certain, but by less than matters
@@ -318,10 +256,8 @@ def test_no_ratio_of_what_one_has_not(run_id: str | None) -> None:
         (0.8, 0.999, FASTER),
         (0.7, 0.8, FASTER),
         (None, None, CANNOT_TELL),
-    ],
-)
-def test_word(low: float | None, high: float | None, expected: str) -> None:
-    assert word(Spread(100, 100, 1, low, high, paired=True), same=0.05) == expected
+    ]:
+        assert word(Spread(100, 100, 1, low, high, paired=True), same=0.05) == expected
 
 
 # Rows
@@ -342,13 +278,10 @@ def of(mode: str, ns: int) -> Case:
 DEVICE_ROWS = [("device", phase) for phase in ("upload", "inference", "download", "total")]
 
 
-def test_rows_are_in_the_usual_order() -> None:
+def test_rows_are_in_the_usual_order_and_can_be_chosen() -> None:
     results = [result_of(of("device-resident", 1), of_device(1), of("cpu", 1)), result_of(of("host-accessible", 1))]
     expected = [("cpu", "total"), *DEVICE_ROWS, ("device-resident", "total"), ("host-accessible", "total")]
     assert named(rows(results)) == expected
-
-
-def test_rows_of_some_modes_and_phases() -> None:
     result = result_of(of("device-resident", 1), of_device(1), of("cpu", 1))
     results = [result, result]
     assert named(rows(results, Selection(modes=("device",)))) == DEVICE_ROWS
@@ -366,32 +299,20 @@ def ratios(spreads: tuple[Spread | None, ...]) -> list[float | None]:
     return [None if spread is None else spread.ratio for spread in spreads]
 
 
-def test_three_results() -> None:
-    results = [result_of(of("cpu", ns)) for ns in (100, 200, 600)]
-    [row] = rows(results)
+def test_rows_of_several_results() -> None:
+    [row] = rows([result_of(of("cpu", ns)) for ns in (100, 200, 600)])
     assert row.medians_ns == (100, 200, 600)
     assert ratios(row.since_first) == [None, 2, 6]
     assert ratios(row.since_last) == [None, 2, 3]
-
-
-def test_a_result_without_the_mode() -> None:
     results = [result_of(of("cpu", 100)), result_of(broken("cpu", total=steady([7]))), result_of(of("cpu", 300))]
     [row] = rows(results)
     assert row.medians_ns == (100, None, 300)
     assert ratios(row.since_first) == [None, None, 3]
     assert ratios(row.since_last) == [None, None, None]
-
-
-def test_a_first_result_without_the_mode() -> None:
-    results: list[Result] = [result_of(), result_of(of("cpu", 100)), result_of(of("cpu", 300))]
-    [row] = rows(results)
+    [row] = rows([result_of(), result_of(of("cpu", 100)), result_of(of("cpu", 300))])
     assert ratios(row.since_first) == [None, None, None]
     assert ratios(row.since_last) == [None, None, 3]
-
-
-def test_two_sides_of_one_run_are_compared_in_pairs() -> None:
     [row] = rows([result_of(of("cpu", 100), run_id="1"), result_of(of("cpu", 200), run_id="1")])
     assert row.since_first == row.since_last
-    last = row.since_last[1]
-    assert last is not None
+    last = there(row.since_last[1])
     assert last.paired

@@ -14,9 +14,9 @@ from ortbench.analysis.compare import Selection, rows
 from ortbench.report import comparison
 from ortbench.result import Result, result_json, save
 from ortbench.result import load as read
-from tests.conftest import ortbench_here
-from tests.made_chains import CROSSING, STAYING, chain, link, stage
-from tests.results import MS, measured, result_of, steady
+from tests.conftest import ortbench
+from tests.expect import there
+from tests.results import CROSSING, MS, STAYING, chain, link, measured, result_of, stage, steady
 
 
 def changed(**stage_of_text: Any) -> Result:
@@ -28,9 +28,8 @@ def changed(**stage_of_text: Any) -> Result:
     return made
 
 
-@pytest.mark.parametrize(
-    ("other", "said"),
-    [
+def test_what_makes_chains_incomparable() -> None:
+    for other, said in [
         (chain(STAYING, stages=(stage("text"), stage("image", 5))), ["stages: text, image ×4 and text, image ×5"]),
         (chain(STAYING, stages=(stage("text"),)), ["stages: text, image ×4 and text"]),
         (changed(sha256="d" * 64, model="new.onnx"),
@@ -41,13 +40,8 @@ def changed(**stage_of_text: Any) -> Result:
          ["links that the other has not: text.condition → image.condition and text.a → image.b"]),
         (changed(ep="CPUExecutionProvider"), ["EP of text: SomeExecutionProvider and CPUExecutionProvider"]),
         (changed(keep=["y"]), []),
-    ],
-)  # fmt: skip
-def test_what_makes_chains_incomparable(other: Result, said: list[str]) -> None:
-    assert mismatches(chain(STAYING), other) == said
-
-
-def test_a_chain_is_no_loop_and_no_inference() -> None:
+    ]:  # fmt: skip
+        assert mismatches(chain(STAYING), other) == said
     single = result_of(measured("cpu", total=steady([1])))
     assert mismatches(chain(STAYING), single)[-1] == "kind: a chain of 2 stages and single inferences"
 
@@ -70,22 +64,14 @@ def test_rows_of_chains_are_the_whole_and_its_stages() -> None:
         (mode, phase) for mode in ("cpu", "device-resident") for phase in ("chain", "stage.text", "stage.image")
     ]  # fmt: skip
     assert [row.medians_ns for row in found[3:]] == [(6 * MS, 11 * MS), (1 * MS, 1 * MS), (5 * MS, 10 * MS)]
-    spread = found[5].since_first[1]
-    assert spread is not None
+    spread = there(found[5].since_first[1])
     assert (spread.ratio, spread.paired) == (2.0, False)
     chosen = rows(results, Selection(("cpu",), ("stage.image",)))
     assert [(row.mode, row.phase, row.medians_ns) for row in chosen] == [("cpu", "stage.image", (8 * MS, 8 * MS))]
-
-
-def test_stages_of_one_run_are_compared_by_rounds() -> None:
     one, other = chain(STAYING, rounds=24, run_id="r"), chain(STAYING, resident_ms=(2, 5), rounds=24, run_id="r")
     row = next(it for it in rows([one, other]) if (it.mode, it.phase) == ("device-resident", "stage.text"))
-    spread = row.since_first[1]
-    assert spread is not None
+    spread = there(row.since_first[1])
     assert (spread.ratio, spread.low, spread.high, spread.paired) == (2.0, 2.0, 2.0, True)
-
-
-def test_a_stage_that_only_one_has_is_a_row_without_a_ratio() -> None:
     results = [chain(STAYING), chain(STAYING, stages=(stage("prompt"), stage("image", 4)))]
     table = comparison.side_table(results, ["a", "b"], 0.02, in_order=True, only=Selection(("cpu",)))
     assert [row[:5] for row in table.rows] == [
@@ -94,22 +80,23 @@ def test_a_stage_that_only_one_has_is_a_row_without_a_ratio() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.process
 def test_the_command_and_three_of_them(tmp_path: Path) -> None:
     paths = []
     for name, ms in (("a", 5), ("b", 5), ("c", 10)):
         paths.append(tmp_path / f"{name}.json")
         save(chain(STAYING, resident_ms=(1, ms), rounds=24), paths[-1])
-    ran = ortbench_here("compare", *paths, "--mode", "device-resident")
+    ran = ortbench("compare", *paths, "--mode", "device-resident")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.count("chain of 2 stages and 1 link: text, image ×4") == 3
     shown = [line.split()[:3] for line in ran.out.splitlines() if line.startswith("device-resident ")]
     assert shown == [["device-resident", it, "a"] for it in ("chain", "stage.text", "stage.image")]
-    only = ortbench_here("compare", *paths, "--phase", "stage.image", "--mode", "cpu", "--json", "-")
+    only = ortbench("compare", *paths, "--phase", "stage.image", "--mode", "cpu", "--json", "-")
     assert [(it["phase"], it["median_ns"]) for it in json.loads(only.out)] == [("stage.image", 8 * MS)] * 3
-    wrong = ortbench_here("compare", *paths, "--phase", "stge")
+    wrong = ortbench("compare", *paths, "--phase", "stge")
     assert wrong.error_line.endswith("step, loop, chain, submit, cpu_time, stage.NAME")
     save(chain(STAYING, CROSSING), tmp_path / "d.json")
-    ran = ortbench_here("compare", paths[0], tmp_path / "d.json")
+    ran = ortbench("compare", paths[0], tmp_path / "d.json")
     assert (ran.code, ran.error_line) == (
         5, "a and d are not comparable: links that the other has not: none and text.mask → image.mask (--force compares them "
         "all the same)",

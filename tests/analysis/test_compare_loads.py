@@ -14,31 +14,35 @@ from ortbench.analysis.compare_levels import level_rows, untold
 from ortbench.jobs.compare import compare
 from ortbench.report import comparison
 from ortbench.result import save
-from tests.made_load import blocks, closed, latency, load_result, opened, paced, serving
-from tests.results import MS, measured, result_of, steady
+from tests.expect import there
+from tests.results import (
+    MS,
+    closed,
+    latency,
+    level_blocks,
+    load_result,
+    measured,
+    opened,
+    paced,
+    result_of,
+    serving,
+    steady,
+)
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
+def test_which_loads_are_comparable_and_what_differs() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"sessions": "own"}, "sessions: shared and own"),
         ({"arrivals": "uniform"}, "arrivals: poisson and uniform"),
         ({"callers": 2}, "callers: 1 and 2"),
         ({"arrivals": "file", "file": "a.txt"}, "arrivals: poisson and file"),
-    ],
-)
-def test_loads_that_are_put_on_otherwise_are_not_comparable(changed: dict[str, Any], said: str) -> None:
-    assert mismatches(paced(), paced(**changed))[0] == said
-
-
-def test_how_requests_come_matters_where_both_have_rates() -> None:
+    ]
+    for changed, said in cases:
+        assert mismatches(paced(), paced(**changed))[0] == said
     assert mismatches(serving(), load_result(*serving().levels, *paced().levels)) == []
     run = result_of(measured("cpu", total=steady([1])))
     assert mismatches(serving(), run)[-1] == "kind: a load and single inferences"
     assert mismatches(run, serving())[-1] == "kind: single inferences and a load"
-
-
-def test_settings_of_a_load_that_differ_are_said() -> None:
     assert changes(serving(), serving(duration_s=5.0)) == ["time of a level: 2 s → 5 s"]
     assert changes(paced(), paced(slo={"p95": MS})) == ["SLO: p99 ≤ 20 ms → p95 ≤ 1 ms"]
     assert sameness(serving(), serving(seed=1)) is None
@@ -55,25 +59,22 @@ def test_rows_are_of_levels_that_any_result_has() -> None:
         ("4 callers", "runs_per_s", (300, 200)), ("4 callers", "p50", (13 * MS, 20 * MS)), ("4 callers", "p99", (26 * MS, 40 * MS)),
         ("30 a second", "p99", (10 * MS, None)), ("30 a second", "p50", (5 * MS, None)),
     ]  # fmt: skip
-    spread = found[6].since_first[1]
-    assert spread is not None
+    spread = there(found[6].since_first[1])
     assert (spread.ratio, spread.paired) == (1.5, False)
     assert spread.low == pytest.approx(1.45, abs=1e-2)
     assert spread.high == pytest.approx(1.55, abs=1e-2)
     assert found[0].since_first == (None, None)
     assert level_rows([one, other], ["device"]) == []
-
-
-def test_sides_of_one_run_are_compared_by_rounds() -> None:
     noise = (1.3, 0.8, 1.1, 0.7)
     one, other = (
-        load_result(closed("cpu", 1, 100 / x, 10 * x, blocks=blocks(100 / x, latency(10 * x), 8, noise)), run_id="r")
+        load_result(
+            closed("cpu", 1, 100 / x, 10 * x, blocks=level_blocks(100 / x, latency(10 * x), 8, noise)), run_id="r"
+        )
         for x in (1.0, 1.1)
     )
     found = level_rows([one, other])
     for row in found:
-        spread = row.since_first[1]
-        assert spread is not None
+        spread = there(row.since_first[1])
         assert spread.paired
         assert spread.low == pytest.approx(1.1, rel=1e-6)
         assert spread.high == pytest.approx(1.1, rel=1e-6)
@@ -96,9 +97,6 @@ def test_the_table_of_two_loads_and_of_three() -> None:
     ]
     assert [row[-2:] for row in three.rows[:3]] == [("–", "–"), ("×1.000", "same"), ("×2.000", "slower")]
     assert {row[2] for row in three.rows} == {"runs/s", ""}
-
-
-def test_a_queue_that_grows_is_not_compared() -> None:
     rows = comparison.side_table([paced(), paced(1.2)], ["a", "b"], 0.05, in_order=True).rows
     assert [row[1:6] for row in rows if row[2] == "p99"] == [
         ("10 a second", "p99", "12.0 ms", "14.4 ms", "×1.200"),

@@ -9,27 +9,22 @@ import pytest
 from ortbench.analysis.comparable import changes, mismatches, sameness
 from ortbench.analysis.compare import Selection, rows
 from ortbench.report import comparison
-from tests.made_loops import OVERHEAD, level, loop_of, loop_result
-from tests.results import measured, result_of, steady
+from tests.expect import there
+from tests.results import OVERHEAD, level, loop_of, loop_result, measured, result_of, steady
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
+def test_which_loops_are_comparable_and_what_differs() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"fill": {"mask": "1"}}, "values: none → mask 1"),
         ({"keep": ["logits"]}, "kept on the device: none → logits"),
         ({"resident": ["noise", "text"]}, "copied once: none → noise, text"),
-    ],
-)
-def test_settings_of_a_loop_that_differ_are_said(changed: dict[str, Any], said: str) -> None:
-    one, other = loop_result(level("cpu")), loop_result(level("cpu"), loop=loop_of(**changed))
-    assert mismatches(one, other) == []
-    assert changes(one, other) == [said]
-    assert sameness(one, other) is None
-    assert sameness(one, loop_result(level("cpu"))) is not None
-
-
-def test_loops_of_other_shapes_and_models_are_not_comparable() -> None:
+    ]
+    for changed, said in cases:
+        one, other = loop_result(level("cpu")), loop_result(level("cpu"), loop=loop_of(**changed))
+        assert mismatches(one, other) == []
+        assert changes(one, other) == [said]
+        assert sameness(one, other) is None
+        assert sameness(one, loop_result(level("cpu"))) is not None
     one, other = loop_result(level("cpu")), loop_result(level("cpu"), model__sha256="b" * 64)
     assert mismatches(one, other) == [f"model: m.onnx ({'a' * 12}) and m.onnx ({'b' * 12})"]
     single = result_of(measured("cpu", total=steady([1])), model__sha256="b" * 64)
@@ -45,12 +40,13 @@ def test_rows_of_loops_are_the_whole_and_its_steps() -> None:
     ]  # fmt: skip
     assert found[1].medians_ns == (1_000_250, 1_500_375)
     assert found[0].medians_ns == (4_001_000 + OVERHEAD, 6_001_500 + OVERHEAD)
-    spread = found[3].since_first[1]
-    assert spread is not None
+    spread = there(found[3].since_first[1])
     assert spread.ratio == pytest.approx(0.5)
     assert [(row.mode, row.phase) for row in rows(results, Selection(("cpu",), ("total", "step")))] == [
         ("cpu", "total"), ("cpu", "step")
     ]  # fmt: skip
+    results = [loop_result(level("cpu")), result_of(measured("cpu", total=steady([1_000_000] * 24)))]
+    assert [(row.mode, row.phase) for row in rows(results)] == [("cpu", "total")]
 
 
 def test_the_table_of_two_loops_and_of_three() -> None:
@@ -65,24 +61,13 @@ def test_the_table_of_two_loops_and_of_three() -> None:
         ("cpu step", "a", "1.00", "–"), ("", "b", "1.00", "×1.000"), ("", "c", "2.00", "×2.000"),
     ]  # fmt: skip
     assert [row[-2:] for row in three.rows[:3]] == [("–", "–"), ("×1.000", "same"), ("×2.000", "slower")]
-
-
-def test_records_of_loops_have_the_phases_of_loops() -> None:
-    results = [loop_result(level("cpu")), loop_result(level("cpu", 2.0))]
-    found = comparison.records(results, ["a", "b"], 0.05)
-    assert [(it["phase"], it["result"], it["median_ns"]) for it in found] == [
-        ("loop", "a", 4_002_000), ("loop", "b", 8_003_000), ("step", "a", 1_000_250), ("step", "b", 2_000_500)
-    ]  # fmt: skip
-
-
-def test_a_loop_beside_single_inferences_by_force_has_the_total() -> None:
-    results = [loop_result(level("cpu")), result_of(measured("cpu", total=steady([1_000_000] * 24)))]
-    assert [(row.mode, row.phase) for row in rows(results)] == [("cpu", "total")]
-
-
-def test_the_heading_of_a_loop_has_its_line() -> None:
     results = [loop_result(level("cpu")), loop_result(level("cpu", 2.0))]
     shown = comparison.side_by_side(results, ["a", "b"])
     assert shown.headings[0][1] == "loop of 4 steps: hidden_out → hidden"
     assert shown.headings[0][2].endswith("; 2026-01-01T00:00:00Z")
     assert len(shown.headings[0]) == 3
+    results = [loop_result(level("cpu")), loop_result(level("cpu", 2.0))]
+    found = comparison.records(results, ["a", "b"], 0.05)
+    assert [(it["phase"], it["result"], it["median_ns"]) for it in found] == [
+        ("loop", "a", 4_002_000), ("loop", "b", 8_003_000), ("step", "a", 1_000_250), ("step", "b", 2_000_500)
+    ]  # fmt: skip

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ortbench.analysis.config_keys import RUN, SESSION, sentences, undocumented
 
 ONE_BY_ONE = "ortbench's sessions run one operator at a time, as ONNX Runtime's do by default"
 
 
-@pytest.mark.parametrize(
-    ("option", "key", "said"),
-    [
+def test_an_entry_that_does_nothing_is_named_with_what_does_it() -> None:
+    for option, key, said in [
         (SESSION, "session.intra_op_num_threads", "does nothing: it is an attribute of SessionOptions and no entry; --threads sets it"),
         (SESSION, "intra_op_num_threads", "does nothing: it is an attribute of SessionOptions and no entry; --threads sets it"),
         (SESSION, "session.graph_optimization_level", "does nothing: it is an attribute of SessionOptions and no entry; --opt-level sets it"),
@@ -27,29 +24,21 @@ ONE_BY_ONE = "ortbench's sessions run one operator at a time, as ONNX Runtime's 
         (RUN, "session.disable_prepacking", "does nothing: it is an entry of SessionOptions, which --session-config sets"),
         (RUN, "terminate", "does nothing: it is an attribute of RunOptions and no entry; ortbench has no option for it"),
         (RUN, "memory.enable_arena_shrinkage", "probably does nothing: ONNX Runtime 1.31.1 knows no such entry; the nearest that it knows is memory.enable_memory_arena_shrinkage"),
-    ],
-)  # fmt: skip
-def test_an_entry_that_does_nothing_is_named_with_what_does_it(option: str, key: str, said: str) -> None:
-    assert sentences(option, {key: "1"}, (), "1.31.1") == [f"{option} {key} {said}"]
+    ]:  # fmt: skip
+        assert sentences(option, {key: "1"}, (), "1.31.1") == [f"{option} {key} {said}"]
 
 
-@pytest.mark.parametrize(
-    ("option", "key"),
-    [
+def test_documented_entries_and_those_that_a_library_holds_are_not_judged() -> None:
+    for option, key in [
         (SESSION, "session.intra_op.allow_spinning"),
         (SESSION, "ep.context_enable"),
         (SESSION, "ep.someexecutionprovider.any_key"),
         (SESSION, "ep.cuda.use_arena"),
         (RUN, "memory.enable_memory_arena_shrinkage"),
         (RUN, "qnn.htp_perf_mode"),
-    ],
-)
-def test_documented_entries_and_those_of_an_ep_are_not_judged(option: str, key: str) -> None:
-    assert undocumented(option, [key]) == []
-    assert sentences(option, {key: "1"}, (), "1.31.1") == []
-
-
-def test_what_a_library_holds_is_known_and_can_be_meant() -> None:
+    ]:
+        assert undocumented(option, [key]) == []
+        assert sentences(option, {key: "1"}, (), "1.31.1") == []
     entries = {"session.brand_new": "1", "session.brand_ne": "1"}
     assert undocumented(SESSION, entries) == [*entries]
     assert sentences(SESSION, entries, {"session.brand_new"}, "1.40.0") == [

@@ -86,250 +86,115 @@ def change(**at: Any) -> Change:
     return apply
 
 
-@pytest.mark.parametrize(
-    ("made", "finding"),
-    [
-        (
-            change(cpu__governors={"performance": 2, "powersave": 6}),
-            (
-                BAD,
-                "the frequency governor is powersave (6 cores): clocks follow the load, and short runs are timed at low ones",
-                "sudo cpupower frequency-set -g performance",
-            ),
-        ),
-        (
-            change(cpu__turbo=True),
-            (
-                KNOW,
-                "turbo is on: clocks depend on temperature and on how many cores work",
-                "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo",
-            ),
-        ),
-        (
-            change(cpu__turbo=True, cpu__model="AMD EPYC"),
-            (
-                KNOW,
-                "turbo is on: clocks depend on temperature and on how many cores work",
-                "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost",
-            ),
-        ),
-        (change(cpu__usable=2), (KNOW, "Intel Xeon: this process may run on 2 of 8 cores", "")),
-        (
-            change(cpu__limit=1.5),
-            (
-                BAD,
-                "the container may take 1.5 cores' worth of time, and ONNX Runtime starts a thread for each core: all of them "
-                "are stopped until the next period when it is spent",
-                "ortbench run MODEL --ep cpu --threads 1",
-            ),
-        ),
-        (
-            change(cpu__load=2.0),
-            (KNOW, "load average 2 over the last minute, for 8 cores: something else runs here", ""),
-        ),
-        (
-            change(cpu__load=4.0),
-            (
-                BAD,
-                "load average 4 over the last minute, for 8 cores: other processes take time from what is measured",
-                TOP,
-            ),
-        ),
-        (
-            change(memory__available=6_000_000_000),
-            (
-                BAD,
-                "6.00 GB of 64.0 GB memory are free: what does not fit is paged, which takes longest of all",
-                "ps -eo rss,pid,comm --sort=-rss | head",
-            ),
-        ),
-        (
-            change(noise__ci95=(0.9, 1.3), noise__ratio=1.1),
-            (
-                BAD,
-                "two identical lanes were 10.0% apart over 100 pairs of blocks: a run of 5 s per mode sees differences from "
-                "about 20.0% on: measure when nothing else runs",
-                TOP,
-            ),
-        ),
-        (
-            change(noise={"problem": "the worker ended", "seconds": 2.0}),
-            (BAD, "a small model does not run on the CPU: the worker ended", ""),
-        ),
-        (
-            change(noise__ci95=None),
-            (BAD, "in 5 s there were too few blocks to tell: this machine is very slow or busy", ""),
-        ),
-        (
-            change(installed__eps__0=ep("WebGpuExecutionProvider")),
-            (KNOW, "WebGpuExecutionProvider 1.31.1 loads and finds no device that it can use here", ""),
-        ),
-        (
-            change(installed__eps__0=ep("WebGpuExecutionProvider", problem="the shared library libvulkan.so.1 is missing (…)")),
-            (
-                BAD,
-                "WebGpuExecutionProvider 1.31.1 does not load: the shared library libvulkan.so.1 is missing",
-                "apt install libvulkan1",
-            ),
-        ),
-        (
-            change(installed__eps__0=ep("XExecutionProvider", problem="it has (some) trouble")),
-            (BAD, "XExecutionProvider 1.31.1 does not load: it has (some) trouble", ""),
-        ),
-        (
-            change(installed__eps__0=ep("CUDAExecutionProvider", problem="the shared library libcudart.so.13 is missing (…)")),
-            (
-                KNOW,
-                "CUDAExecutionProvider 1.31.1 does not load: the shared library libcudart.so.13 is missing; there is no NVIDIA "
-                "card that it could use",
-                "",
-            ),
-        ),
-        (
-            change(installed__package="onnxruntime-gpu"),
-            (
-                BAD,
-                "the package is onnxruntime 1.31.1, and the module's files are those of onnxruntime-gpu",
-                "pip install --force-reinstall --no-deps onnxruntime==1.31.1",
-            ),
-        ),
-        (
-            change(profiler__nsys=None),
-            (
-                KNOW,
-                "Nsight Systems is not there: 'ortbench profile' records nothing by itself (https://developer.nvidia.com/nsight-systems)",
-                "",
-            ),
-        ),
-        (change(nvidia__present=True), (BAD, "there is an NVIDIA card, and no driver answers for it: install one, or give the container the card", "nvidia-smi")),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_on_a_machine_without_a_card(made: Change, finding: tuple[str, str, str]) -> None:
-    facts = quiet_machine()
-    made(facts)
-    assert finding in [it[1:] for it in said(facts, BAD, KNOW)]
+def test_what_is_wrong_on_a_machine_without_a_card() -> None:
+    cases: list[tuple[Any, ...]] = [
+        (change(cpu__governors={"performance": 2, "powersave": 6}), BAD,
+         "the frequency governor is powersave (6 cores): clocks follow the load, and short runs are timed at low ones",
+         "sudo cpupower frequency-set -g performance"),
+        (change(cpu__turbo=True), KNOW, "turbo is on: clocks depend on temperature and on how many cores work",
+         "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo"),
+        (change(cpu__turbo=True, cpu__model="AMD EPYC"), KNOW,
+         "turbo is on: clocks depend on temperature and on how many cores work",
+         "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost"),
+        (change(cpu__usable=2), KNOW, "Intel Xeon: this process may run on 2 of 8 cores"),
+        (change(cpu__limit=1.5), BAD,
+         "the container may take 1.5 cores' worth of time, and ONNX Runtime starts a thread for each core: all of them are stopped until the next period when it is spent",
+         "ortbench run MODEL --ep cpu --threads 1"),
+        (change(cpu__load=2.0), KNOW, "load average 2 over the last minute, for 8 cores: something else runs here"),
+        (change(cpu__load=4.0), BAD,
+         "load average 4 over the last minute, for 8 cores: other processes take time from what is measured", TOP),
+        (change(memory__available=6_000_000_000), BAD,
+         "6.00 GB of 64.0 GB memory are free: what does not fit is paged, which takes longest of all",
+         "ps -eo rss,pid,comm --sort=-rss | head"),
+        (change(noise__ci95=(0.9, 1.3), noise__ratio=1.1), BAD,
+         "two identical lanes were 10.0% apart over 100 pairs of blocks: a run of 5 s per mode sees differences from about 20.0% on: measure when nothing else runs",
+         TOP),
+        (change(noise={"problem": "the worker ended", "seconds": 2.0}), BAD,
+         "a small model does not run on the CPU: the worker ended"),
+        (change(noise__ci95=None), BAD, "in 5 s there were too few blocks to tell: this machine is very slow or busy"),
+        (change(installed__eps__0=ep("WebGpuExecutionProvider")), KNOW,
+         "WebGpuExecutionProvider 1.31.1 loads and finds no device that it can use here"),
+        (change(installed__eps__0=ep("WebGpuExecutionProvider", problem="the shared library libvulkan.so.1 is missing (…)")),
+         BAD, "WebGpuExecutionProvider 1.31.1 does not load: the shared library libvulkan.so.1 is missing",
+         "apt install libvulkan1"),
+        (change(installed__eps__0=ep("XExecutionProvider", problem="it has (some) trouble")), BAD,
+         "XExecutionProvider 1.31.1 does not load: it has (some) trouble"),
+        (change(installed__eps__0=ep("CUDAExecutionProvider", problem="the shared library libcudart.so.13 is missing (…)")),
+         KNOW,
+         "CUDAExecutionProvider 1.31.1 does not load: the shared library libcudart.so.13 is missing; there is no NVIDIA card that it could use"),
+        (change(installed__package="onnxruntime-gpu"), BAD,
+         "the package is onnxruntime 1.31.1, and the module's files are those of onnxruntime-gpu",
+         "pip install --force-reinstall --no-deps onnxruntime==1.31.1"),
+        (change(profiler__nsys=None), KNOW,
+         "Nsight Systems is not there: 'ortbench profile' records nothing by itself (https://developer.nvidia.com/nsight-systems)"),
+        (change(nvidia__present=True), BAD,
+         "there is an NVIDIA card, and no driver answers for it: install one, or give the container the card",
+         "nvidia-smi"),
+    ]  # fmt: skip
+    for made, *finding in cases:
+        facts = quiet_machine()
+        made(facts)
+        assert finding in [[*filter(None, it[1:])] for it in said(facts, BAD, KNOW)]
 
 
 LIBRARY: dict[str, Any] = {"name": "libcudart.so.13", "found": [], "loaded": None, "others": []}
 OLD = "/usr/local/cuda-12.4/lib64/libcudart.so.12"
 
 
-@pytest.mark.parametrize(
-    ("made", "finding"),
-    [
-        (
-            change(nvidia__driver="550.54.15", nvidia__cuda="12.4"),
-            (
-                BAD,
-                "NVIDIA's driver 550.54.15, for CUDA up to 12.4: too old for this ONNX Runtime, which was built for CUDA 13.0; "
-                "install a newer one (CUDA 13: 580 or newer)",
-                "apt install nvidia-driver-580",
-            ),
-        ),
-        (
-            change(installed__eps__1=ep("CUDAExecutionProvider", problem="the shared library libcublas.so.13 is missing (…)")),
-            (BAD, "CUDAExecutionProvider 1.31.1 does not load: the shared library libcublas.so.13 is missing", GPU_PACKAGE),
-        ),
-        (
-            change(installed__eps__1=ep("CUDAExecutionProvider", problem="the shared library libcuda.so.1 is missing (…)")),
-            (
-                BAD,
-                "CUDAExecutionProvider 1.31.1 does not load: the shared library libcuda.so.1 is missing (it is part of NVIDIA's driver)",
-                "",
-            ),
-        ),
-        (
-            change(installed__cuda__libraries=[{**LIBRARY, "others": [OLD]}]),
-            (
-                BAD,
-                f"the CUDA EP does not load without libcudart.so.13: not found; other versions do not help: {OLD}",
-                GPU_PACKAGE,
-            ),
-        ),
-        (
-            change(installed__cuda__libraries=[{**LIBRARY, "name": "libcudnn.so.9"}]),
-            (KNOW, "some operators need libcudnn.so.9: not found", GPU_PACKAGE),
-        ),
-        (
-            change(installed__cuda__libraries=[{**LIBRARY, "found": ["/a/libcudart.so.13", "/b/libcudart.so.13"], "loaded": "/b/libcudart.so.13"}]),
-            (
-                KNOW,
-                "libcudart.so.13 is there 2 times, in /a/libcudart.so.13 and /b/libcudart.so.13; /b/libcudart.so.13 is the one loaded",
-                "",
-            ),
-        ),
-        (
-            change(nvidia__cards__0=card(persistence=False)),
-            (
-                BAD,
-                "GPU 0: persistence mode is off, so that the driver is loaded anew when nothing uses the card",
-                "sudo nvidia-smi -i 0 -pm 1",
-            ),
-        ),
-        (
-            change(nvidia__cards__0=card(power_limit_w=500.0)),
-            (KNOW, "GPU 0: its power is limited to 500 W of 700 W", "sudo nvidia-smi -i 0 -pl 700"),
-        ),
-        (
-            change(nvidia__cards__0=card(slowed_by=["the power cap", "the power brake"])),
-            (
-                BAD,
-                "GPU 0: it is slowed down now by the power cap and the power brake",
-                "nvidia-smi -i 0 -q -d PERFORMANCE",
-            ),
-        ),
-        (
-            change(nvidia__cards__0=card(processes=[{"pid": 7, "name": "python", "memory_bytes": 3_000_000_000}, {"pid": 8, "name": None, "memory_bytes": None}])),
-            (
-                BAD,
-                "GPU 0: 2 other processes on it: python (7, 3.00 GB) and process (8)",
-                "nvidia-smi -i 0",
-            ),
-        ),
-        (
-            change(nvidia__cards__0=card(busy=0.4)),
-            (BAD, "GPU 0: it is busy 40% of the time with somebody else's work", "nvidia-smi"),
-        ),
-        (
-            change(nvidia__cards__0={"error": "Unknown Error"}),
-            (BAD, "GPU 0 does not answer: Unknown Error", "nvidia-smi"),
-        ),
-        (
-            change(profiler__nsys="2024.2.3"),
-            (
-                BAD,
-                "Nsight Systems 2024.2.3 takes no ranges from nvtx 0.2.17; install a newer one from https://developer.nvidia.com/nsight-systems",
-                "",
-            ),
-        ),
-        (
-            change(profiler__nsys=None),
-            (
-                KNOW,
-                "Nsight Systems is not there: 'ortbench profile' records nothing by itself (https://developer.nvidia.com/nsight-systems)",
-                "",
-            ),
-        ),
-        (
-            change(profiler__nvtx=None),
-            (KNOW, "the package nvtx is not there: profilers are shown no ranges", "pip install nvtx"),
-        ),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_on_a_machine_with_a_card(made: Change, finding: tuple[str, str, str]) -> None:
-    facts = gpu_machine()
-    made(facts)
-    assert finding in [it[1:] for it in said(facts, BAD, KNOW)]
+def test_what_is_wrong_on_a_machine_with_a_card() -> None:
+    cases: list[tuple[Any, ...]] = [
+        (change(nvidia__driver="550.54.15", nvidia__cuda="12.4"), BAD,
+         "NVIDIA's driver 550.54.15, for CUDA up to 12.4: too old for this ONNX Runtime, which was built for CUDA 13.0; install a newer one (CUDA 13: 580 or newer)",
+         "apt install nvidia-driver-580"),
+        (change(installed__eps__1=ep("CUDAExecutionProvider", problem="the shared library libcublas.so.13 is missing (…)")),
+         BAD, "CUDAExecutionProvider 1.31.1 does not load: the shared library libcublas.so.13 is missing", GPU_PACKAGE),
+        (change(installed__eps__1=ep("CUDAExecutionProvider", problem="the shared library libcuda.so.1 is missing (…)")),
+         BAD,
+         "CUDAExecutionProvider 1.31.1 does not load: the shared library libcuda.so.1 is missing (it is part of NVIDIA's driver)"),
+        (change(installed__cuda__libraries=[{**LIBRARY, "others": [OLD]}]), BAD,
+         f"the CUDA EP does not load without libcudart.so.13: not found; other versions do not help: {OLD}",
+         GPU_PACKAGE),
+        (change(installed__cuda__libraries=[{**LIBRARY, "name": "libcudnn.so.9"}]), KNOW,
+         "some operators need libcudnn.so.9: not found", GPU_PACKAGE),
+        (change(installed__cuda__libraries=[{**LIBRARY, "found": ["/a/libcudart.so.13", "/b/libcudart.so.13"], "loaded": "/b/libcudart.so.13"}]),
+         KNOW,
+         "libcudart.so.13 is there 2 times, in /a/libcudart.so.13 and /b/libcudart.so.13; /b/libcudart.so.13 is the one loaded"),
+        (change(nvidia__cards__0=card(persistence=False)), BAD,
+         "GPU 0: persistence mode is off, so that the driver is loaded anew when nothing uses the card",
+         "sudo nvidia-smi -i 0 -pm 1"),
+        (change(nvidia__cards__0=card(power_limit_w=500.0)), KNOW, "GPU 0: its power is limited to 500 W of 700 W",
+         "sudo nvidia-smi -i 0 -pl 700"),
+        (change(nvidia__cards__0=card(slowed_by=["the power cap", "the power brake"])), BAD,
+         "GPU 0: it is slowed down now by the power cap and the power brake", "nvidia-smi -i 0 -q -d PERFORMANCE"),
+        (change(nvidia__cards__0=card(processes=[ {"pid": 7, "name": "python", "memory_bytes": 3_000_000_000}, {"pid": 8, "name": None, "memory_bytes": None}, ])),
+         BAD, "GPU 0: 2 other processes on it: python (7, 3.00 GB) and process (8)", "nvidia-smi -i 0"),
+        (change(nvidia__cards__0=card(busy=0.4)), BAD, "GPU 0: it is busy 40% of the time with somebody else's work",
+         "nvidia-smi"),
+        (change(nvidia__cards__0={"error": "Unknown Error"}), BAD, "GPU 0 does not answer: Unknown Error",
+         "nvidia-smi"),
+        (change(profiler__nsys="2024.2.3"), BAD,
+         "Nsight Systems 2024.2.3 takes no ranges from nvtx 0.2.17; install a newer one from https://developer.nvidia.com/nsight-systems"),
+        (change(profiler__nsys=None), KNOW,
+         "Nsight Systems is not there: 'ortbench profile' records nothing by itself (https://developer.nvidia.com/nsight-systems)"),
+        (change(profiler__nvtx=None), KNOW, "the package nvtx is not there: profilers are shown no ranges",
+         "pip install nvtx"),
+    ]  # fmt: skip
+    for made, *finding in cases:
+        facts = gpu_machine()
+        made(facts)
+        assert finding in [[*filter(None, it[1:])] for it in said(facts, BAD, KNOW)]
 
 
-@pytest.mark.parametrize(("nsys", "nvtx"), [("2024.4.1", "0.2.17"), ("2024.2.3", "0.2.11")])
-def test_versions_of_nsight_systems_and_nvtx_that_go_together(nsys: str, nvtx: str) -> None:
-    facts = gpu_machine()
-    change(profiler__nsys=nsys, profiler__nvtx=nvtx)(facts)
-    assert (GOOD, f"Nsight Systems {nsys} takes ranges from nvtx {nvtx}", "") in [it[1:] for it in said(facts, GOOD)]
+def test_versions_of_nsight_systems_and_nvtx_that_go_together() -> None:
+    for nsys, nvtx in [("2024.4.1", "0.2.17"), ("2024.2.3", "0.2.11")]:
+        facts = gpu_machine()
+        change(profiler__nsys=nsys, profiler__nvtx=nvtx)(facts)
+        assert (GOOD, f"Nsight Systems {nsys} takes ranges from nvtx {nvtx}", "") in [
+            it[1:] for it in said(facts, GOOD)
+        ]
 
 
-def test_two_packages_of_one_module_are_bad_and_two_commands_mend_it() -> None:
+def test_packages_of_one_module() -> None:
     facts = quiet_machine()
     facts["packages"]["distributions"].append({"name": "onnxruntime-openvino", "version": "1.24.1", "folder": SITE})
     assert said(facts, BAD) == [
@@ -341,9 +206,6 @@ def test_two_packages_of_one_module_are_bad_and_two_commands_mend_it() -> None:
             "pip uninstall -y onnxruntime onnxruntime-openvino && pip install onnxruntime-openvino==1.24.1",
         )
     ]
-
-
-def test_a_package_in_another_folder_is_only_hidden() -> None:
     facts = quiet_machine()
     facts["packages"]["distributions"].append({"name": "onnxruntime-gpu", "version": "1.30.0", "folder": "/user"})
     text = f"onnxruntime-gpu 1.30.0 in /user is hidden: the module of {SITE} comes first"
@@ -353,9 +215,8 @@ def test_a_package_in_another_folder_is_only_hidden() -> None:
 NO_MODULE = "No module named 'onnxruntime'"
 
 
-@pytest.mark.parametrize(
-    ("module", "names", "numpy", "problem", "command"),
-    [
+def test_an_onnxruntime_that_does_not_load() -> None:
+    for module, names, numpy, problem, command in [
         (None, [], "2.4.6", NO_MODULE, "pip install onnxruntime"),
         (SITE, ["onnxruntime-gpu"], "2.4.6", NO_MODULE, "pip install --force-reinstall onnxruntime-gpu==1.31.1"),
         (SITE, [], "2.4.6", NO_MODULE, "pip install --force-reinstall onnxruntime"),
@@ -369,20 +230,16 @@ NO_MODULE = "No module named 'onnxruntime'"
             "import numpy failed",
             "pip install --force-reinstall onnxruntime-cann==1.31.1",
         ),
-    ],
-)
-def test_an_onnxruntime_that_does_not_load(
-    module: str | None, names: list[str], numpy: str | None, problem: str, command: str
-) -> None:
-    facts = quiet_machine()
-    facts["packages"] = {
-        "module": module,
-        "distributions": [{"name": name, "version": "1.31.1", "folder": SITE} for name in names],
-        "numpy": numpy,
-    }
-    change(installed=None, problem=problem, noise=None)(facts)
-    assert said(facts, BAD)[0][2:] == (f"ONNX Runtime does not work: {problem.partition('; ')[0]}", command)
-    assert not works(facts)
+    ]:
+        facts = quiet_machine()
+        facts["packages"] = {
+            "module": module,
+            "distributions": [{"name": name, "version": "1.31.1", "folder": SITE} for name in names],
+            "numpy": numpy,
+        }
+        change(installed=None, problem=problem, noise=None)(facts)
+        assert said(facts, BAD)[0][2:] == (f"ONNX Runtime does not work: {problem.partition('; ')[0]}", command)
+        assert not works(facts)
 
 
 def test_eps_of_one_name_are_told_apart_by_their_packages() -> None:
@@ -409,9 +266,6 @@ def test_eps_of_one_name_are_told_apart_by_their_packages() -> None:
         ),
         (KNOW, sentence),
     ]
-
-
-def test_what_is_said_of_an_ep_of_several_packages() -> None:
     assert (
         same_name.sentence("X", ["a", "b"])
         == "X is in a and b: by that name --ep takes the one of a, and --ep b the other"
@@ -446,14 +300,11 @@ def test_an_nvidia_ep_of_a_package_uses_the_card_too() -> None:
     assert alone not in said(facts, KNOW)
 
 
-@pytest.mark.parametrize(
-    ("ratio", "ci95", "seconds", "seen"),
-    [
+def test_the_smallest_difference_that_a_run_sees() -> None:
+    for ratio, ci95, seconds, seen in [
         (1.0, (0.98, 1.02), 5.0, 0.02),
         (1.0, (0.98, 1.02), 1.25, 0.01),  # four times as long, half as wide
         (1.06, (1.05, 1.07), 5.0, 0.06),  # what two processes differ by stays
-    ],
-)
-def test_the_smallest_difference_that_a_run_sees(ratio: float, ci95: tuple[float, float], seconds: float, seen: float) -> None:  # fmt: skip
-    found = machine.visible({"problem": None, "seconds": seconds, "ratio": ratio, "ci95": ci95})
-    assert found == pytest.approx(seen)
+    ]:
+        found = machine.visible({"problem": None, "seconds": seconds, "ratio": ratio, "ci95": ci95})
+        assert found == pytest.approx(seen)

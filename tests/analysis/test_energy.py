@@ -7,6 +7,7 @@ import pytest
 from ortbench.analysis.energy import energy, idle_parts
 from ortbench.analysis.energy_change import change, energy_rows
 from ortbench.schema import Energy
+from tests.expect import there
 from tests.results import case, result_of
 
 S = 1_000_000_000
@@ -33,6 +34,17 @@ def test_a_run_has_what_is_drawn_while_it_goes_on_less_the_idle_draw() -> None:
     assert found["parts"] == [
         [pytest.approx(n), pytest.approx(n / 100), pytest.approx(1.2 * n)] for n in (30, 20, 30, 20) * 2
     ]
+    found = energy("counter", "GPU 0", counter(120, 4, 0.1), 0, runs(2.0, 2), IDLE)
+    assert found["joules"] == pytest.approx(200.0)
+    assert found["ci95"] is None
+    assert len(found["parts"]) == 2
+    assert found["runs_per_joule"] == pytest.approx(0.005)
+    found = energy("power", "GPU 0", counter(20, 2, 0.02), 0, runs(0.01, 200), IDLE)
+    assert found["joules"] == pytest.approx(0.0)
+    assert found["runs_per_joule"] is None
+    for readings, idle in [([], IDLE), ([(S, 1.0)], IDLE), (counter(120, 2, 0.1), [])]:
+        found = energy("counter", "GPU 0", readings, 0, runs(0.01, 200), idle)
+        assert found == {"unsupported": "the energy counter of GPU 0 moved too seldom"}
 
 
 def test_the_edges_of_a_stretch_cost_nothing() -> None:
@@ -60,26 +72,6 @@ def test_parts_that_differ_give_an_interval_and_so_does_the_idle_draw() -> None:
     assert (low, high) == pytest.approx((1 - 3.182 * 0.8165 * 0.01, 1 + 3.182 * 0.8165 * 0.01), rel=1e-3)
 
 
-def test_few_long_runs_are_few_parts_without_an_interval() -> None:
-    found = energy("counter", "GPU 0", counter(120, 4, 0.1), 0, runs(2.0, 2), IDLE)
-    assert found["joules"] == pytest.approx(200.0)
-    assert found["ci95"] is None
-    assert len(found["parts"]) == 2
-    assert found["runs_per_joule"] == pytest.approx(0.005)
-
-
-def test_what_cannot_be_told_from_idle_has_no_runs_for_a_joule() -> None:
-    found = energy("power", "GPU 0", counter(20, 2, 0.02), 0, runs(0.01, 200), IDLE)
-    assert found["joules"] == pytest.approx(0.0)
-    assert found["runs_per_joule"] is None
-
-
-@pytest.mark.parametrize(("readings", "idle"), [([], IDLE), ([(S, 1.0)], IDLE), (counter(120, 2, 0.1), [])])
-def test_a_counter_that_hardly_moves_says_nothing(readings: list[tuple[int, float]], idle: list[list[float]]) -> None:
-    found = energy("counter", "GPU 0", readings, 0, runs(0.01, 200), idle)
-    assert found == {"unsupported": "the energy counter of GPU 0 moved too seldom"}
-
-
 def test_idle_parts_are_of_one_length_from_step_to_step() -> None:
     assert idle_parts(counter(20, 0.8, 0.1)) == [[0.1, 2.0]] * 8
     assert idle_parts(counter(20, 0.2, 0.1)) == [[0.1, 2.0]] * 2
@@ -91,20 +83,15 @@ def drawn(joules: float, half: float = 0.01, how: str = "counter") -> Energy:
 
 
 def test_results_draw_more_less_or_the_same() -> None:
-    found = change(drawn(1.0), drawn(2.0))
-    assert found is not None
+    found = there(change(drawn(1.0), drawn(2.0)))
     assert found.ratio == 2.0
     assert found.low == pytest.approx(1.99 / 1.01 / 1.02)
     assert found.high == pytest.approx(2.01 / 0.99 * 1.02)
     for other in (drawn(1.0, 1.5), drawn(1.0, how="power")):  # not above 0 for certain, read in another way
-        unknown = change(drawn(1.0), other)
-        assert unknown is not None
+        unknown = there(change(drawn(1.0), other))
         assert (unknown.low, unknown.high) == (None, None)
     assert change(drawn(1.0), {"unsupported": "no counter"}) is None
     assert change(None, drawn(1.0)) is None
-
-
-def test_rows_are_of_the_modes_of_which_something_is_known() -> None:
     results = [result_of(case("cpu", total=1), case("device", total=1)) for _ in range(2)]
     results[0].cases[1].energy, results[1].cases[1].energy = drawn(1.0), drawn(1.1)
     (row,) = energy_rows(results)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ortbench.analysis.compare import Selection, lacks, rows
 from ortbench.analysis.enough import PAIRS, PARTS, ROUNDS, lack, remedy
 from ortbench.analysis.sequential import fewest
@@ -25,56 +23,36 @@ def ended(rounds: int, stopped: str | None = None, step_ns: int = 0) -> Result:
     return made
 
 
-def test_a_run_has_at_least_what_any_comparison_takes() -> None:
+def test_what_is_lacking_and_what_gives_it() -> None:
     assert fewest(ALPHA) == PAIRS
     assert max(PARTS, PAIRS) == ROUNDS == MIN_ROUNDS
-
-
-@pytest.mark.parametrize(
-    ("blocks", "stopped", "sentence"),
-    [
+    for blocks, stopped, sentence in [
         (6, "precision: ±1 %", "a has 6 blocks and a comparison takes 8: measure it again, a run has 9 or more now"),
         (1, "iterations: 5 per mode", "a has 1 block and a comparison takes 8: measure it again without --iterations"),
         (0, None, "a has 0 blocks and a comparison takes 8: measure it again, a run has 9 or more now"),
         (PARTS, "iterations: 5 per mode", None),
-    ],
-)
-def test_what_is_lacking_and_what_gives_it(blocks: int, stopped: str | None, sentence: str | None) -> None:
-    assert lack("a", ended(1, stopped), blocks) == sentence
+    ]:
+        assert lack("a", ended(1, stopped), blocks) == sentence
 
 
-@pytest.mark.parametrize(
-    ("rounds", "step_ns", "wanted", "seconds"),
-    [
+def test_a_duration_that_is_long_enough() -> None:
+    for rounds, step_ns, wanted, seconds in [
         (4, SECOND, 8, 9),  # seven steps and three samples, for four rounds of two modes: 0.9 s for each
         (4, SECOND, 9, 10),
         (1, 10 * SECOND, 8, 51),
         (3, MS, 8, 1),
-    ],
-)
-def test_a_duration_that_is_long_enough(rounds: int, step_ns: int, wanted: int, seconds: int) -> None:
-    words = f"measure it again with --duration {seconds}"
-    assert remedy(ended(rounds, "duration: 5 s per mode", step_ns), wanted) == words
-
-
-def test_the_time_of_sides_that_took_turns_is_that_of_each() -> None:
-    """Four rounds took 0.9 s for each mode; beside another side half of that was the other's."""
+    ]:
+        words = f"measure it again with --duration {seconds}"
+        assert remedy(ended(rounds, "duration: 5 s per mode", step_ns), wanted) == words
+    # Four rounds took 0.9 s for each mode; beside another side half of that was the other's.
     sides = [ended(4, "duration: 5 s per mode", SECOND) for _ in "ab"]
     assert [it.rpartition(" ")[2] for it in lacks(sides, "ab", rows(sides))] == ["9", "9"]
     for side in sides:
         side.setup["run_id"] = "one"
     assert [it.rpartition(" ")[2] for it in lacks(sides, "ab", rows(sides))] == ["5", "5"]
-
-
-def test_more_rounds_than_every_run_has() -> None:
-    """As a gate of several limits takes them."""
+    # As a gate of several limits takes them.
     words = "measure it again with --precision 0, which lasts as long as --duration"
     assert remedy(ended(ROUNDS, "precision: ±1 %"), ROUNDS + 1) == words
-
-
-def test_nothing_is_lacking_where_there_is_an_interval() -> None:
-    results = [ended(PARTS), ended(PARTS)]
-    assert lacks(results, "ab", rows(results)) == []
 
 
 def test_each_result_is_told_of_once_with_the_fewest_blocks_of_what_is_shown() -> None:
@@ -85,8 +63,7 @@ def test_each_result_is_told_of_once_with_the_fewest_blocks_of_what_is_shown() -
     assert lacks(results, "abcd", rows(results)) == [f"{name} has {n} blocks {rest}" for name, n in
                                                     (("b", 2), ("c", 5), ("d", 2))]  # fmt: skip
     assert lacks(results[:2], "ab", rows(results[:2], Selection(("cpu",)))) == [f"b has 3 blocks {rest}"]
-
-
-def test_a_phase_that_one_has_not_is_nothing_that_it_lacks() -> None:
+    results = [ended(PARTS), ended(PARTS)]
+    assert lacks(results, "ab", rows(results)) == []
     results = [ended(PARTS), result_of()]
     assert lacks(results, "ab", rows(results)) == []

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ortbench.analysis.feedback_pairs import patterns, suggested
 from ortbench.schema import Tensor
+from tests.expect import there
 
 Dims = list[int | str | None]
 X: Dims = [1, 4]
@@ -37,12 +36,13 @@ LOGITS = tensor("logits", ["batch", "sequence", 100])
 
 
 def test_a_decoder_with_a_cache_of_named_lengths() -> None:
-    found = suggested(
-        "my decoder.onnx",
-        [*ids("total_length"), *caches("past_key_values", "past_length")],
-        [LOGITS, *caches("present", "total_length")],
+    found = there(
+        suggested(
+            "my decoder.onnx",
+            [*ids("total_length"), *caches("past_key_values", "past_length")],
+            [LOGITS, *caches("present", "total_length")],
+        )
     )
-    assert found is not None
     assert found["sure"]
     assert found["patterns"] == [["present.*", "past_key_values.*"]]
     assert found["feedback"] == [
@@ -54,47 +54,41 @@ def test_a_decoder_with_a_cache_of_named_lengths() -> None:
     )
 
 
-def test_a_length_whose_name_is_a_sum_says_its_size_itself() -> None:
+def test_lengths_of_caches() -> None:
     total = "past_sequence_length + 1"
-    found = suggested(
-        "m.onnx", [*ids(total), *caches("past_key_values", "past_sequence_length")], [LOGITS, *caches("present", total)]
+    found = there(
+        suggested(
+            "m.onnx",
+            [*ids(total), *caches("past_key_values", "past_sequence_length")],
+            [LOGITS, *caches("present", total)],
+        )
     )
-    assert found is not None
     assert found["command"] == (
         "ortbench loop m.onnx --feedback 'present.*=past_key_values.*' --fill attention_mask=1 "
         "--fill position_ids=past_sequence_length+index"
     )
+    past, present = (
+        [tensor(f"{name}_{kind}", [1, 2, 64, 16]) for kind in ("key", "value")] for name in ("past", "present")
+    )
+    found = there(suggested("m.onnx", [tensor("position_ids", [1, 1], "int64"), *past], present))
+    assert found["command"] == "ortbench loop m.onnx --feedback 'present_*=past_*' --fill position_ids=step"
 
 
 def test_the_encoders_part_of_a_cache_that_is_not_given_back_is_no_state() -> None:
-    found = suggested(
+    found = there(suggested(
         "m.onnx",
         [tensor("input_ids", ["batch", 1], "int64"),
          *caches("past_key_values", "past_length", 1, ("decoder.", "encoder."))],
         [LOGITS, *caches("present", "past_length + 1", 1, ("decoder.",))],
-    )  # fmt: skip
-    assert found is not None
+    ))  # fmt: skip
     assert found["feedback"] == [
         [f"present.0.decoder.{kind}", f"past_key_values.0.decoder.{kind}"] for kind in ("key", "value")
     ]
-
-
-def test_a_decoder_that_takes_no_cache_has_no_state() -> None:
     assert suggested("m.onnx", ids("total")[:1], [LOGITS, *caches("present", "length")]) is None
 
 
-def test_a_cache_of_one_length_takes_the_step_as_position() -> None:
-    past, present = (
-        [tensor(f"{name}_{kind}", [1, 2, 64, 16]) for kind in ("key", "value")] for name in ("past", "present")
-    )
-    found = suggested("m.onnx", [tensor("position_ids", [1, 1], "int64"), *past], present)
-    assert found is not None
-    assert found["command"] == "ortbench loop m.onnx --feedback 'present_*=past_*' --fill position_ids=step"
-
-
-@pytest.mark.parametrize(
-    ("before", "behind"),
-    [
+def test_names_that_are_alike() -> None:
+    for before, behind in [
         ("hidden", "hidden_out"),
         ("X_in", "X_out"),
         ("X", "new_X"),
@@ -106,43 +100,32 @@ def test_a_cache_of_one_length_takes_the_step_as_position() -> None:
         ("past", "present"),
         ("past_0", "present_0"),
         ("prev_state", "next_state"),
-    ],
-)
-def test_names_that_are_alike(before: str, behind: str) -> None:
-    inputs, outputs = [tensor("k", X), tensor(before, X)], [tensor("q", X), tensor(behind, X)]
-    found = suggested("m.onnx", inputs, outputs)
-    assert found is not None
-    assert (found["feedback"], found["sure"]) == ([[behind, before]], True)
-    assert found["command"] == f"ortbench loop m.onnx --feedback {behind}={before}"
+    ]:
+        inputs, outputs = [tensor("k", X), tensor(before, X)], [tensor("q", X), tensor(behind, X)]
+        found = there(suggested("m.onnx", inputs, outputs))
+        assert (found["feedback"], found["sure"]) == ([[behind, before]], True)
+        assert found["command"] == f"ortbench loop m.onnx --feedback {behind}={before}"
 
 
-def test_the_only_pair_of_a_shape_is_a_maybe() -> None:
+def test_what_is_a_maybe_and_what_cannot_be_fed_back() -> None:
     inputs = [tensor("latent", [1, 4, 32, 32]), tensor("timestep", [1])]
-    found = suggested("m.onnx", inputs, [tensor("denoised", [1, 4, 32, 32])])
-    assert found is not None
+    found = there(suggested("m.onnx", inputs, [tensor("denoised", [1, 4, 32, 32])]))
     assert (found["feedback"], found["sure"]) == ([["denoised", "latent"]], False)
     two = [*inputs, tensor("noise", [1, 4, 32, 32])]
     assert suggested("m.onnx", two, [tensor("denoised", [1, 4, 32, 32])]) is None
-
-
-@pytest.mark.parametrize(
-    ("into", "out"),
-    [
+    cases: list[tuple[Tensor, Tensor]] = [
         (tensor("h", X), tensor("h_out", X, "float16")),
         (tensor("h", X), tensor("h_out", [1, 5])),
         (tensor("h", X), tensor("h_out", [1, 4, 1])),
         (tensor("h*", X), tensor("h*_out", X)),
         ({**tensor("h", X), "type": "seq(tensor(float))"}, {**tensor("h_out", X), "type": "seq(tensor(float))"}),
-    ],
-    ids=["type", "size", "rank", "star", "sequence"],
-)
-def test_what_cannot_be_fed_back_is_none(into: Tensor, out: Tensor) -> None:
-    assert suggested("m.onnx", [into], [out]) is None
+    ]
+    for into, out in cases:
+        assert suggested("m.onnx", [into], [out]) is None
 
 
-@pytest.mark.parametrize(
-    ("pairs", "others", "shown"),
-    [
+def test_pairs_in_few_words() -> None:
+    for pairs, others, shown in [
         ([("r1o", "r1i"), ("r2o", "r2i")], (), [("r*o", "r*i")]),
         ([("h1_out", "h1"), ("h2_out", "h2")], ("y_out",), [("h*_out", "h*")]),
         ([("hn", "h"), ("cn", "c")], (), [("hn", "h"), ("cn", "c")]),
@@ -151,10 +134,6 @@ def test_what_cannot_be_fed_back_is_none(into: Tensor, out: Tensor) -> None:
         ([("new_a", "a"), ("new_b", "b")], (), [("new_*", "*")]),
         ([("y", "x")], (), [("y", "x")]),
         ([("y", "x"), ("b", "a")], (), [("y", "x"), ("b", "a")]),
-    ],
-)
-def test_pairs_in_few_words(
-    pairs: list[tuple[str, str]], others: tuple[str, ...], shown: list[tuple[str, str]]
-) -> None:
-    outputs, inputs = [out for out, _ in pairs], [into for _, into in pairs]
-    assert patterns(pairs, [*others, *outputs], inputs) == shown
+    ]:
+        outputs, inputs = [out for out, _ in pairs], [into for _, into in pairs]
+        assert patterns(pairs, [*others, *outputs], inputs) == shown

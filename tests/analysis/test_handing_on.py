@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ortbench.analysis.advice import headline, sentences
 from ortbench.analysis.derive import derive
 from ortbench.analysis.handing_on import COPIED, HANDED_ON, UNCLEAR, handing_on
 from ortbench.result import Result
+from tests.expect import there
 from tests.results import MS, US, measured, nvidia_result, steady
 
 SHARED = {"kind": "ep-device", "default": None, "host_accessible": "Shared (HOST_ACCESSIBLE)"}
@@ -31,9 +30,8 @@ def with_times(
     return made
 
 
-@pytest.mark.parametrize(
-    ("cpu", "resident", "copies", "verdict"),
-    [
+def test_verdicts() -> None:
+    for cpu, resident, copies, verdict in [
         (10 * MS, 10 * MS, 4 * MS, HANDED_ON),
         (9 * MS, 10 * MS, 4 * MS, HANDED_ON),
         (10_999 * US, 10 * MS, 4 * MS, HANDED_ON),
@@ -41,28 +39,25 @@ def with_times(
         (12 * MS, 10 * MS, 4 * MS, COPIED),
         (14 * MS, 10 * MS, 4 * MS, COPIED),
         (8 * US, 6 * US, 1 * US, UNCLEAR),  # what a call costs is not a copy
-    ],
-)
-def test_verdicts(cpu: int, resident: int, copies: int, verdict: str) -> None:
-    made = with_times(cpu, resident, copies)
-    found = handing_on(made)
-    assert found is not None
-    assert found.verdict == verdict
-    derived = made.cases[0].derived
-    assert (derived is not None) == (verdict == COPIED)
-
-
-def test_noise_that_would_hide_copies_is_doubt() -> None:
+    ]:
+        made = with_times(cpu, resident, copies)
+        found = there(handing_on(made))
+        assert found.verdict == verdict
+        derived = made.cases[0].derived
+        assert (derived is not None) == (verdict == COPIED)
     made = with_times(10 * MS, 10 * MS, 4 * MS)
     assert made.cases[0].phases["total"] is not None
     made.cases[0].samples_ns["total"] = [7 * MS, 10 * MS, 14 * MS] * 9
     derive(made)
-    found = handing_on(made)
-    assert found is not None
+    found = there(handing_on(made))
     assert found.verdict == UNCLEAR
+    memory: dict[str, str | None] = {**SHARED, "default": "Own (DEFAULT)"}
+    made = with_times(10 * MS, 10 * MS, 4 * MS, memory)
+    assert handing_on(made) is None
+    assert made.cases[0].derived is not None
 
 
-def test_what_is_said_of_arrays_that_are_handed_on() -> None:
+def test_what_is_said() -> None:
     times = (
         "a run takes 10.0 ms with them and 10.0 ms with tensors that are in SomeExecutionProvider's memory, copying in and "
         "out 4.00 ms."
@@ -78,22 +73,9 @@ def test_what_is_said_of_arrays_that_are_handed_on() -> None:
         "ONNX Runtime hands your arrays on as they are, it adds no copies to those that SomeExecutionProvider may make "
         f"itself: {times}"
     )
-
-
-def test_what_is_said_where_nothing_shows() -> None:
     made = with_times(8 * US, 6 * US, 1 * US)
     assert sentences(made)[0].startswith(
         "Whether ONNX Runtime copies the arrays of mode cpu does not show in the times:"
     )
     assert not any("is copies" in sentence for sentence in sentences(made))
-
-
-def test_copies_that_show_are_said_as_ever() -> None:
     assert sentences(with_times(14 * MS, 10 * MS, 4 * MS))[0].startswith("With CPU tensors ≈29% of a run is copies")
-
-
-def test_where_there_is_default_memory_the_question_does_not_arise() -> None:
-    memory: dict[str, str | None] = {**SHARED, "default": "Own (DEFAULT)"}
-    made = with_times(10 * MS, 10 * MS, 4 * MS, memory)
-    assert handing_on(made) is None
-    assert made.cases[0].derived is not None

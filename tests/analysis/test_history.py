@@ -11,11 +11,25 @@ from ortbench.analysis.compare import EVERYTHING, Selection
 from ortbench.analysis.history import FEWEST, Series, groups, run_of, series
 from ortbench.errors import BadInput
 from ortbench.result import Result
-from tests.made_history import NEW, OLD, night, nights, noise, runs, stepped
-from tests.made_load import serving
-from tests.made_loops import level, loop_of, loop_result
-from tests.made_sweeps import sweep_result
-from tests.results import MS, measured, result_of, steady, tensor
+from tests.results import (
+    MS,
+    NEW,
+    OLD,
+    level,
+    loop_of,
+    loop_result,
+    measured,
+    night,
+    nights,
+    noise,
+    result_of,
+    runs,
+    serving,
+    steady,
+    stepped,
+    sweep_result,
+    tensor,
+)
 
 B = "b" * 64
 
@@ -28,9 +42,8 @@ def sizes(results: list[Result], force: bool = False) -> list[int]:
     return [len(group) for group in groups(runs(results), force)]
 
 
-@pytest.mark.parametrize(
-    ("changed", "together", "forced"),
-    [
+def test_what_is_one_series() -> None:
+    cases: list[tuple[dict[str, Any], bool, bool]] = [
         ({"environment__onnxruntime": "9"}, True, True),
         ({"environment__os": "other"}, True, True),
         ({"target__ep_version": "9"}, True, True),
@@ -44,33 +57,22 @@ def sizes(results: list[Result], force: bool = False) -> list[int]:
         ({"environment__cpu__model": "Other CPU"}, False, True),
         ({"environment__gpus": [{"name": "Other GPU"}]}, False, True),
         ({"target__device__device_id": 9}, False, True),
-    ],
-    ids=str,
-)
-def test_what_is_one_series(changed: dict[str, Any], together: bool, forced: bool) -> None:
-    results = [night(0, 1), night(1, 1, **changed)]
-    assert (sizes(results), sizes(results, force=True)) == (
-        [2] if together else [1, 1],
-        [2] if forced else [1, 1],
-    )
-
-
-def test_a_model_that_moves_and_changes_stays_the_same_one_however_results_are_given() -> None:
-    a, moved, changed = night(0, 1), night(1, 1, model__path="new.onnx"), night(2, 1, model__path="new.onnx")
-    changed.model["sha256"] = B
-    for order in ([a, moved, changed], [changed, moved, a], [moved, changed, a], [a, changed, moved]):
+    ]
+    for changed, together, forced in cases:
+        results = [night(0, 1), night(1, 1, **changed)]
+        assert (sizes(results), sizes(results, force=True)) == (
+            [2] if together else [1, 1],
+            [2] if forced else [1, 1],
+        )
+    a, moved, anew = night(0, 1), night(1, 1, model__path="new.onnx"), night(2, 1, model__path="new.onnx")
+    anew.model["sha256"] = B
+    for order in ([a, moved, anew], [anew, moved, a], [moved, anew, a], [a, anew, moved]):
         assert sizes(order) == [3]
-    assert sizes([a, changed]) == [1, 1]
-
-
-def test_sides_of_one_run_that_differ_are_series_of_their_own() -> None:
+    assert sizes([a, anew]) == [1, 1]
     one, other = (result_of(measured("cpu", total=steady([MS])), run_id="7", target__threads=it) for it in (1, 4))
     assert sizes([one, other, one, other]) == [2, 2]
     loops = [loop_result(level("cpu"), loop=loop_of(steps)) for steps in (4, 8)]
     assert sizes([*loops, *loops]) == [2, 2]
-
-
-def test_results_are_in_the_order_of_time_whatever_their_clock() -> None:
     late, early, middle = night(2, 1), night(0, 1), night(1, 1)
     middle.created, early.created = "2026-10-01T23:00:00-05:00", "2026-10-01T02:00:00Z"
     (group,) = groups(runs([late, early, middle]))
@@ -111,12 +113,9 @@ def test_what_changed_names_machine_model_driver_governor_and_ortbench() -> None
     )
 
 
-def test_a_step_that_does_not_matter_is_none() -> None:
+def test_a_step_that_does_not_matter_and_few_results() -> None:
     results = nights(stepped(60, 30, 1.03, seed=4))
     assert [len(found(results, same)[0].steps) for same in (0.0, 0.02, 0.05)] == [1, 1, 0]
-
-
-def test_few_results_are_shown_and_not_searched() -> None:
     almost, enough = (found(nights(stepped(count, 6, 2)))[0] for count in (FEWEST - 1, FEWEST))
     assert (almost.is_searched, almost.steps) == (False, ())
     assert (enough.is_searched, [step.at for step in enough.steps]) == (True, [6])
@@ -124,22 +123,16 @@ def test_few_results_are_shown_and_not_searched() -> None:
     assert found(nights([0.0] * FEWEST))[0].scatter == 0  # less than the clock's step
 
 
-def test_only_what_is_asked_for() -> None:
+def test_only_what_is_asked_for_and_was_measured_has_figures() -> None:
     results = nights([1.0] * 3, [1.0] * 3)
     assert [it.mode for it in found(results)] == ["cpu", "device"]
     assert [it.mode for it in found(results, only=Selection(("device",)))] == ["device"]
     assert found(results, only=Selection(phases=("upload",))) == []
     (loop, step) = found([loop_result(level("cpu"))], only=Selection(phases=("loop", "step")))
     assert (loop.phase, step.phase) == ("loop", "step")
-
-
-def test_a_mode_that_failed_has_no_figure_that_day() -> None:
     results = nights([1.0] * 3)
     results[1].cases[0].status = "failed"
     assert [it.run.at.day for it in found(results)[0].figures] == [1, 3]
-
-
-def test_every_shape_of_a_sweep_is_a_series() -> None:
     result = sweep_result()
     shapes = [point.name for point in result.points or []]
     assert len(shapes) > 1
@@ -147,7 +140,7 @@ def test_every_shape_of_a_sweep_is_a_series() -> None:
     assert all(len(it.figures) == 2 for it in found([result, result]))
 
 
-def test_samples_are_not_kept() -> None:
+def test_what_a_run_of_a_history_keeps() -> None:
     result = night(0, 1)
     run = run_of(result, "here")
     assert run.result.cases[0].samples_ns == {}
@@ -155,9 +148,6 @@ def test_samples_are_not_kept() -> None:
     assert all(
         case.samples_ns == {} for point in run_of(sweep_result(), "").result.points or [] for case in point.cases
     )
-
-
-def test_what_has_no_place_in_a_history() -> None:
     with pytest.raises(BadInput, match=r"^x is a load"):
         run_of(serving(), "x")
     with pytest.raises(BadInput, match=r"^x does not say when it was measured: 'yesterday'$"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ortbench.analysis.advice import sentences
 from ortbench.analysis.host import cores, cpu_time_ns, host_sentences, spin_share, submit_share
 from ortbench.ep_names import CAPTURING_EPS, CUDA_EP, SHORT_NAMES
@@ -30,16 +28,13 @@ def bound(*cases: Case, ep: str = "SomeExecutionProvider", items: Items | None =
     return made
 
 
-def test_figures() -> None:
+def test_host_bound_says_what_helps_as_far_as_it_is_there() -> None:
     found = host_time(10, 2_000, 3_000, 500)
     assert (cpu_time_ns(found), cores(found)) == (3_500, 1.75)
     assert submit_share(resident(500 * US)) == 0.25
     assert submit_share(case("device", submit=1, inference=4, total=100)) == 0.25
     assert submit_share(case("device-resident-async", submit=1, total=2)) == 0.5
     assert submit_share(case("cpu", total=100)) is None
-
-
-def test_host_bound_says_what_helps_as_far_as_it_is_there() -> None:
     said = "Host-bound: submit is 96% of an inference with device-resident"
     graph = "--cuda-graph, which submits a run in one call"
     batch = "a bigger batch (--dim batch=N), which gives the device more to do for each call"
@@ -49,17 +44,21 @@ def test_host_bound_says_what_helps_as_far_as_it_is_there() -> None:
     assert host_sentences(bound(late, ep=CUDA_EP, items=BATCH)) == [f"{said}; what helps: {graph}, {batch}."]
     assert host_sentences(bound(late, ep=CUDA_EP, items={"count": 8, "dim": None}, cuda_graph=True)) == [f"{said}."]
     assert f"{said}." in sentences(bound(late))
+    shared = measured("host-accessible", submit=steady([9900 * US] * 6), total=steady([10 * MS] * 6))
+    assert host_sentences(bound(shared, ep=CUDA_EP)) == [
+        "Host-bound: submit is 99% of an inference with host-accessible."
+    ]
+    many = measured("device-resident-async", submit=steady([199 * US] * 6), total=steady([200 * US] * 6))
+    many.runs_per_sample = 100
+    assert host_sentences(bound(resident(1920 * US), many)) == [
+        "Host-bound: submit is 100% of a run with device-resident-async."
+    ]
 
 
-@pytest.mark.parametrize(
-    ("submit", "is_bound"), [(1799 * US, False), (1800 * US, True), (1979 * US, True), (1981 * US, False)]
-)
-def test_from_where_on_it_is_host_bound(submit: int, is_bound: bool) -> None:
-    assert bool(host_sentences(bound(resident(submit)))) is is_bound
-
-
-def test_it_is_said_only_where_it_is_certain() -> None:
-    """By the interval over pairs of blocks: not of five of them, nor where one in four is below the share."""
+def test_from_where_on_it_is_host_bound() -> None:
+    for submit, is_bound in [(1799 * US, False), (1800 * US, True), (1979 * US, True), (1981 * US, False)]:
+        assert bool(host_sentences(bound(resident(submit)))) is is_bound
+    # By the interval over pairs of blocks: not of five of them, nor where one in four is below the share.
     late, early = 1920 * US, 1700 * US
     assert host_sentences(bound(resident(late, blocks=5))) == []
     assert host_sentences(bound(resident(late, late, late, early, blocks=8))) == []
@@ -68,47 +67,29 @@ def test_it_is_said_only_where_it_is_certain() -> None:
     assert host_sentences(bound(resident(late, blocks=5), sure)) == [
         "Host-bound: submit is 91% of an inference with device."
     ]
-
-
-def test_a_run_that_waits_is_not_host_bound_where_a_busy_machine_hid_that_it_does() -> None:
-    """What is waited for behind it is then no more than the fence takes by itself."""
+    # What is waited for behind it is then no more than the fence takes by itself.
     waits = resident(1138 * US, total=1143 * US)
     assert host_sentences(bound(waits)) == []
-    late = resident(1120 * US, total=1143 * US)
-    assert host_sentences(bound(late))
-    late.fence = {"kind": "synchronize_outputs", "cost_ns": 1 * US, "how": "", "upload": None, "download": None}
-    assert host_sentences(bound(late)) == []
+    waits = resident(1120 * US, total=1143 * US)
+    assert host_sentences(bound(waits))
+    waits.fence = {"kind": "synchronize_outputs", "cost_ns": 1 * US, "how": "", "upload": None, "download": None}
+    assert host_sentences(bound(waits)) == []
 
 
-@pytest.mark.parametrize(("kernels", "said"), [(700 * US, True), (701 * US, False), (0, False)])
-def test_a_device_that_waits_for_launches_is_known_by_its_kernels(kernels: int, said: bool) -> None:
+def test_a_device_that_waits_for_launches_is_known_by_its_kernels() -> None:
     """The run itself waits, so that nothing else tells how long it submits."""
-    case = measured("device", inference=steady([1 * MS] * 6), total=steady([2 * MS] * 6))
-    case.measured = copied(1, 1, kernels)
-    found = host_sentences(bound(case, ep=CUDA_EP))
-    assert (
-        found
-        == [
-            "In device the GPU computes for 700 µs of an inference of 1.00 ms (70%) by CUPTI: the rest it waits for the host; "
-            "what helps: --cuda-graph, which submits a run in one call."
-        ]
-        * said
-    )
-
-
-def test_the_mode_that_is_most_so_is_named() -> None:
-    many = measured("device-resident-async", submit=steady([199 * US] * 6), total=steady([200 * US] * 6))
-    many.runs_per_sample = 100
-    assert host_sentences(bound(resident(1920 * US), many)) == [
-        "Host-bound: submit is 100% of a run with device-resident-async."
-    ]
-
-
-def test_no_graph_is_advised_where_addresses_are_not_fixed() -> None:
-    shared = measured("host-accessible", submit=steady([9900 * US] * 6), total=steady([10 * MS] * 6))
-    assert host_sentences(bound(shared, ep=CUDA_EP)) == [
-        "Host-bound: submit is 99% of an inference with host-accessible."
-    ]
+    for kernels, said in [(700 * US, True), (701 * US, False), (0, False)]:
+        case = measured("device", inference=steady([1 * MS] * 6), total=steady([2 * MS] * 6))
+        case.measured = copied(1, 1, kernels)
+        found = host_sentences(bound(case, ep=CUDA_EP))
+        assert (
+            found
+            == [
+                "In device the GPU computes for 700 µs of an inference of 1.00 ms (70%) by CUPTI: the rest it waits for the host; "
+                "what helps: --cuda-graph, which submits a run in one call."
+            ]
+            * said
+        )
 
 
 def test_the_eps_that_capture_are_those_of_the_worker() -> None:
@@ -128,16 +109,6 @@ def spinning(mode: str, on: int, off: int, within: int = 0) -> Case:
     return made
 
 
-def test_a_few_blocks_do_not_show_what_spins() -> None:
-    known, few, unknown = (spinning("cpu", 2 * MS, 500 * US) for _ in range(3))
-    few.phases["cpu_time"] = stats(2 * MS, n=5)
-    assert unknown.spin is not None
-    unknown.spin["cpu_time_ci95_ns"] = None
-    said = ["How much of the CPU time is threads that spin does not show in so few blocks."]
-    assert host_sentences(result_of(few)) == host_sentences(result_of(unknown)) == said
-    assert host_sentences(result_of(few, known))[0].startswith("≈75% of the CPU time with cpu is threads")
-
-
 def test_how_much_of_the_cpu_time_is_spinning() -> None:
     cpu, device = spinning("cpu", 2 * MS, 500 * US), spinning("device", 2 * MS, 1 * MS)
     assert (spin_share(cpu), spin_share(device), spin_share(resident(1))) == (0.75, 0.5, None)
@@ -145,12 +116,13 @@ def test_how_much_of_the_cpu_time_is_spinning() -> None:
         "≈75% of the CPU time with cpu is threads of ONNX Runtime that spin: with --session-config "
         "session.intra_op.allow_spinning=0 a run has 500 µs of it in place of 2.00 ms, and takes 1.20 ms in place of 1.00 ms."
     ]
-
-
-@pytest.mark.parametrize(
-    ("off", "within"),
-    [(3 * MS, 0), (2 * MS, 0), (1950 * US, 30 * US)],
-)
-def test_what_is_within_the_noise_is_not_called_spinning(off: int, within: int) -> None:
-    made = result_of(spinning("cpu", 2 * MS, off, within))
-    assert host_sentences(made) == ["That threads of ONNX Runtime spin is no measurable part of the CPU time."]
+    known, few, unknown = (spinning("cpu", 2 * MS, 500 * US) for _ in range(3))
+    few.phases["cpu_time"] = stats(2 * MS, n=5)
+    assert unknown.spin is not None
+    unknown.spin["cpu_time_ci95_ns"] = None
+    said = ["How much of the CPU time is threads that spin does not show in so few blocks."]
+    assert host_sentences(result_of(few)) == host_sentences(result_of(unknown)) == said
+    assert host_sentences(result_of(few, known))[0].startswith("≈75% of the CPU time with cpu is threads")
+    for off, within in [(3 * MS, 0), (2 * MS, 0), (1950 * US, 30 * US)]:
+        made = result_of(spinning("cpu", 2 * MS, off, within))
+        assert host_sentences(made) == ["That threads of ONNX Runtime spin is no measurable part of the CPU time."]

@@ -39,7 +39,7 @@ def test_two_islands_each_with_its_copies() -> None:
     )
 
 
-def test_nodes_that_read_one_copy_are_one_island() -> None:
+def test_nodes_that_are_one_island() -> None:
     graph = [
         node("0", "x", "a@device"), to_host("a"), node("2", "a", "b", CPU_EP), node("3", "a", "c", CPU_EP),
         node("4", "weights", "d", CPU_EP),
@@ -47,14 +47,8 @@ def test_nodes_that_read_one_copy_are_one_island() -> None:
     found = layout(graph)
     assert found.islands == ((2, 3), (4,))
     assert found.copies == (Copy(1, True, "a", (2, 3), 0),)
-
-
-def test_nodes_that_read_one_input_or_weight_are_not_tied_by_it() -> None:
     graph = [node("0", "x w", "a", CPU_EP), node("1", "x w", "b", CPU_EP)]
     assert layout(graph).islands == ((0,), (1,))
-
-
-def test_groups_that_meet_late_are_one_island() -> None:
     graph = [
         node("0", "p", "a", CPU_EP), node("1", "q", "b", CPU_EP), node("2", "r", "c", CPU_EP),
         node("3", "b c", "d", CPU_EP), node("4", "a d", "e", CPU_EP),
@@ -62,19 +56,13 @@ def test_groups_that_meet_late_are_one_island() -> None:
     assert layout(graph).islands == ((0, 1, 2, 3, 4),)
 
 
-def test_an_input_of_the_graph_that_both_sides_read_is_forced_by_the_cpu() -> None:
+def test_who_forces_a_copy() -> None:
     graph = [from_host("x"), node("1", "x@device", "y"), node("2", "x", "z", CPU_EP)]
     assert layout(graph).copies == (Copy(0, False, "x", (2,), 0),)
-
-
-def test_a_node_of_the_ep_that_reads_in_hostmemory_forces_a_copy_and_is_no_island() -> None:
     graph = [node("0", "x", "shape@device"), to_host("shape"), node("2", "x shape", "y")]
     found = layout(graph)
     assert found.islands == ()
     assert found.copies == (Copy(1, True, "shape", (2,), None),)
-
-
-def test_a_copy_that_nobody_reads_is_forced_by_nobody_known() -> None:
     assert layout([node("0", "x", "a@device"), to_host("a")]).copies == (Copy(1, True, "a", (), None),)
 
 
@@ -109,9 +97,6 @@ def test_copies_are_predicted_where_tensors_cross_in_the_order_of_their_names() 
     assert [(copy.tensor, copy.forced_by) for copy in layout(wired).copies] == [
         ("x", (2,)), ("b", (2,)), ("q", (1,)), ("p", (1,)),
     ]  # fmt: skip
-
-
-def test_what_enters_a_branch_needs_no_memcpy_node() -> None:
     graph = [
         node("0", "x", "a"),
         node("if", "c inner/b", "y", CPU_EP, op="If"),

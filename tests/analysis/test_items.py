@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from ortbench.analysis.derive import derive
 from ortbench.analysis.items import Rate, best, best_of, items_of, throughput
 from ortbench.errors import BadInput
 from ortbench.result import Result, from_dict, result_json
 from ortbench.schema import Tensor
+from tests.expect import refusal
 from tests.results import MS, US, broken, case, measured, result_of, steady
 
 
@@ -18,34 +17,19 @@ def takes(name: str, model_shape: list[int | str | None], shape: list[int] | Non
     return {"name": name, "type": "tensor(float)", "model_shape": model_shape, "shape": shape, "bytes": None}
 
 
-@pytest.mark.parametrize("name", ["batch", "Batch", "BATCH", "batch_size", "BatchSize", "batch-size", "N", "n"])
-def test_a_dimension_that_is_called_a_batch_says_it(name: str) -> None:
-    assert items_of([takes("x", [name, 3], [8, 3])], None, []) == {"count": 8, "dim": name}
-    assert items_of([takes("x", [3, name], [3, 8])], None, []) == {"count": 8, "dim": name}  # wherever it is
-
-
-@pytest.mark.parametrize("name", ["b", "rows", "sequence", "batches_of", "nodes", "unk__1", "", None, 8])
-def test_a_dimension_of_another_name_says_nothing(name: str | int | None) -> None:
-    assert items_of([takes("x", [name, 3], [8, 3])], None, []) is None
-
-
-def test_one_that_nobody_gave_a_size_is_one_item() -> None:
+def test_which_dimension_is_a_batch() -> None:
+    for name in ["batch", "Batch", "BATCH", "batch_size", "BatchSize", "batch-size", "N", "n"]:
+        assert items_of([takes("x", [name, 3], [8, 3])], None, []) == {"count": 8, "dim": name}
+        assert items_of([takes("x", [3, name], [3, 8])], None, []) == {"count": 8, "dim": name}  # wherever it is
+    for other in ["b", "rows", "sequence", "batches_of", "nodes", "unk__1", "", None, 8]:
+        assert items_of([takes("x", [other, 3], [8, 3])], None, []) is None
     assert items_of([takes("x", ["batch", 3], [1, 3])], None, ["batch"]) == {"count": 1, "dim": "batch"}
-
-
-def test_the_surest_name_counts() -> None:
     assert items_of([takes("x", ["n", "batch"], [3, 8])], None, []) == {"count": 8, "dim": "batch"}
     assert items_of([takes("x", ["n", "batch_size"], [3, 8])], None, []) == {"count": 8, "dim": "batch_size"}
-
-
-def test_two_sizes_are_no_number() -> None:
     inputs = [takes("x", ["batch", 3], [8, 3]), takes("y", ["Batch", 3], [4, 3])]
     assert items_of(inputs, None, []) is None
     inputs[1]["model_shape"], inputs[1]["shape"] = ["batch", 3], [8, 3]
     assert items_of(inputs, None, []) == {"count": 8, "dim": "batch"}
-
-
-def test_inputs_without_a_shape_say_nothing() -> None:
     assert items_of([takes("x", ["batch", 3], None), takes("s", [], [])], None, []) is None
 
 
@@ -53,21 +37,13 @@ def test_what_was_asked_for_counts() -> None:
     inputs = [takes("x", ["batch", "frames"], [8, 30])]
     assert items_of(inputs, 5, []) == {"count": 5, "dim": None}
     assert items_of(inputs, "frames", []) == {"count": 30, "dim": "frames"}
-
-
-@pytest.mark.parametrize(
-    ("inputs", "guessed", "message"),
-    [
+    for inputs, guessed, message in [
         ([takes("x", ["batch", "time"], [8, 3])], [], "the model's inputs have no such dimension; they have batch, time"),
         ([takes("x", [8, 3], [8, 3])], [], "the model's inputs have no such dimension; they have none with a name, so give a number"),
         ([takes("x", ["frames", 3], [1, 3])], ["frames"], "nobody says how large it is: add --dim frames=N"),
         ([takes("x", ["frames"], [8]), takes("y", ["frames"], [4])], [], "is 4 and 8 in different inputs: give a number"),
-    ],
-)  # fmt: skip
-def test_a_name_that_says_nothing(inputs: list[Tensor], guessed: list[str], message: str) -> None:
-    with pytest.raises(BadInput) as caught:
-        items_of(inputs, "frames", guessed)
-    assert str(caught.value) == f"--items frames: {message}"
+    ]:  # fmt: skip
+        assert refusal(BadInput, items_of, inputs, "frames", guessed) == f"--items frames: {message}"
 
 
 def test_the_rate_and_the_time_of_each_are_by_the_median() -> None:
@@ -102,26 +78,17 @@ def test_every_mode_of_a_result_has_them_and_they_are_saved() -> None:
     assert (earlier.items, earlier.cases[0].throughput) == (None, None)
 
 
-def test_the_best_of_several_by_the_size_of_its_batch() -> None:
+def test_the_best_of_several() -> None:
     results = [with_items(1, cpu=500 * US), with_items(8, cpu=2 * MS, device=3 * MS), with_items(32, cpu=16 * MS)]
     assert best_of(results, ["a", "b", "c"]) == "best: batch 8, 4000 items/s with cpu"
     assert best_of(results, ["a", "b", "c"], ["device"]) is None  # of one there is no best
     assert best_of(results[:1], ["a"]) is None
-
-
-def test_the_best_of_the_same_batch_is_called_by_its_name() -> None:
     results = [with_items(8, cpu=2 * MS), with_items(8, device_resident=1 * MS)]
     assert best_of(results, ["threads=1", "threads=2"]) == "best: threads=2, 8000 items/s with device-resident"
-
-
-def test_there_is_no_best_without_a_batch_or_of_other_models() -> None:
     assert best_of([with_items(1, cpu=MS), with_items(1, cpu=MS)], ["a", "b"]) is None
     other = with_items(8, cpu=MS)
     other.model["sha256"] = "b" * 64
     assert best_of([with_items(8, cpu=MS), other], ["a", "b"]) is None
-
-
-def test_the_best_of_a_model_among_several() -> None:
     rates = [
         Rate("m--1", {"count": 1, "dim": None}, 10.0, "cpu"),
         Rate("m--8", {"count": 8, "dim": None}, 6620.4, "cpu"),

@@ -21,13 +21,12 @@ from ortbench.analysis.levels import (
     spread_of,
 )
 from ortbench.analysis.load import asked_of, holds, kept, knee_of, knees, most
-from tests.made_load import WOBBLE, blocks, broken, closed, latency, load_result, opened, paced, serving
-from tests.results import MS
+from tests.expect import there
+from tests.results import MS, WOBBLE, closed, failed_level, latency, level_blocks, load_result, opened, paced, serving
 
 
-@pytest.mark.parametrize(
-    ("runs_per_s", "knee", "share"),
-    [
+def test_the_knee_is_the_last_level_that_brings_five_percent_more() -> None:
+    cases: list[tuple[list[float], int, float]] = [
         ([100, 190, 388, 400], 4, 0.97),  # 8 bring 3 % more than 4
         ([100, 190, 380, 400], 8, 1.0),  # 5.3 % more
         ([100, 105], 2, 1.0),  # 5 % is enough
@@ -35,22 +34,16 @@ from tests.results import MS
         ([100, 99, 98], 1, 1.0),
         ([100, 200, 150, 195], 2, 1.0),  # what comes back after a dip is no gain
         ([100, 200, 150, 240], 8, 1.0),
-    ],
-)
-def test_the_knee_is_the_last_level_that_brings_five_percent_more(
-    runs_per_s: list[float], knee: int, share: float
-) -> None:
-    levels = [closed("cpu", 2**number, per_s, 1.0) for number, per_s in enumerate(runs_per_s)]
-    found = knee_of(levels)
-    assert found == {"concurrency": knee, "share_of_peak": pytest.approx(share)}
-    assert most(levels) is max(levels, key=lambda level: level["runs_per_s"] or 0)
-
-
-def test_one_level_has_no_knee_and_failed_ones_do_not_count() -> None:
+    ]
+    for runs_per_s, knee, share in cases:
+        levels = [closed("cpu", 2**number, per_s, 1.0) for number, per_s in enumerate(runs_per_s)]
+        found = knee_of(levels)
+        assert found == {"concurrency": knee, "share_of_peak": pytest.approx(share)}
+        assert most(levels) is max(levels, key=lambda level: level["runs_per_s"] or 0)
     assert knee_of([closed("cpu", 4, 100, 1.0)]) is None
     levels = [
         closed("cpu", 1, 100, 1.0),
-        broken(closed("cpu", 2, 190, 1.0)),
+        failed_level(closed("cpu", 2, 190, 1.0)),
         closed("cpu", 4, 120, 1.0),
         closed("device", 1, 9, 1.0),
     ]
@@ -83,16 +76,13 @@ def test_the_interval_of_a_latency_comes_of_its_blocks() -> None:
     assert math.log(high / 20e6) == pytest.approx(2.3646 * error, rel=2e-3)
     assert interval(level, "runs_per_s") == (99.0, 101.0)
     assert spread_of(level) == pytest.approx(0.01)
-
-
-@pytest.mark.parametrize("rounds", [0, 2])
-def test_too_few_blocks_give_no_interval(rounds: int) -> None:
-    level = closed("cpu", 1, 100, 10.0, ci95=None, blocks=blocks(100, latency(10.0), rounds))
-    assert interval(level, "p99") is None
-    assert interval(level, "runs_per_s") is None
-    assert spread_of(level) is None
-    del level["blocks"]  # of an earlier version
-    assert interval(level, "p50") is None
+    for rounds in [0, 2]:
+        level = closed("cpu", 1, 100, 10.0, ci95=None, blocks=level_blocks(100, latency(10.0), rounds))
+        assert interval(level, "p99") is None
+        assert interval(level, "runs_per_s") is None
+        assert spread_of(level) is None
+        del level["blocks"]  # of an earlier version
+        assert interval(level, "p50") is None
 
 
 def test_a_quotient_is_known_as_well_as_both_together() -> None:
@@ -106,17 +96,14 @@ def test_a_quotient_is_known_as_well_as_both_together() -> None:
 
 def test_speed_up_is_against_one_caller() -> None:
     one, four = closed("cpu", 1, 100, 10.0), closed("cpu", 4, 380, 10.0)
-    found = speed_up(four, [one, four])
-    assert found is not None
+    found = there(speed_up(four, [one, four]))
     assert found.ratio == 3.8
     logs = [math.log(a["runs_per_s"] / b["runs_per_s"]) for a, b in zip(four["blocks"], one["blocks"], strict=True)]
     reach = math.exp(2.3646 * stdev(logs) / math.sqrt(8))  # Student's t of 7 degrees
     assert found.ci95 == pytest.approx((3.8 / reach, 3.8 * reach), rel=1e-3)
-    apart = speed_up(four, [closed("cpu", 1, 100, 10.0, blocks=[])])
-    assert apart is not None
+    apart = there(speed_up(four, [closed("cpu", 1, 100, 10.0, blocks=[])]))
     assert apart.ci95 == pytest.approx((3.747, 3.854), abs=1e-3)
-    alone = speed_up(one, [one, four])
-    assert alone is not None
+    alone = there(speed_up(one, [one, four]))
     assert (alone.ratio, alone.ci95) == (1.0, None)
     assert speed_up(four, [four]) is None
 
@@ -124,16 +111,15 @@ def test_speed_up_is_against_one_caller() -> None:
 def test_a_clock_that_rises_for_both_is_no_noise_of_the_speed_up() -> None:
     clock = (1.0, 1.0, 1.6, 1.5, 1.0)
     of = latency(10.0)
-    one = closed("cpu", 1, 100, 10.0, ci95=[75, 125], blocks=blocks(100, of, 5, clock))
-    two = closed("cpu", 2, 180, 10.0, ci95=[135, 225], blocks=blocks(180, of, 5, clock))
-    found = speed_up(two, [one, two])
-    assert found is not None
+    one = closed("cpu", 1, 100, 10.0, ci95=[75, 125], blocks=level_blocks(100, of, 5, clock))
+    two = closed("cpu", 2, 180, 10.0, ci95=[135, 225], blocks=level_blocks(180, of, 5, clock))
+    found = there(speed_up(two, [one, two]))
     assert found.ci95 == pytest.approx((1.8, 1.8))
 
 
-@pytest.mark.parametrize(("busy", "full"), [(0.979, False), (0.98, True), (1.0, True)])
-def test_callers_that_are_always_busy_have_a_queue_that_grows(busy: float, full: bool) -> None:
-    assert is_full(opened("cpu", 30, 5.0, utilisation=busy)) is full
+def test_callers_that_are_always_busy_have_a_queue_that_grows() -> None:
+    for busy, full in [(0.979, False), (0.98, True), (1.0, True)]:
+        assert is_full(opened("cpu", 30, 5.0, utilisation=busy)) is full
 
 
 def test_an_slo_is_kept_by_the_figures() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ortbench.analysis.advice import headline, sentences
 from ortbench.analysis.load_advice import load_headline, load_sentences, slo_text
 from ortbench.result import Result
-from tests.made_load import alone, broken, closed, load_result, opened, paced, serving
-from tests.results import MS
+from tests.results import MS, alone, closed, failed_level, load_result, opened, paced, serving
 
 KNEE = (
     "cpu: 4 callers reach 97% of the peak; beyond that only latency grows (p99 20.6 ms there, 40.0 ms with 8 callers)."
@@ -38,17 +35,14 @@ def test_all_of_open_loops() -> None:
     assert load_headline(paced()) == "At 30 a second p99 is 14.0 ms with device"
 
 
-@pytest.mark.parametrize(
-    ("rates", "said"),
-    [
+def test_where_the_knee_is() -> None:
+    for rates, said in [
         ([100, 200, 398], "cpu: 4 callers still bring 99% more runs/s than 2: the peak may lie beyond them."),
         ([100, 99, 80], "cpu: one caller reaches 100% of the peak; beyond that only latency grows (p99 20.0 ms there, 80.0 ms with "
                         "4 callers); with 4 callers runs/s fall to 80% of it."),
-    ],
-)  # fmt: skip
-def test_where_the_knee_is(rates: list[float], said: str) -> None:
-    levels = [closed("cpu", 2**number, per_s, 10.0 * 2**number) for number, per_s in enumerate(rates)]
-    assert load_sentences(load_result(*levels)) == [said]
+    ]:  # fmt: skip
+        levels = [closed("cpu", 2**number, per_s, 10.0 * 2**number) for number, per_s in enumerate(rates)]
+        assert load_sentences(load_result(*levels)) == [said]
 
 
 def test_more_callers_that_neither_bring_nor_cost_anything() -> None:
@@ -56,9 +50,8 @@ def test_more_callers_that_neither_bring_nor_cost_anything() -> None:
     assert load_sentences(result) == ["cpu: one caller reaches 99% of the peak; beyond that more bring no more."]
 
 
-@pytest.mark.parametrize(
-    ("device", "said"),
-    [
+def test_which_mode_brings_most() -> None:
+    for device, said in [
         (
             200,
             "device brings most: 200 runs/s with 1 caller, 2.00 times cpu's most (95 %: 1.97 to 2.03), which is 100 with 1 caller.",
@@ -66,10 +59,8 @@ def test_more_callers_that_neither_bring_nor_cost_anything() -> None:
         (101, "No mode brings measurably more runs/s than cpu."),
         (99.5, "No mode brings measurably more runs/s than cpu."),
         (50, "cpu brings most: 100 runs/s with 1 caller."),
-    ],
-)
-def test_which_mode_brings_most(device: float, said: str) -> None:
-    assert load_sentences(load_result(closed("cpu", 1, 100, 10.0), closed("device", 1, device, 5.0))) == [said]
+    ]:
+        assert load_sentences(load_result(closed("cpu", 1, 100, 10.0), closed("device", 1, device, 5.0))) == [said]
 
 
 def test_which_mode_brings_most_without_cpu() -> None:
@@ -97,11 +88,11 @@ def test_callers_that_are_not_served_alike() -> None:
     assert "alike" not in " ".join(load_sentences(fair))
 
 
-@pytest.mark.parametrize(("p50_ms", "said"), [(3.3, False), (3.5, True)])
-def test_slow_inferences_at_a_low_rate(p50_ms: float, said: bool) -> None:
-    result = load_result(opened("cpu", 30, p50_ms), back_to_back={"cpu": alone(3.0)})
-    found = ["cpu: at 30 a second an inference takes 1.1 times as long as back to back (3.40 ms, not 3.00 ms)."]
-    assert load_sentences(result) == (found if said else [])
+def test_slow_inferences_at_a_low_rate() -> None:
+    for p50_ms, said in [(3.3, False), (3.5, True)]:
+        result = load_result(opened("cpu", 30, p50_ms), back_to_back={"cpu": alone(3.0)})
+        found = ["cpu: at 30 a second an inference takes 1.1 times as long as back to back (3.40 ms, not 3.00 ms)."]
+        assert load_sentences(result) == (found if said else [])
 
 
 def rated(**found: object) -> Result:
@@ -132,8 +123,8 @@ def test_a_few_late_requests_are_not_worth_a_sentence() -> None:
 
 
 def test_nothing_and_little() -> None:
-    assert load_headline(load_result(broken(closed("cpu", 1, 1, 1.0)))) == "Nothing was measured"
-    assert load_sentences(load_result(broken(closed("cpu", 1, 1, 1.0)))) == []
+    assert load_headline(load_result(failed_level(closed("cpu", 1, 1, 1.0)))) == "Nothing was measured"
+    assert load_sentences(load_result(failed_level(closed("cpu", 1, 1, 1.0)))) == []
     assert load_headline(load_result(closed("cpu", 4, 100, 1.0))) == "100 runs/s with 4 callers (cpu)"
     assert (
         load_headline(load_result(opened("cpu", 90, 900.0, utilisation=1.0)))

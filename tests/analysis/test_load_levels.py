@@ -32,22 +32,16 @@ def one_engine(callers: int, service: int, until: int) -> list[list[tuple[int, i
     return runs
 
 
-@pytest.mark.parametrize("callers", [1, 2, 3, 8])
-def test_one_engine_gives_as_many_runs_whatever_the_number_of_callers_and_where_blocks_end(callers: int) -> None:
-    for until in (50 * MS, 53 * MS + 1, 57 * MS):
-        found = counted(burst(one_engine(callers, 2 * MS, until), until))
-        assert found.runs_per_s == pytest.approx(500)
-        assert {int(it) for times in found.latencies for it in times} == {callers * 2 * MS}
-
-
-@pytest.mark.parametrize("callers", [2, 4])
-def test_engines_that_work_in_step_are_all_counted(callers: int) -> None:
-    """All runs end at the same moments: there a count by the time between the first end and the last would be one short."""
-    runs = [[(number * MS, (number + 1) * MS) for number in range(12)]] * callers
-    assert counted(burst(runs, 10 * MS)).runs_per_s == pytest.approx(1000 * callers)
-
-
-def test_what_comes_before_all_callers_are_there_and_behind_the_end_does_not_count() -> None:
+def test_one_engine_gives_as_many_runs_whatever_the_number_of_callers_and_where_blocks_end() -> None:
+    for callers in [1, 2, 3, 8]:
+        for until in (50 * MS, 53 * MS + 1, 57 * MS):
+            found = counted(burst(one_engine(callers, 2 * MS, until), until))
+            assert found.runs_per_s == pytest.approx(500)
+            assert {int(it) for times in found.latencies for it in times} == {callers * 2 * MS}
+    # All runs end at the same moments: there a count by the time between the first end and the last would be one short.
+    for callers in [2, 4]:
+        runs = [[(number * MS, (number + 1) * MS) for number in range(12)]] * callers
+        assert counted(burst(runs, 10 * MS)).runs_per_s == pytest.approx(1000 * callers)
     early = [(0, 1 * MS), (1 * MS, 2 * MS), (2 * MS, 3 * MS), (3 * MS, 4 * MS), (4 * MS, 5 * MS)]
     late = [(0, 3 * MS), (3 * MS, 4 * MS), (4 * MS, 6 * MS)]
     found = counted(burst([early, late], 4 * MS))
@@ -56,12 +50,21 @@ def test_what_comes_before_all_callers_are_there_and_behind_the_end_does_not_cou
     assert found.each == [2, 2]
 
 
-def test_a_caller_that_never_ran_leaves_a_block_without_figures() -> None:
+def test_a_level_that_failed_or_was_never_measured_says_so() -> None:
     starved = burst([[(0, 1), (1, 2)], []], 1)
     assert counted(starved).runs_per_s is None
     found = level(Taken("cpu", "shared", ("concurrency", 2), bursts=[starved]))
     assert (found["status"], found["runs_per_s"], found["n"]) == ("failed", None, 0)
     assert found["reason"] == "some callers got no run beside the others: they are served unfairly"
+    taken = Taken(
+        "cpu", "own", ("concurrency", 1), bursts=[burst(one_engine(1, MS, 5 * MS), 5 * MS)], failed="a caller died"
+    )
+    found = level(taken)
+    assert (found["status"], found["reason"]) == ("failed", "a caller died")
+    assert found["runs_per_s"] == pytest.approx(1000)
+    found = level(Taken("cpu", "shared", ("rate", 3.5)))
+    assert (found["status"], found["reason"]) == ("not measured", "the load was ended before its turn came")
+    assert (found["rate"], found["n"], found["wait_ns"], found["late"]) == (3.5, 0, None, None)
 
 
 def test_a_closed_level() -> None:
@@ -81,21 +84,6 @@ def test_a_closed_level() -> None:
     assert "rate" not in found
 
 
-def test_a_level_that_failed_keeps_what_was_measured_of_it() -> None:
-    taken = Taken(
-        "cpu", "own", ("concurrency", 1), bursts=[burst(one_engine(1, MS, 5 * MS), 5 * MS)], failed="a caller died"
-    )
-    found = level(taken)
-    assert (found["status"], found["reason"]) == ("failed", "a caller died")
-    assert found["runs_per_s"] == pytest.approx(1000)
-
-
-def test_a_level_that_was_never_measured_says_so() -> None:
-    found = level(Taken("cpu", "shared", ("rate", 3.5)))
-    assert (found["status"], found["reason"]) == ("not measured", "the load was ended before its turn came")
-    assert (found["rate"], found["n"], found["wait_ns"], found["late"]) == (3.5, 0, None, None)
-
-
 def test_an_open_level_counts_from_when_requests_were_due() -> None:
     due = [0, 1 * MS, 2 * MS, 20 * MS]
     found = level(
@@ -110,7 +98,7 @@ def test_an_open_level_counts_from_when_requests_were_due() -> None:
     assert found["runs_per_s"] == pytest.approx(4 / 0.025)
 
 
-def test_late_is_what_a_free_caller_began_late_and_not_what_waited_for_one() -> None:
+def test_late_is_what_a_free_caller_began_late_and_what_was_cut_off_counts() -> None:
     due = np.array([0, MS, 50 * MS], np.int64)
     start = np.array([0, 10 * MS, 50 * MS + LATE_NS + 1], np.int64)
     requests = Requests(due, np.array([0, 10 * MS, 20 * MS]), start, start + 10 * MS, None, 1, 0, 1)
@@ -118,9 +106,6 @@ def test_late_is_what_a_free_caller_began_late_and_not_what_waited_for_one() -> 
     assert found["late"] == pytest.approx(1 / 3)
     assert found["late_ns"] is not None
     assert found["late_ns"]["max"] == LATE_NS + 1
-
-
-def test_what_was_cut_off_counts_with_what_it_had_waited_and_keeps_no_slo() -> None:
     due = np.array([0, MS, 2 * MS], np.int64)
     first = np.array([0], np.int64)
     requests = Requests(due, first, first, first + 4 * MS, 5 * MS, 1, 0, 1)
@@ -134,22 +119,16 @@ def test_an_slo_holds_where_every_statistic_does() -> None:
     measured = load_levels.latency(np.array([MS, 2 * MS, 3 * MS], np.int64))
     assert load_levels.holds(measured, {"max": 3 * MS, "mean": 2 * MS})
     assert not load_levels.holds(measured, {"max": 3 * MS, "p50": 2 * MS - 1})
-
-
-def test_back_to_back() -> None:
     found = load_levels.back_to_back([MS, 3 * MS], [1000, 200, 300])
     assert (found["n"], found["latency_ns"]["mean"], found["clock_mhz"]) == (2, 2 * MS, {"sm": 300})
     assert load_levels.back_to_back([MS], [])["clock_mhz"] is None
 
 
-def test_requests_begin_anew_where_all_before_them_are_done() -> None:
+def test_requests_of_a_stretch() -> None:
     requests = served([0, MS, 2 * MS, 30 * MS, 31 * MS], steady(5 * MS))
     assert requests.anew.tolist() == [True, False, False, True, False]
     cut = replace(requests, start=requests.start[:2], end=requests.end[:2], free=requests.free[:2], cutoff_ns=12 * MS)
     assert cut.anew.tolist() == [True, False, False, False, False]
-
-
-def test_the_first_requests_of_a_stretch_can_be_left_out() -> None:
     requests = served([5 * MS, 10 * MS, 20 * MS], steady(2 * MS))
     left = requests.without_first(1)
     assert left.due.tolist() == [10 * MS, 20 * MS]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ortbench.analysis import advice
 from ortbench.analysis.advice import headline
 from ortbench.modes import SHARED
@@ -38,9 +36,6 @@ def fixed(ratio: tuple[float, ...], resident: int = 500 * US, kept: int = 0) -> 
 def test_state_that_grows_and_what_it_costs() -> None:
     assert sentences(decoding()) == GROWING
     assert headline(decoding()) == "A loop is faster with its state on the device: 2.07 times as fast"
-
-
-def test_a_first_step_of_another_shape_is_apart() -> None:
     found = sentences(decoding(first=True))
     assert found[1:3] == GROWING[1:]  # it is no part of what each step adds
     assert found[3] == (
@@ -49,9 +44,8 @@ def test_a_first_step_of_another_shape_is_apart() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("ratio", "said", "first"),
-    [
+def test_state_of_one_shape() -> None:
+    for ratio, said, first in [
         (
             (2.0, 1.9, 2.1),
             "device-resident is 2.00 times as fast as cpu (95 %: 1.90 to 2.10): 80.0 kB of state a step, in and out together, "
@@ -75,14 +69,28 @@ def test_a_first_step_of_another_shape_is_apart() -> None:
             "more now.",
             "2000 steps a second with device-resident",
         ),
-    ],
-)
-def test_state_of_one_shape(ratio: tuple[float, ...], said: str, first: str) -> None:
-    assert sentences(fixed(ratio)) == [said]
-    assert headline(fixed(ratio)) == first
+    ]:
+        assert sentences(fixed(ratio)) == [said]
+        assert headline(fixed(ratio)) == first
 
 
-def test_where_an_ep_computes_in_host_memory_nothing_is_said_of_a_transfer() -> None:
+def test_other_modes_and_other_copies() -> None:
+    for took, said in [(250 * US, "2.00 times as fast."), (500 * US, "no difference can be told from noise.")]:
+        result = fixed((2.0, 1.9, 2.1))
+        result.cases.append(loop_case(SHARED.name, [took] * 4, (4.0, 3.9, 4.1)))
+        assert sentences(result)[-1] == (
+            f"One buffer for past and present (shared) instead of two in turns (device-resident): {said}"
+        )
+    result = fixed((2.0, 1.9, 2.1))
+    result.cases[1].step_bytes_out = 300
+    assert sentences(result)[1] == (
+        "A step of device-resident still copies 300 B out that are no state: --keep OUT (an output that the host needs after "
+        "the last step only) leaves them there."
+    )
+    alone = loop_result(loop_case("device-resident", [500 * US] * 4))
+    assert headline(alone) == "2000 steps a second with device-resident"
+    assert sentences(alone) == []
+    assert headline(loop_result()) == "Nothing was measured"
     result = fixed((2.0, 1.9, 2.1), kept=100)
     result.target["memory"] = {"kind": "host", "default": "Cpu", "host_accessible": None}
     assert sentences(result) == [
@@ -90,31 +98,3 @@ def test_where_an_ep_computes_in_host_memory_nothing_is_said_of_a_transfer() -> 
         "differences show the cost of calls and of allocating outputs, not of a transfer."
     ]
     assert headline(result) == "SomeExecutionProvider computes in host memory: no state crosses to a device"
-
-
-@pytest.mark.parametrize(
-    ("took", "said"),
-    [(250 * US, "2.00 times as fast."), (500 * US, "no difference can be told from noise.")],
-)
-def test_one_buffer_is_held_against_two_in_turns(took: int, said: str) -> None:
-    result = fixed((2.0, 1.9, 2.1))
-    result.cases.append(loop_case(SHARED.name, [took] * 4, (4.0, 3.9, 4.1)))
-    assert sentences(result)[-1] == (
-        f"One buffer for past and present (shared) instead of two in turns (device-resident): {said}"
-    )
-
-
-def test_one_way_alone_has_one_option() -> None:
-    result = fixed((2.0, 1.9, 2.1))
-    result.cases[1].step_bytes_out = 300
-    assert sentences(result)[1] == (
-        "A step of device-resident still copies 300 B out that are no state: --keep OUT (an output that the host needs after "
-        "the last step only) leaves them there."
-    )
-
-
-def test_without_cpu_the_fastest_mode_is_named() -> None:
-    alone = loop_result(loop_case("device-resident", [500 * US] * 4))
-    assert headline(alone) == "2000 steps a second with device-resident"
-    assert sentences(alone) == []
-    assert headline(loop_result()) == "Nothing was measured"

@@ -58,29 +58,20 @@ def test_medians_by_step() -> None:
     assert whole.median_ns == 115
     assert case.phases["inference"] is None
     assert case.derived is None
-
-
-def test_resident_loops_are_no_inferences() -> None:
     case = case_of(RESIDENT, [[1, 2, 3, 4]])
     case.phases["inference"] = None
     derive(result(case))
     assert case.phases["inference"] is None
-
-
-def test_a_mode_without_samples() -> None:
     case = Case("shared", "unsupported", "no")
     summarise_steps(case, STEPS)
     assert (case.phases[STEP], case.phases[WHOLE_LOOP], case.steps_ns) == (None, None, None)
     assert steps_per_s(case, STEPS) is None
 
 
-def test_steps_a_second_are_those_of_whole_loops() -> None:
+def test_whole_loops_are_compared_and_give_steps_a_second() -> None:
     case = case_of(CPU, [[100 * US] * STEPS], begins=100 * US)
     derive(result(case))
     assert steps_per_s(case, STEPS) == 4 / 500e-6 == 8000
-
-
-def test_modes_are_compared_by_whole_loops() -> None:
     cpu, resident = case_of(CPU, [[30, 30, 30, 30]] * 9, begins=0), case_of(RESIDENT, [[10, 10, 10, 10]] * 9, begins=0)
     derive(result(cpu, resident))
     assert resident.vs_cpu is not None
@@ -90,21 +81,16 @@ def test_modes_are_compared_by_whole_loops() -> None:
 # Growth
 
 
-@pytest.mark.parametrize("each", [3, -2, 1000])
-def test_a_straight_line_has_its_slope(each: int) -> None:
-    assert slope_ns([5000 + each * number for number in range(10)], first=False) == each
-
-
-def test_the_first_step_is_left_out_where_it_is_another() -> None:
+def test_a_straight_line_has_its_slope() -> None:
+    for each in [3, -2, 1000]:
+        assert slope_ns([5000 + each * number for number in range(10)], first=False) == each
     assert slope_ns([90_000, 100, 110, 120, 130], first=True) == 10
     assert slope_ns([90_000, 100, 110, 120, 130], first=False) != 10
-
-
-@pytest.mark.parametrize(
-    ("steps", "first"), [([], False), ([1], False), ([1, 2], False), ([9, 1, 2], True), ([7] * 20, False)]
-)
-def test_no_slope(steps: list[int], first: bool) -> None:
-    assert slope_ns(steps, first) is None
+    for steps, first in [([], False), ([1], False), ([1, 2], False), ([9, 1, 2], True), ([7] * 20, False)]:
+        assert slope_ns(steps, first) is None
+    draw = Random(0)
+    found = slope_ns([100_000 + 1_000 * step + round(draw.gauss(0, 1_000)) for step in range(16)], first=False)
+    assert found == pytest.approx(1_000, rel=0.2)
 
 
 def test_noise_is_no_slope_in_nineteen_of_twenty() -> None:
@@ -115,15 +101,8 @@ def test_noise_is_no_slope_in_nineteen_of_twenty() -> None:
     assert 0.02 < told / 400 < 0.08
 
 
-def test_a_slope_above_the_noise() -> None:
-    draw = Random(0)
-    found = slope_ns([100_000 + 1_000 * step + round(draw.gauss(0, 1_000)) for step in range(16)], first=False)
-    assert found == pytest.approx(1_000, rel=0.2)
-
-
-@pytest.mark.parametrize(
-    ("values", "first", "found"),
-    [
+def test_a_law() -> None:
+    for values, first, found in [
         ([8], False, (8, 0)),
         ([8, 8, 8], False, (8, 0)),
         ([8, 16, 24], False, (8, 8)),
@@ -134,13 +113,8 @@ def test_a_slope_above_the_noise() -> None:
         ([500, 8, 16, 24], True, (0, 8)),  # as if the line went on to step 0
         ([500, 8], True, (8, 0)),
         ([500], True, (500, 0)),
-    ],
-)
-def test_a_law(values: list[int], first: bool, found: tuple[int, int] | None) -> None:
-    assert law(values, first) == found
-
-
-def test_whether_the_first_step_is_another() -> None:
+    ]:
+        assert law(values, first) == found
     assert is_first_apart(result(first={"sequence": 5}))
     assert not is_first_apart(result())
     assert not is_first_apart(result_of())

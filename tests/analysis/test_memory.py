@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ortbench.analysis.compare import Spread
 from ortbench.analysis.memory import (
     changes,
@@ -42,13 +40,7 @@ def test_an_arena_is_what_it_was_at_most_by_ep() -> None:
         {"ep": CPU_EP, "held": 10, "in_use": 5},
     ]
     assert arenas([OLD]) == []
-
-
-def test_an_arena_that_nothing_was_asked_of_is_empty_and_not_unknown() -> None:
     assert arenas([OLD], [FIRST]) == [{"ep": EP, "held": 0, "in_use": 0}]
-
-
-def test_arenas_of_several_sessions_are_added() -> None:
     one = arenas([FIRST])
     assert together([one, one, []]) == [{"ep": EP, "held": 2000, "in_use": 1200}]
 
@@ -64,20 +56,15 @@ def test_nodes_are_ordered_by_what_they_allocate_in_the_run_where_that_is_most()
     assert len(heaviest([event(str(n), output_size=n) for n in range(1, 30)])) == 10
 
 
-@pytest.mark.parametrize(
-    ("arguments", "total", "how"),
-    [
+def test_the_devices_figure_is_the_best_that_is_known() -> None:
+    cases: list[tuple[Any, int | None, str]] = [
         ((100, [{"ep": EP, "held": 50, "in_use": 20}], 999, "NVML"), 999, "NVML"),
         ((100, [{"ep": EP, "held": 50, "in_use": 20}], None, "no NVML"), 150, "what ortbench bound and what the EP's arena held"),
         ((100, [{"ep": EP, "held": 0, "in_use": 20}, {"ep": CPU_EP, "held": 9, "in_use": 9}], None, ""), 120, "what ortbench bound and what the EP's arena held"),
         ((100, [{"ep": CPU_EP, "held": 9, "in_use": 9}], None, "no NVML"), None, "not known: no NVML, and the EP's allocator neither"),
-    ],
-)  # fmt: skip
-def test_the_devices_figure_is_the_best_that_is_known(arguments: Any, total: int | None, how: str) -> None:
-    assert device_total(*arguments) == (total, how)
-
-
-def test_what_is_not_known_says_why() -> None:
+    ]  # fmt: skip
+    for arguments, total, how in cases:
+        assert device_total(*arguments) == (total, how)
     case = measured("cpu", total=steady([1]))
     assert (figure(case, "device"), why_unknown(case, "device")) == (None, "was not measured (--memory)")
     weighed(case, failed="out of memory")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ortbench.analysis.naming import by_path, called, natural
 from ortbench.result import Result
 from tests.results import measured, result_of, steady, tensor
@@ -30,14 +28,25 @@ def of_batch(size: int, **changed: Any) -> Result:
     return result_of(model__inputs=[x], **changed)
 
 
-def test_the_names_that_were_given() -> None:
+def test_names_that_were_given_and_names_that_a_file_may_have() -> None:
     assert names(named("before"), named("after", target__threads=4)) == ["before", "after"]
     assert names(named("alone")) == ["alone"]
+    assert names(named("before"), result_of(target__threads=2)) == ["before", "threads=2"]
+    for name, shown in [
+        ("a\nb\x1b[31m", "a b\ufffd[31m"),
+        ("x" * 5000, "x" * 199 + "…"),
+        ("\u202egpj", "\ufffdgpj"),
+        (5, "5"),
+        (["a"], "['a']"),
+        (" ", "#1"),
+        (None, "#1"),
+    ]:
+        assert names(named(name), named("other"))[0] == shown
+    assert names(named("a\u200b"), named("a\u200c"), named("b")) == ["a\ufffd #1", "a\ufffd #2", "b"]
 
 
-@pytest.mark.parametrize(
-    ("path", "values", "found"),
-    [
+def test_what_differs_names_them() -> None:
+    cases: list[tuple[str, list[Any], list[str]]] = [
         ("target__threads", [1, 8], ["threads=1", "threads=8"]),
         ("target__threads", [None, 8, 2], ["threads=default", "threads=8", "threads=2"]),
         ("target__opt_level", ["all", "basic"], ["opt-level=all", "opt-level=basic"]),
@@ -54,16 +63,19 @@ def test_the_names_that_were_given() -> None:
         ("model__path", ["a/model.onnx", "b/model.onnx"], ["a/model", "b/model"]),
         ("model__sha256", ["a" * 64, "b" * 64], ["model aaaaaaa", "model bbbbbbb"]),
         ("environment__git_commit", ["a" * 40, "b" * 40], ["commit aaaaaaa", "commit bbbbbbb"]),
-    ],
-)
-def test_what_differs_names_them(path: str, values: list[Any], found: list[str]) -> None:
-    assert names(*(result_of(**{path: value}) for value in values)) == found
-
-
-def test_a_symbolic_dimension_goes_before_a_shape() -> None:
+    ]
+    for path, values, found in cases:
+        assert names(*(result_of(**{path: value}) for value in values)) == found
     assert names(of_batch(1), of_batch(8)) == ["batch=1", "batch=8"]
     shapes = [result_of(model__inputs=[tensor("x", [size, 3])]) for size in (1, 8)]
     assert names(*shapes) == ["x 1x3", "x 8x3"]
+    long = names(*(result_of(target__ep_options={"path": letter + "x" * 100}) for letter in "ab"))
+    assert [len(name) for name in long] == [40, 40]
+    assert [name[:6] for name in long] == ["path=a", "path=b"]
+    results = [result_of(measured("pipelined", total=steady([1]))) for _ in range(2)]
+    for depth, result in enumerate(results, 2):
+        result.cases[0].pipeline = {"depth": depth}  # type: ignore[assignment]
+    assert names(*results) == ["depth=2", "depth=3"]
 
 
 def test_as_little_as_tells_all_apart() -> None:
@@ -97,39 +109,8 @@ def test_names_that_several_have_are_told_apart() -> None:
     assert names(named("tiny--cpu"), named("tiny--cpu"), paths=case) == ["monday", "tuesday"]
 
 
-def test_one_without_a_name_beside_one_that_has_one() -> None:
-    assert names(named("before"), result_of(target__threads=2)) == ["before", "threads=2"]
-
-
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
-        ("a\nb\x1b[31m", "a b\ufffd[31m"),
-        ("x" * 5000, "x" * 199 + "…"),
-        ("\u202egpj", "\ufffdgpj"),
-        (5, "5"),
-        (["a"], "['a']"),
-        (" ", "#1"),
-        (None, "#1"),
-    ],
-)
-def test_what_a_file_may_have_for_a_name(name: Any, shown: str) -> None:
-    assert names(named(name), named("other"))[0] == shown
-
-
-def test_names_that_only_look_alike_are_alike() -> None:
-    assert names(named("a\u200b"), named("a\u200c"), named("b")) == ["a\ufffd #1", "a\ufffd #2", "b"]
-
-
-def test_a_long_value_is_cut() -> None:
-    long = names(*(result_of(target__ep_options={"path": letter + "x" * 100}) for letter in "ab"))
-    assert [len(name) for name in long] == [40, 40]
-    assert [name[:6] for name in long] == ["path=a", "path=b"]
-
-
-@pytest.mark.parametrize(
-    ("paths", "found"),
-    [
+def test_paths_tell_results_apart_and_numbers_sort_as_numbers() -> None:
+    for paths, found in [
         (["x.json", "runs/y.json"], ["x", "y"]),
         (["a/result.json", "b/result.json"], ["a", "b"]),
         (["a/x.json", "b/x.json"], ["a", "b"]),
@@ -137,21 +118,9 @@ def test_a_long_value_is_cut() -> None:
         (["ort-1.27.json", "ort-1.28.json"], ["ort-1.27", "ort-1.28"]),
         (["ort-1.27/result.json", "ort-1.28/result.json"], ["ort-1.27", "ort-1.28"]),
         (["x.json", "x.json"], ["1 x", "2 x"]),
-    ],
-)
-def test_paths_tell_results_apart(paths: list[str], found: list[str]) -> None:
-    assert by_path([Path(path) for path in paths]) == found
-
-
-def test_numbers_sort_as_numbers() -> None:
+    ]:
+        assert by_path([Path(path) for path in paths]) == found
     mixed = ["batch=10", "batch=2", "a", "batch=2 threads=10", "batch=2 threads=9", "10", "9", "²", "m-1.9", "m-1.28"]
     assert sorted(mixed, key=natural) == [
         "9", "10", "a", "batch=2", "batch=2 threads=9", "batch=2 threads=10", "batch=10", "m-1.9", "m-1.28", "²",
     ]  # fmt: skip
-
-
-def test_a_pipeline_s_depth() -> None:
-    results = [result_of(measured("pipelined", total=steady([1]))) for _ in range(2)]
-    for depth, result in enumerate(results, 2):
-        result.cases[0].pipeline = {"depth": depth}  # type: ignore[assignment]
-    assert names(*results) == ["depth=2", "depth=3"]

@@ -11,6 +11,7 @@ from ortbench.analysis.node_summary import COMPILED
 from ortbench.analysis.node_times import Timed
 from ortbench.plan import CPU_EP
 from tests.analysis.test_islands import GPU, from_host, node, to_host
+from tests.expect import there
 
 
 def timed(
@@ -67,16 +68,13 @@ def test_the_summary_is_of_medians_over_the_runs() -> None:
     ]  # fmt: skip
 
 
-def test_without_a_graph_the_copies_are_there_and_who_forces_them_is_not_known() -> None:
+def test_without_a_graph_and_with_compiled_graphs() -> None:
     found = node_summary.summary([800, 1000, 1200], TIMED, None, "it is a secret")
     assert rows(found, "memcpy", "name", "bytes", "ns", "tensor", "forced_by", "island") == [
         ("Memcpy_1", 64, 100, None, None, None),
         ("Memcpy", 16, 30, None, None, None),
     ]
     assert (found["islands"], found["problem"]) == ([], "it is a secret")
-
-
-def test_compiled_graphs_are_one_operator() -> None:
     parts = [timed(f"{GPU}_{GPU}_123_{n}_{n}", [5, 5], op=f"{GPU}_123_{n}") for n in range(2)]
     assert rows(node_summary.summary([10, 10], parts, []), "operators", "op", "nodes", "ns") == [(COMPILED, 2, 10)]
 
@@ -121,7 +119,7 @@ BRANCHES = [
 ]
 
 
-def test_a_name_that_two_branches_have_is_that_of_the_one_that_ran() -> None:
+def test_nodes_are_the_same_by_name_and_place() -> None:
     ran = [
         timed("if", [9], op="If"),
         timed("Memcpy", [1], op=TO_HOST, inside=0),
@@ -133,15 +131,9 @@ def test_a_name_that_two_branches_have_is_that_of_the_one_that_ran() -> None:
         ("if", GPU, None), ("Memcpy", GPU, 0), ("else/n", CPU_EP, 0),
     ]  # fmt: skip
     assert node_times.same_nodes(BRANCHES, ran[:2]) == {0: 0}  # nothing says which branch it was
-
-
-def test_a_node_inside_another_is_not_one_of_the_same_name_outside() -> None:
     graph = [node("Relu_0", "x", "a"), node("if", "c", "y", op="If"), node("Relu_0", "a", "b", inside=1)]
     ran = [timed("if", [9], op="If"), timed("Relu_0", [1], inside=0)]
     assert node_times.same_nodes(graph, ran) == {0: 1, 1: 2}
-
-
-def test_a_fused_node_goes_by_the_name_that_it_has_of_its_first() -> None:
     graph = [node("conv", "x", "a", CPU_EP, op="Conv"), node("gemm", "a", "y", CPU_EP, op="Gemm")]
     ran = [timed("conv", [1], CPU_EP, op="FusedConv"), timed("fused gemm", [1], CPU_EP, op="FusedGemm")]
     assert node_times.same_nodes(graph, ran) == {0: 0, 1: 1}
@@ -160,8 +152,7 @@ RAN = [
 
 
 def test_predicted_copies_get_the_names_of_those_that_ran_in_the_order_in_which_they_were_made() -> None:
-    named = node_times.named_copies(PREDICTED, RAN)
-    assert named is not None
+    named = there(node_times.named_copies(PREDICTED, RAN))
     assert [(it.name, it.op, it.outputs) for it in named[4:]] == [
         ("Memcpy", FROM_HOST, ("b@device",)),
         ("Memcpy_first", TO_HOST, ("a",)),
@@ -183,8 +174,7 @@ def test_of_a_prediction_only_the_branch_that_ran_is_kept() -> None:
         timed("Memcpy", [1], op=TO_HOST, inside=0),
         timed("else/n", [1], CPU_EP, inside=0),
     ]
-    named = node_times.named_copies(wired, ran)
-    assert named is not None
+    named = there(node_times.named_copies(wired, ran))
     assert [(it.name, it.inside) for it in named] == [("if", None), ("else/n", 0), ("Memcpy", 0)]
     assert named[2].outputs == ("else/a",)
 
@@ -195,9 +185,6 @@ def test_copies_are_counted() -> None:
         "memcpy": {"to_host": {"nodes": 1, "bytes": 64}, "from_host": {"nodes": 1, "bytes": 16}},
     }
     assert node_times.counted([node for node in TIMED if not node.is_copy]) == {"memcpy_nodes": 0}
-
-
-def test_bytes_that_onnx_runtime_does_not_record_are_not_known() -> None:
     sequence = timed("Memcpy_2", [1, 1, 1], op=TO_HOST, size=0, reads=("seq",))
     assert node_times.counted([*TIMED, sequence])["memcpy"] == {
         "to_host": {"nodes": 2, "bytes": None},

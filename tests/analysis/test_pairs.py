@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ortbench.analysis.pairs import block_medians, blocks, shared, timed_phase
 from ortbench.result import Case
 from tests.results import measured, steady
@@ -12,19 +10,13 @@ UNEVEN = {0: [5, 1, 3], 2: [8, 2], 7: [9]}
 MODES_THAT_ARE_ALL_INFERENCE = ["device-resident", "host-accessible"]
 
 
-def test_blocks_are_cut_from_the_samples_in_their_order() -> None:
+def test_blocks_are_cut_from_the_samples_of_their_phase() -> None:
     case = measured("cpu", total=UNEVEN)
     assert case.samples_ns["total"] == [5, 1, 3, 8, 2, 9]
     assert blocks(case, "total") == [(0, [5, 1, 3]), (2, [8, 2]), (7, [9])]
-
-
-def test_every_phase_has_its_own_blocks() -> None:
     case = measured("device", total=UNEVEN, upload={4: [6, 6]})
     assert blocks(case, "upload") == [(4, [6, 6])]
     assert blocks(case, "total") == list(UNEVEN.items())
-
-
-def test_a_phase_that_was_not_timed_has_no_blocks() -> None:
     assert blocks(measured("cpu", total=UNEVEN), "upload") == []
     assert blocks(Case("cpu"), "total") == []
     assert block_medians(Case("cpu"), "total") == {}
@@ -32,43 +24,28 @@ def test_a_phase_that_was_not_timed_has_no_blocks() -> None:
 
 def test_medians_of_blocks() -> None:
     assert block_medians(measured("cpu", total=UNEVEN), "total") == {0: 3, 2: 5, 7: 9}
-
-
-def test_one_slow_sample_does_not_move_the_median_of_its_block() -> None:
     assert block_medians(measured("cpu", total={0: [10, 11, 10**9]}), "total") == {0: 11}
 
 
-@pytest.mark.parametrize("mode", MODES_THAT_ARE_ALL_INFERENCE)
-def test_inference_is_timed_as_the_total_where_it_is_all_there_is(mode: str) -> None:
-    assert timed_phase(mode, "inference") == "total"
-    assert block_medians(measured(mode, total=UNEVEN), "inference") == {0: 3, 2: 5, 7: 9}
-
-
-@pytest.mark.parametrize("mode", ["cpu", "device"])
-def test_inference_is_a_phase_of_its_own_elsewhere(mode: str) -> None:
-    assert timed_phase(mode, "inference") == "inference"
-
-
-def test_inference_of_device_is_not_its_total() -> None:
+def test_inference_is_timed_as_the_total_where_it_is_all_there_is() -> None:
+    for mode in MODES_THAT_ARE_ALL_INFERENCE:
+        assert timed_phase(mode, "inference") == "total"
+        assert block_medians(measured(mode, total=UNEVEN), "inference") == {0: 3, 2: 5, 7: 9}
+    for mode in ["cpu", "device"]:
+        assert timed_phase(mode, "inference") == "inference"
     case = measured("device", total=steady([9, 9]), inference=steady([4, 5]))
     assert block_medians(case, "inference") == {0: 4, 1: 5}
+    for phase in ["total", "upload", "download"]:
+        for mode in MODES_THAT_ARE_ALL_INFERENCE:
+            assert timed_phase(mode, phase) == phase
 
 
-@pytest.mark.parametrize("phase", ["total", "upload", "download"])
-@pytest.mark.parametrize("mode", MODES_THAT_ARE_ALL_INFERENCE)
-def test_other_phases_keep_their_name(mode: str, phase: str) -> None:
-    assert timed_phase(mode, phase) == phase
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "found"),
-    [
+def test_shared_rounds() -> None:
+    for one, other, found in [
         ({0: 1.0, 1: 2.0}, {0: 3.0, 1: 4.0}, ([1.0, 2.0], [3.0, 4.0])),
         ({16: 1.0, 9: 2.0, 1: 9.0}, {9: 3.0, 16: 4.0, 5: 9.0}, ([2.0, 1.0], [3.0, 4.0])),  # by round, common ones only
         ({0: 1.0}, {1: 1.0}, ([], [])),
         ({}, {1: 1.0}, ([], [])),
-    ],
-)
-def test_shared_rounds(one: dict[int, float], other: dict[int, float], found: tuple[list[float], list[float]]) -> None:
-    assert shared(one, other) == found
-    assert shared(other, one) == found[::-1]
+    ]:
+        assert shared(one, other) == found
+        assert shared(other, one) == found[::-1]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ortbench.analysis.advice import headline, headline_of_many, sentences, superseded
 from ortbench.analysis.placed import missed, mostly_on_cpu
 from ortbench.plan import CPU_EP
@@ -50,9 +48,8 @@ def test_a_copy_inside_the_graph_comes_first() -> None:
     assert superseded(made) == {"cpu-nodes"}
 
 
-@pytest.mark.parametrize(
-    ("more", "said", "moved"),
-    [
+def test_bytes_inside_the_graph_as_far_as_they_are_known() -> None:
+    for more, said, moved in [
         (
             {"memcpy": crossings(2, 3, 4 * MB, 100)},
             "5 Memcpy nodes copy 4.00 MB to the host and 100 B from the host inside every run",
@@ -61,13 +58,11 @@ def test_a_copy_inside_the_graph_comes_first() -> None:
         ({"memcpy": crossings(0, 5)}, "5 Memcpy nodes copy 25.0 MB from the host inside every run", "25.0 MB"),
         ({"memcpy": crossings(2, 3, None)}, "5 Memcpy nodes copy to the host and 25.0 MB from the host inside", "more"),
         ({}, "5 Memcpy nodes copy between CPU and device inside every run", "more"),  # of an earlier version
-    ],
-)
-def test_bytes_inside_the_graph_as_far_as_they_are_known(more: dict[str, Any], said: str, moved: str) -> None:
-    made = placed(20, 2, 5, **more)
-    assert sentences(made)[0].startswith(said)
-    assert "since 2 of 22 nodes are on the CPU (2 Clip)." in sentences(made)[0]
-    assert headline(made).endswith(f"; {moved} is copied inside the graph")
+    ]:
+        made = placed(20, 2, 5, **more)
+        assert sentences(made)[0].startswith(said)
+        assert "since 2 of 22 nodes are on the CPU (2 Clip)." in sentences(made)[0]
+        assert headline(made).endswith(f"; {moved} is copied inside the graph")
 
 
 def test_profiled_nodes_say_it_first_and_better() -> None:
@@ -79,7 +74,7 @@ def test_profiled_nodes_say_it_first_and_better() -> None:
     assert not any("Memcpy" in said for said in (second, *others))
 
 
-def test_copies_at_the_edges_that_cannot_be_measured() -> None:
+def test_copies_at_the_edges_beside_those_inside() -> None:
     made = placed(2, 1, 1, memcpy=crossings(1, 0))
     made.cases[2].vs_cpu = {"ratio": 1.0, "ci95": [0.9, 1.1]}
     assert headline(made) == (
@@ -89,16 +84,10 @@ def test_copies_at_the_edges_that_cannot_be_measured() -> None:
         "Copies at the edges are not a measurable part of a run with CPU tensors here, so keeping tensors on the device does "
         "not pay."
     )
-
-
-def test_without_copies_inside_nothing_changes() -> None:
     for made in (placed(3, 0), placed(2, 1), placed(2, 1, None)):
         assert sentences(made) == sentences(published())
         assert headline(made) == "≈58% of a run with CPU tensors is copies"
         assert superseded(made) == set()
-
-
-def test_a_headline_of_many_says_which_copies_it_is_about() -> None:
     inside = placed(2, 1, 1, memcpy=crossings(1, 0))
     assert headline_of_many([inside, published()]) == "≈58% of a run with CPU tensors is copies at the edges"
     assert headline_of_many([published(), published()]) == "≈58% of a run with CPU tensors is copies"
@@ -107,35 +96,29 @@ def test_a_headline_of_many_says_which_copies_it_is_about() -> None:
 # Nodes that are elsewhere
 
 
-@pytest.mark.parametrize(
-    ("there", "on_cpu", "said", "operators"),
-    [
+def test_nodes_that_are_not_where_they_were_asked_for() -> None:
+    for there, on_cpu, said, operators in [
         (0, 3, f"Nothing ran on {EP}: all 3 nodes are on the CPU", " (3 Clip)"),
         (0, 1, f"Nothing ran on {EP}: the one node is on the CPU", " (Clip)"),
         (1, 9, f"Nearly nothing ran on {EP}: 9 of 10 nodes are on the CPU", " (9 Clip)"),
         (2, 9, f"Most of the model is on the CPU, not on {EP}: 9 of 11 nodes", " (9 Clip)"),
         (2, 3, f"Most of the model is on the CPU, not on {EP}: 3 of 5 nodes", " (3 Clip)"),
-    ],
-)
-def test_nodes_that_are_not_where_they_were_asked_for(there: int, on_cpu: int, said: str, operators: str) -> None:
-    made = placed(there, on_cpu)
-    assert sentences(made) == [f"{said}{operators}.", *sentences(published())]
-    assert headline(made) == said
-    assert superseded(made) == {"cpu-nodes"}
-    assert (missed(made) is None) is (mostly_on_cpu(made) is not None)
-
-
-def test_half_of_the_nodes_is_not_most() -> None:
+    ]:
+        made = placed(there, on_cpu)
+        assert sentences(made) == [f"{said}{operators}.", *sentences(published())]
+        assert headline(made) == said
+        assert superseded(made) == {"cpu-nodes"}
+        assert (missed(made) is None) is (mostly_on_cpu(made) is not None)
     assert missed(placed(3, 3)) is mostly_on_cpu(placed(3, 3)) is None
-
-
-def test_what_is_on_the_cpu_is_listed_once() -> None:
     first, second, *_ = sentences(placed(2, 9, 1, memcpy=crossings(1, 0)))
     assert first == f"Most of the model is on the CPU, not on {EP}: 9 of 11 nodes (9 Clip)."
     assert second == (
         "1 Memcpy node copies 25.0 MB to the host inside every run, in every mode, since 9 of 11 nodes are on the CPU. That "
         "counts as inference here, not as copies; --nodes says what it takes."
     )
+    made = placed(0, 0)
+    made.placement["nodes"] = {"OtherExecutionProvider": 2, CPU_EP: 1}
+    assert missed(made) == f"Nothing ran on {EP}: all 3 nodes are on other EPs"
 
 
 def test_profiled_times_count_for_more_than_the_number_of_nodes() -> None:
@@ -146,32 +129,17 @@ def test_profiled_times_count_for_more_than_the_number_of_nodes() -> None:
     assert mostly_on_cpu(many) is None
 
 
-def test_nodes_on_another_ep() -> None:
-    made = placed(0, 0)
-    made.placement["nodes"] = {"OtherExecutionProvider": 2, CPU_EP: 1}
-    assert missed(made) == f"Nothing ran on {EP}: all 3 nodes are on other EPs"
-
-
-def test_the_cpu_ep_is_where_it_was_asked_for() -> None:
+def test_where_nothing_is_said_of_nodes() -> None:
     made = placed(0, 3)
     made.target["ep"] = CPU_EP
     assert missed(made) is mostly_on_cpu(made) is None
-
-
-def test_an_ep_that_computes_in_host_memory_may_have_nothing_too() -> None:
     made = placed(0, 3)
     made.target["memory"] = {"kind": "host", "default": "host memory", "host_accessible": None}
     assert sentences(made)[0] == f"Nothing ran on {EP}: all 3 nodes are on the CPU (3 Clip)."
     assert headline(made) == f"Nothing ran on {EP}: all 3 nodes are on the CPU"
-
-
-def test_placement_that_is_not_known_says_nothing() -> None:
     made = published()
     made.placement = {"nodes": None, "memcpy_nodes": None, "cpu_operators": {}}
     assert sentences(made) == sentences(published())
-
-
-def test_without_figures_the_warning_stays() -> None:
     made = with_failures()
     for case in made.cases:
         case.phases["total"] = None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
 from ortbench.analysis.advice import sentences
 from ortbench.analysis.places import Held, elsewhere_sentences, held
 from ortbench.result import Case, Result
@@ -69,19 +67,13 @@ def test_an_output_in_host_memory_with_what_the_device_would_cost() -> None:
     )
     assert elsewhere_sentences(made_on_the_cpu()) == [said]
     assert said in sentences(made_on_the_cpu())
-
-
-def test_a_copy_that_was_made_once_has_a_rate_too() -> None:
     made = made_on_the_cpu()
     del made.cases[1]
     assert elsewhere_sentences(made)[0].endswith("≈6.00 ms (25.0 MB at the rate of device-resident's upload).")
-
-
-@pytest.mark.parametrize(("image", "adjusted"), [(25 * MB, 6 * MB), (25 * MB, 101 * MB), (25 * MB, None), (None, MB)])
-def test_no_figure_that_was_not_measured(image: int | None, adjusted: int | None) -> None:
-    """A copy of a quarter of the bytes need not take a quarter of the time."""
-    made = made_on_the_cpu(image, adjusted)
-    assert elsewhere_sentences(made)[0].endswith("Bound on the device it costs another copy in every run.")
+    # A copy of a quarter of the bytes need not take a quarter of the time.
+    for image, adjusted in [(25 * MB, 6 * MB), (25 * MB, 101 * MB), (25 * MB, None), (None, MB)]:
+        made = made_on_the_cpu(image, adjusted)
+        assert elsewhere_sentences(made)[0].endswith("Bound on the device it costs another copy in every run.")
 
 
 def test_an_input_is_copied_the_other_way() -> None:
@@ -96,7 +88,7 @@ def test_an_input_is_copied_the_other_way() -> None:
     ]
 
 
-def test_tensors_that_are_alike_are_said_together() -> None:
+def test_tensors_that_are_alike_and_many_kinds() -> None:
     names = [f"present.{number}" for number in range(64)]
     device = placed(case("device", inference=1 * MS, total=1 * MS), [], [off(name) for name in names])
     made = result_of(device, model__inputs=[], model__outputs=[tensor(name, [1], 4) for name in names])
@@ -104,24 +96,6 @@ def test_tensors_that_are_alike_are_said_together() -> None:
         "outputs present.0, present.1, present.2 and 61 more are bound in host memory, not on the device: Clip makes it on "
         "the CPU. Bound on the device each costs another copy in every run."
     ]
-
-
-def test_only_some_modes_have_it_elsewhere() -> None:
-    made = made_on_the_cpu()
-    placed(made.cases[2], [at("image")], [at("adjusted")])
-    assert elsewhere_sentences(made)[0].startswith(
-        "output adjusted is bound in host memory, not on the device (in device): Clip makes it on the CPU. "
-    )
-
-
-def test_memory_of_another_ep() -> None:
-    made = made_on_the_cpu()
-    for number in (1, 2):
-        placed(made.cases[number], [at("image")], [off("adjusted", WANTED, "Other (DEFAULT)")])
-    assert elsewhere_sentences(made) == ["output adjusted is bound in Other (DEFAULT): the session wants it there."]
-
-
-def test_many_kinds_of_places_are_cut_short() -> None:
     names = [f"y{number}" for number in range(8)]
     device = placed(case("device", total=1 * MS), [], [off(name, f"Op{name} makes it on the CPU") for name in names])
     made = result_of(device, model__inputs=[], model__outputs=[tensor(name, [1], 4) for name in names])
@@ -129,12 +103,18 @@ def test_many_kinds_of_places_are_cut_short() -> None:
     assert elsewhere_sentences(made)[-1] == "3 more tensors are elsewhere too: see places in result.json."
 
 
-def test_results_without_places_say_nothing() -> None:
+def test_only_some_modes_and_other_memory() -> None:
+    made = made_on_the_cpu()
+    placed(made.cases[2], [at("image")], [at("adjusted")])
+    assert elsewhere_sentences(made)[0].startswith(
+        "output adjusted is bound in host memory, not on the device (in device): Clip makes it on the CPU. "
+    )
+    made = made_on_the_cpu()
+    for number in (1, 2):
+        placed(made.cases[number], [at("image")], [off("adjusted", WANTED, "Other (DEFAULT)")])
+    assert elsewhere_sentences(made) == ["output adjusted is bound in Other (DEFAULT): the session wants it there."]
     assert held(published()) == []
     assert elsewhere_sentences(published()) == []
-
-
-def test_a_mode_that_failed_is_left_out() -> None:
     made = made_on_the_cpu()
     made.cases[1].status = "failed"
     assert {mode for it in held(made) for mode in it.modes} == {"cpu", "device-resident"}

@@ -11,8 +11,8 @@ from ortbench.analysis.points import alone, several
 from ortbench.analysis.sweep import best_of, failures, has_a_cost, summarise_switching
 from ortbench.result import OK, Case, Result
 from ortbench.slo import Slo
-from tests.made_sweeps import USUAL, sweep_result, turns, without
-from tests.results import MS, US, nvidia_result
+from tests.expect import there
+from tests.results import MS, US, USUAL, nvidia_result, sweep_result, turns, without
 
 
 def best(result: Result, mode: str) -> tuple[str, list[str]] | None:
@@ -32,9 +32,6 @@ def test_the_best_shape_gets_most_items_done() -> None:
     assert (best(result, "cpu"), best(result, "device-resident")) == (("batch=4", []), ("batch=2", []))
     found = result.best["modes"]["cpu"]
     assert found == {"point": 2, "by": "items_per_s", "items_per_s": 2500.0, "ci95": [2500.0, 2500.0], "ties": []}
-
-
-def test_shapes_that_cannot_be_told_apart_are_ties() -> None:
     result = sweep_result({"cpu": {1: 1000, 2: 2000, 4: 4000, 8: 9000}})
     assert best(result, "cpu") == ("batch=1", ["batch=2", "batch=4"])
     assert (
@@ -51,9 +48,6 @@ def test_a_limit_leaves_out_what_does_not_keep_it() -> None:
     assert "no shape keeps total ≤ 700 µs with cpu" in sentences(result)
     most = "batch=2 gets most done with total ≤ 700 µs: 3333 items a second with device-resident"
     assert headline(result) == most
-
-
-def test_a_percentile_that_nobody_can_know_is_not_kept() -> None:
     result = sweep_result(slo=Slo("p99", 10 * MS), rounds=10)
     assert best(result, "cpu") is None
     reason = "whether a shape keeps p99 ≤ 10.0 ms with cpu cannot be told: it takes 100 runs; --duration gives more"
@@ -66,8 +60,7 @@ def test_without_items_nothing_is_best_and_the_largest_keeps_a_limit() -> None:
         for point in result.points or []:
             point.items = None
     assert best_of(plain.points or [], None) is None
-    found = best_of(limited.points or [], Slo("p99", 1_300 * US))
-    assert found is not None
+    found = there(best_of(limited.points or [], Slo("p99", 1_300 * US)))
     assert found["mode"] is None
     assert [(mode, it and (it["point"], it["by"])) for mode, it in found["modes"].items()] == [
         ("cpu", (1, "bytes_in")),
@@ -113,9 +106,6 @@ def test_a_shape_that_fails_is_said_and_the_others_go_on() -> None:
         ("batch=4", {"batch": 4}, [OK, OK]),
     ]
     assert best(result, "device-resident") == ("batch=4", [])
-
-
-def test_one_reason_is_said_once() -> None:
     result = sweep_result()
     for number in (0, 2):
         (result.points or [])[number].cases[1] = Case("device-resident", "failed", "no memory")
@@ -156,13 +146,9 @@ def test_sweeps_are_compared_shape_by_shape() -> None:
         ("device-resident", "batch=1", (500 * US, 500 * US)),
         ("device-resident", "batch=2", (600 * US, 600 * US)),
     ]
-    spread = rows[1].since_first[1]
-    assert spread is not None
+    spread = there(rows[1].since_first[1])
     assert spread.low is not None
     assert [spread.ratio, spread.low] == pytest.approx([1.5, 1.5 / 1.02])
-
-
-def test_a_sweep_and_a_run_are_not_the_same_kind() -> None:
     one, other = sweep_result(), alone(sweep_result(), (sweep_result().points or [])[0])
     other.setup = {**other.setup, "run_id": "1" * 32}
     assert mismatches(one, other) == ["kind: a sweep of 3 shapes and single inferences"]

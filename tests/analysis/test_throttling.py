@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ortbench.analysis.throttling import leave_out, sentence, throttled
 from ortbench.result import Case
 from ortbench.schema import GpuReading, Throttled
+from tests.expect import there
 from tests.results import broken
 
 MS = 1_000_000
@@ -37,9 +36,8 @@ def rounds_of(taken: list[GpuReading], cases: list[Case], cards: set[int] | None
     return [] if found is None else found["rounds"]
 
 
-@pytest.mark.parametrize(
-    ("reasons", "rounds"),
-    [
+def test_rounds_are_found_by_the_readings_around_their_blocks() -> None:
+    cases: list[tuple[list[int | None], list[int]]] = [
         ([0] * 12, []),
         ([0x01] * 12, []),  # idle
         ([SET] * 12, []),  # somebody's setting, the same all along
@@ -52,15 +50,16 @@ def rounds_of(taken: list[GpuReading], cases: list[Case], cards: set[int] | None
         # Set by another process meanwhile; an idle reading says nothing of it.
         ([0, 0, 0, SET, SET, 0, 0, 1, 0, 0, 0, 0], [2, 3, 4]),
         ([SET, SET, SET, 1, SET, SET, SET, SET, SET, SET, SET, SET], []),
-    ],
-)
-def test_rounds_are_found_by_the_readings_around_their_blocks(reasons: list[int | None], rounds: list[int]) -> None:
-    assert rounds_of(readings(*reasons), [lane("cpu", 12)]) == rounds
-
-
-@pytest.mark.parametrize("bit", [0x08, 0x10, 0x20, 0x80, 0x100])
-def test_every_bit_that_holds_back_counts(bit: int) -> None:
-    assert rounds_of(readings(0, bit, 0, 0), [lane("cpu", 4)]) == [0, 1]
+    ]
+    for reasons, rounds in cases:
+        assert rounds_of(readings(*reasons), [lane("cpu", 12)]) == rounds
+    for bit in [0x08, 0x10, 0x20, 0x80, 0x100]:
+        assert rounds_of(readings(0, bit, 0, 0), [lane("cpu", 4)]) == [0, 1]
+    others = [*readings(*[0] * 12), *readings(*[CAP] * 12, gpu=1)]
+    assert rounds_of(others, [lane("cpu", 12)], cards={0}) == []
+    assert rounds_of(others, [lane("cpu", 12)], cards=set()) == []
+    assert len(rounds_of(others, [lane("cpu", 12)])) == 12
+    assert rounds_of([{"at_s": 0.0, "gpu": 0, "reasons": CAP}], [lane("cpu", 12)]) == []
 
 
 def test_a_round_is_left_out_for_all_that_alternate_in_it() -> None:
@@ -82,45 +81,22 @@ def test_a_round_is_left_out_for_all_that_alternate_in_it() -> None:
 
 def test_rounds_stay_where_too_few_are_left_without_them() -> None:
     held = readings(0, 0, CAP, 0, 0, 0, 0, 0, 0, 0, 0)
-    few = throttled(held, [lane("cpu", 10)])
-    assert few is not None
+    few = there(throttled(held, [lane("cpu", 10)]))
     assert (few["rounds"], few["left_out"]) == ([1, 2], False)
     # A mode that failed early is none that has to have enough.
-    some = throttled(held, [lane("cpu", 11), broken("device", total={0: [1]})])
-    assert some is not None
+    some = there(throttled(held, [lane("cpu", 11), broken("device", total={0: [1]})]))
     assert some["left_out"] is True
 
 
-def test_only_the_card_that_was_measured_counts_where_it_is_known() -> None:
-    others = [*readings(*[0] * 12), *readings(*[CAP] * 12, gpu=1)]
-    assert rounds_of(others, [lane("cpu", 12)], cards={0}) == []
-    assert rounds_of(others, [lane("cpu", 12)], cards=set()) == []
-    assert len(rounds_of(others, [lane("cpu", 12)])) == 12
-
-
-def test_results_of_earlier_versions_have_readings_without_a_time() -> None:
-    assert rounds_of([{"at_s": 0.0, "gpu": 0, "reasons": CAP}], [lane("cpu", 12)]) == []
-
-
-@pytest.mark.parametrize(
-    ("rounds", "left_out", "said"),
-    [
+def test_it_is_said_in_a_sentence() -> None:
+    for rounds, left_out, said in [
         ([4], True, "in round 4 (1 of 40): left out of all figures, kept in the result"),
         ([4, 5, 6, 9], True, "in rounds 4–6, 9 (4 of 40): left out of all figures, kept in the result"),
         ([1, 3, 5, 7, 9, 11], False, "in rounds 1, 3, 5, 7 and 2 more spans (6 of 40): all figures have them, too few are left without"),
-    ],
-)  # fmt: skip
-def test_it_is_said_in_a_sentence(rounds: list[int], left_out: bool, said: str) -> None:
-    found: Throttled = {
-        "rounds": rounds,
-        "of": 40,
-        "reasons": ["the power cap", "the power brake"],
-        "left_out": left_out,
-    }
-    assert sentence(found) == f"the GPU was held back by the power cap, the power brake {said}"
-
-
-def test_a_gate_that_was_decided_by_all_rounds_says_so() -> None:
-    found: Throttled = {"rounds": [4], "of": 40, "reasons": ["the power cap"], "left_out": False}
+    ]:  # fmt: skip
+        reasons = ["the power cap", "the power brake"]
+        found: Throttled = {"rounds": rounds, "of": 40, "reasons": reasons, "left_out": left_out}
+        assert sentence(found) == f"the GPU was held back by the power cap, the power brake {said}"
+    found = {"rounds": [4], "of": 40, "reasons": ["the power cap"], "left_out": False}
     said = "in round 4 (1 of 40): all figures have them, as the gate was decided by all rounds"
     assert sentence(found, decided=True) == f"the GPU was held back by the power cap {said}"

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
 from ortbench.analysis.comparable import changes, sameness
 from ortbench.analysis.variables import line, recorded
 from ortbench.result import Result
@@ -16,22 +12,16 @@ ENVIRON = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("patterns", "names"),
-    [
+def test_which_are_recorded() -> None:
+    for patterns, names in [
         (["SIMDEV_*"], ["SIMDEV_DELAY", "SIMDEV_MODE"]),
         (["SIMDEV_[D]*", "HOME"], ["HOME", "SIMDEV_DELAY"]),
         (["SIMDEV_?ODE"], ["SIMDEV_MODE"]),
         (["SIMDEV_API_KEY", "SIMDEV_*"], ["SIMDEV_API_KEY", "SIMDEV_DELAY", "SIMDEV_MODE"]),
         (["*"], ["HOME", "SIMDEV_DELAY", "SIMDEV_MODE", "simdev_low"]),
-    ],
-)
-def test_which_are_recorded(patterns: list[str], names: list[str]) -> None:
-    found, _ = recorded(patterns, ENVIRON)
-    assert found == {name: ENVIRON[name] for name in names}
-
-
-def test_secrets_and_names_that_nothing_has_are_said() -> None:
+    ]:
+        found, _ = recorded(patterns, ENVIRON)
+        assert found == {name: ENVIRON[name] for name in names}
     _, remarks = recorded(["SIMDEV_*", "NOWHERE", "NO_*"], ENVIRON)
     assert remarks == [
         "--record-env: not recorded, because the name looks like that of a secret: SIMDEV_API_KEY, SIMDEV_Token; "
@@ -48,22 +38,16 @@ def result(**variables: str) -> Result:
     return made
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "said"),
-    [
+def test_what_differs() -> None:
+    for one, other, said in [
         (result(SIMDEV_A="1"), result(SIMDEV_A="2"), ["environment variable SIMDEV_A: 1 → 2"]),
         (result(SIMDEV_A="1"), result(), ["environment variable SIMDEV_A: 1 → not set"]),
         (result(), result(SIMDEV_A=""), ["environment variable SIMDEV_A: not set → empty"]),
         (result_of(), result(SIMDEV_A="1"), ["environment variable SIMDEV_A: not recorded → 1"]),
         (result(SIMDEV_KEY="1"), result(), ["environment variable SIMDEV_KEY: 1 → not recorded"]),
         (result(SIMDEV_A="1", SIMDEV_B="2"), result(SIMDEV_A="1", SIMDEV_B="2"), []),
-    ],
-)
-def test_what_differs(one: Result, other: Result, said: list[str]) -> None:
-    assert changes(one, other) == said
-    assert (sameness(one, other) is None) == bool(said)
-
-
-@pytest.mark.parametrize(("variables", "said"), [({}, None), ({"A": "1", "B": ""}, "A=1, B=")])
-def test_the_line(variables: dict[str, Any], said: str | None) -> None:
-    assert line(result(**variables).environment) == said
+    ]:
+        assert changes(one, other) == said
+        assert (sameness(one, other) is None) == bool(said)
+    assert line(result().environment) is None
+    assert line(result(A="1", B="").environment) == "A=1, B="

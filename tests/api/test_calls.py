@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import psutil
 import pytest
 
 import ortbench
@@ -23,6 +27,7 @@ from ortbench.jobs.launch import Launched
 from ortbench.plan import Observer, Plan
 from ortbench.result import load
 from tests.conftest import MODELS
+from tests.conftest import ortbench as command
 from tests.results import MS, measured, result_of, steady
 
 TINY = MODELS / "tiny.onnx"
@@ -150,15 +155,13 @@ def test_measurements_take_turns() -> None:
     assert order == ["first", "second"]
 
 
-@pytest.mark.process
-def test_a_call_from_a_thread_prints_and_writes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """All that can be given in memory, in one real run."""
-    (tmp_path / "here").mkdir()
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+# Calls that measure, each carried out by a fork in a folder of its own, which its words are about
+
+
+def from_a_thread() -> None:
+    """All that can be given in memory, in one run."""
+    tempfile.tempdir = str(Path.cwd() / "temporary")
+    Path(tempfile.tempdir).mkdir()
     model = onnx.load(TINY)
     with np.load(MODELS / "tiny.inputs.npz") as inputs, np.load(MODELS / "tiny.expected.npz") as expected:
         arrays, outputs = dict(inputs), dict(expected)
@@ -181,45 +184,97 @@ def test_a_call_from_a_thread_prints_and_writes_nothing(
         f"ortbench run {model.graph.name}.onnx --ep cpu --mode cpu --mode device --input input.npz"
     )
     assert result.folder is None
-    assert [*tmp_path.rglob("*")] == [tmp_path / "here", tmp_path / "temporary"]
-    captured = capfd.readouterr()
-    assert (captured.out, captured.err) == ("", "")
+    assert [path.name for path in Path.cwd().rglob("*")] == ["temporary"]
 
 
-@pytest.mark.process
-def test_what_is_to_be_written_is_what_the_command_writes(tmp_path: Path) -> None:
-    result = ortbench.run(TINY.read_bytes(), ep="cpu", modes="cpu", iterations=2, warmup=1, out=tmp_path, name="mine")
-    assert result.folder == tmp_path / "mine"
-    assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["result.json", "table.csv", "table.md"]
-    assert ortbench.Result.of(load(tmp_path / "mine" / "result.json")) == result
+def with_what_is_to_be_written() -> None:
+    out = Path.cwd()
+    result = ortbench.run(TINY.read_bytes(), ep="cpu", modes="cpu", iterations=2, warmup=1, out=out, name="mine")
+    assert result.folder == out / "mine"
+    assert sorted(path.name for path in (out / "mine").iterdir()) == ["result.json", "table.csv", "table.md"]
+    assert ortbench.Result.of(load(out / "mine" / "result.json")) == result
     assert result.model["path"] == "model.onnx"
-    verdict = ortbench.gate(model=TINY, max_cpu_nodes=0, modes="cpu", duration=0.2, warmup=1, out=tmp_path)
+    verdict = ortbench.gate(model=TINY, max_cpu_nodes=0, modes="cpu", duration=0.01, warmup=1, out=out)
     assert verdict.passed
     assert verdict.folder is not None
     assert (verdict.folder / "gate.json").is_file()
-    loaded = ortbench.gate(
-        model=TINY,
-        baseline_threads=1,
-        ep="cpu",
-        modes="cpu",
-        load=True,
-        concurrency=2,
-        max_regression=9,
-        duration=0.5,
-        warmup=1,
-    )
-    assert loaded.word in ("passed", "cannot tell")
-    assert [check.name for check in loaded.checks] == ["cpu runs/s with 2 callers"]
-    assert loaded.folder is None
 
 
-@pytest.mark.process
-def test_a_load_of_a_model_and_inputs_in_memory(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def of_a_sweep() -> None:
+    """Of shapes, and of inputs in memory."""
+    model = (MODELS / "transformer_ids.onnx").read_bytes()
+    asked: dict[str, Any] = {"ep": "cpu", "modes": "cpu", "iterations": 3, "warmup": 1}
+    swept = ortbench.sweep(model, dim={"batch": [1, 2], "sequence": 4}, **asked)
+    assert [point.name for point in swept.points or ()] == ["batch=1", "batch=2"]
+    assert swept.model["path"] == "model.onnx"
+    assert "--dim batch=1,2 --dim sequence=4" in " ".join(swept.command)
+    runs = swept.samples().query("phase == 'total'")
+    assert runs.groupby("shape").size().to_dict() == {"batch=1": 3, "batch=2": 3}
+    assert list(swept.frame()["mode"]) == ["cpu", "cpu"]
+    assert "<table" in swept._repr_html_() or "<svg" in swept._repr_html_()
+    names = ("input_ids", "token_type_ids", "attention_mask")
+    sets = [{name: np.ones((1, length), np.int64) for name in names} for length in (4, 8)]
+    real = ortbench.sweep(model, data=sets, out="out", **asked)
+    assert [point.data for point in real.points or ()] == ["data-1", "data-2"]
+    assert "--data data-1.npz --data data-2.npz" in " ".join(real.command)
+    assert real.folder is not None
+    assert [path.name for path in Path.cwd().iterdir()] == ["out"]  # the first one wrote nothing
+    assert ortbench.read(real.folder).points == real.points
+    with pytest.raises(ortbench.BadInput, match=r"^a sweep needs several shapes"):
+        ortbench.sweep(model, **asked)
+    with pytest.raises(ortbench.BadInput, match=r"^dim nothing: the model has no such") as raised:
+        ortbench.sweep(model, dim={"nothing": [1, 2]}, **asked)
+    assert raised.value.option == "--dim"
+
+
+def that_only_look() -> None:
+    assert "CPUExecutionProvider" in [ep["name"] for ep in ortbench.devices()["eps"]]
+    found = ortbench.inspect(TINY.read_bytes(), ep="cpu")
+    assert found["path"] == "model.onnx"
+    assert found["inputs"][0]["shape"] == [16]
+    assert found["ep"] == "CPUExecutionProvider"
+    with pytest.raises(ortbench.BadInput, match=r"model.onnx"):
+        ortbench.inspect(b"no model")
+    with pytest.raises(ortbench.BenchmarkFailed, match="computes in host memory, there is nothing to copy over"):
+        ortbench.bandwidth(ep="cpu")
+
+
+def of_a_sweep_of_copies() -> None:
+    told: list[ortbench.Progress] = []
+    asked: dict[str, Any] = {"ep_library": sys.argv[1], "max_size": "16kB", "iterations": 1, "out": "."}
+    found = ortbench.bandwidth(progress=told.append, **asked)
+    assert set(found.frame()["bytes"]) == {4000, 16000}
+    assert found.peak("upload") is not None
+    assert found.folder is not None
+    assert (found.folder / "bandwidth.json").is_file()
+    assert told[0].stage.startswith("loading ")
+    assert told[-1].share is not None
+
+
+def that_are_interrupted() -> None:
+    """Ctrl-C is raised when the workers have ended."""
+    pressed: list[ortbench.Progress] = []
+
+    def press(now: ortbench.Progress) -> None:
+        if now.stage == "measuring" and not pressed:
+            pressed.append(now)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(ortbench.Interrupted) as raised:
+        ortbench.run(TINY, ep="cpu", modes="cpu", duration=600, precision=0, progress=press)
+    assert psutil.Process().children(recursive=True) == []
+    assert len(raised.value.results) == 1
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def of_a_load() -> None:
+    """Of a model and inputs in memory."""
     told: list[ortbench.Progress] = []
     inputs = {"x": np.ones(16, np.float32)}
     put = ortbench.load(
-        onnx.load(TINY), ep="cpu", modes="cpu", concurrency=[1, 2], rate=100, duration=0.2, warmup=1, input=inputs,
-        progress=told.append, out=tmp_path,
+        onnx.load(TINY), ep="cpu", modes="cpu", concurrency=[1, 2], rate=100, duration=0.1, warmup=1, input=inputs,
+        progress=told.append, out=".",
     )  # fmt: skip
     assert [level["status"] for level in put.levels] == ["ok"] * 3
     assert put.frame()[["concurrency", "rate"]].fillna(0).to_numpy().tolist() == [[1, 0], [2, 0], [0, 100]]
@@ -240,88 +295,38 @@ def test_a_load_of_a_model_and_inputs_in_memory(tmp_path: Path, capfd: pytest.Ca
     (put.folder / "load-samples.npz").unlink()
     with pytest.raises(ortbench.BadInput, match=r"lie in load-samples.npz, beside the result file"):
         ortbench.read(put.folder).samples()
-    assert capfd.readouterr() == ("", "")
+    asked: dict[str, Any] = {"ep": "cpu", "modes": "cpu", "duration": 0.2, "warmup": 1}
+    verdict = ortbench.gate(model=TINY, baseline_threads=1, load=True, concurrency=2, max_regression=9, **asked)
+    assert verdict.word in ("passed", "cannot tell")
+    assert [check.name for check in verdict.checks] == ["cpu runs/s with 2 callers"]
+    assert verdict.folder is None
+
+
+def carry_out(call: Callable[[], None], folder: Path, *arguments: object) -> None:
+    """Have a fork do it, which must print nothing."""
+    ran = command(*arguments, cwd=folder, ORTBENCH_TESTS_MAIN=f"{__name__}:{call.__name__}")
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+
+
+CALLS = [
+    from_a_thread,
+    with_what_is_to_be_written,
+    of_a_sweep,
+    that_only_look,
+    of_a_sweep_of_copies,
+    that_are_interrupted,
+]
 
 
 @pytest.mark.process
-def test_a_sweep_of_shapes_and_of_inputs_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    model = (MODELS / "transformer_ids.onnx").read_bytes()
-    asked: dict[str, Any] = {"ep": "cpu", "modes": "cpu", "iterations": 3, "warmup": 1}
-    swept = ortbench.sweep(model, dim={"batch": [1, 2], "sequence": 4}, **asked)
-    assert [point.name for point in swept.points or ()] == ["batch=1", "batch=2"]
-    assert swept.model["path"] == "model.onnx"
-    assert "--dim batch=1,2 --dim sequence=4" in " ".join(swept.command)
-    runs = swept.samples().query("phase == 'total'")
-    assert runs.groupby("shape").size().to_dict() == {"batch=1": 3, "batch=2": 3}
-    assert list(swept.frame()["mode"]) == ["cpu", "cpu"]
-    assert "<table" in swept._repr_html_() or "<svg" in swept._repr_html_()
-    names = ("input_ids", "token_type_ids", "attention_mask")
-    sets = [{name: np.ones((1, length), np.int64) for name in names} for length in (4, 8)]
-    real = ortbench.sweep(model, data=sets, out=tmp_path / "out", **asked)
-    assert [point.data for point in real.points or ()] == ["data-1", "data-2"]
-    assert "--data data-1.npz --data data-2.npz" in " ".join(real.command)
-    assert real.folder is not None
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]  # the first one wrote nothing
-    assert ortbench.read(real.folder).points == real.points
-    with pytest.raises(ortbench.BadInput, match=r"^a sweep needs several shapes"):
-        ortbench.sweep(model, **asked)
-    with pytest.raises(ortbench.BadInput, match=r"^dim nothing: the model has no such") as raised:
-        ortbench.sweep(model, dim={"nothing": [1, 2]}, **asked)
-    assert raised.value.option == "--dim"
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
+def test_calls(call: Callable[[], None], library: Path, tmp_path: Path) -> None:
+    carry_out(call, tmp_path, library)
 
 
 @pytest.mark.process
-def test_what_only_looks() -> None:
-    assert "CPUExecutionProvider" in [ep["name"] for ep in ortbench.devices()["eps"]]
-    found = ortbench.inspect(TINY.read_bytes(), ep="cpu")
-    assert found["path"] == "model.onnx"
-    assert found["inputs"][0]["shape"] == [16]
-    assert found["ep"] == "CPUExecutionProvider"
-    with pytest.raises(ortbench.BadInput, match=r"model.onnx"):
-        ortbench.inspect(b"no model")
-    with pytest.raises(ortbench.BenchmarkFailed, match="computes in host memory, there is nothing to copy over"):
-        ortbench.bandwidth(ep="cpu")
-
-
-@pytest.mark.process
-def test_a_sweep_of_copies(library: Path, tmp_path: Path) -> None:
-    told: list[ortbench.Progress] = []
-    found = ortbench.bandwidth(ep_library=library, max_size="16kB", iterations=1, progress=told.append, out=tmp_path)
-    assert set(found.frame()["bytes"]) == {4000, 16000}
-    assert found.peak("upload") is not None
-    assert found.folder is not None
-    assert (found.folder / "bandwidth.json").is_file()
-    assert told[0].stage.startswith("loading ")
-    assert told[-1].share is not None
-
-
-INTERRUPT = """
-import os, signal, sys
-import psutil
-import ortbench
-
-def press(now):
-    if now.stage == "measuring" and not pressed:
-        pressed.append(now)
-        os.kill(os.getpid(), signal.SIGINT)
-
-pressed = []
-handler = signal.getsignal(signal.SIGINT)
-try:
-    ortbench.run(sys.argv[1], ep="cpu", modes="cpu", duration=600, precision=0, progress=press)
-except KeyboardInterrupt as error:
-    print(type(error).__name__, [it.status for it in psutil.Process().children(recursive=True)], len(error.results))
-print(signal.getsignal(signal.SIGINT) is handler)
-"""
-
-
-@pytest.mark.process
-@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C of one process is not to be had there")
-def test_ctrl_c_is_raised_when_the_workers_have_ended() -> None:
-    done = subprocess.run([sys.executable, "-c", INTERRUPT, TINY], capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    assert done.stdout == "Interrupted [] 1\nTrue\n"
+def test_calls_of_a_load(tmp_path: Path) -> None:
+    carry_out(of_a_load, tmp_path)
 
 
 @pytest.mark.process

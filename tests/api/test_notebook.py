@@ -14,7 +14,7 @@ from nbclient import NotebookClient
 from tests.conftest import MODELS, ROOT
 
 
-@pytest.mark.process
+@pytest.mark.wide
 def test_the_notebook_of_the_pages_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "docs").mkdir()

@@ -18,10 +18,22 @@ from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 from ortbench.gate.verdict import Verdict as Stored
 from ortbench.report.frames import level_frame
 from ortbench.result import Case, result_json, save
-from tests.made_load import load_result, opened
-from tests.made_loops import loop_case, loop_result
-from tests.made_sweeps import USUAL, sweep_result
-from tests.results import MS, measured, point, published, result_of, steady, sweep_of, with_failures
+from tests.results import (
+    MS,
+    USUAL,
+    load_result,
+    loop_case,
+    loop_result,
+    measured,
+    opened,
+    point,
+    published,
+    result_of,
+    steady,
+    sweep_of,
+    sweep_result,
+    with_failures,
+)
 
 NO_VALUES = dict.fromkeys(("baseline", "progress"))
 
@@ -116,7 +128,7 @@ def test_the_samples_of_a_result_have_their_block() -> None:
 
 
 def test_the_samples_of_a_loop_have_their_step() -> None:
-    result = Result.of(loop_result(loop_case("cpu", [[1, 2, 3, 4]], loops=2)))
+    result = Result.of(loop_result(loop_case("cpu", [1, 2, 3, 4], rounds=1, loops=2)))
     steps = result.samples().query("phase == 'step'")
     assert list(steps["step"]) == [0, 1, 2, 3] * (len(steps) // 4)
     assert len(steps) >= 8

@@ -56,7 +56,7 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.process
+@pytest.mark.wide
 def test_a_program_is_checked_against_the_types(tmp_path: Path) -> None:
     assert (Path(ortbench.__path__[0]) / "py.typed").is_file()
     wrong = "import ortbench\n" + "\n".join(WRONG) + "\n"

@@ -84,7 +84,7 @@ def _judge(mode: BoundMode, model: Model, cell: str, right: int, times: int) -> 
         times: of each trial.
     """
     start = time.perf_counter()
-    proved = [_prove(mode, model) for _ in range(times)]
+    proved = [prove(mode) for _ in range(times)]
     kinds = Counter(fence.kind for fence in proved)
     early, late = (sum(kinds[kind] for kind in them) for them in (KINDS[:right], KINDS[right + 1 :]))
     _row("proof", cell, (early, times if right else 0), (late, times), time.perf_counter() - start, times)
@@ -104,9 +104,9 @@ def _row(step: str, cell: str, taken: tuple[int, int], refused: tuple[int, int],
     print(f"{step:13} {cell} {counts} {took_s / trials * 1000:8.0f}", flush=True)
 
 
-def _prove(mode: BoundMode, model: Model) -> Fence:
+def prove(mode: BoundMode) -> Fence:
     """In full, as in a session where nothing is known."""
-    model.fences = Fences()
+    mode._model.fences = Fences()
     return mode._prove_run()
 
 

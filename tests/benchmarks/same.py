@@ -1,72 +1,122 @@
-"""Whether two installed ortbench behave the same: output, files, exit codes and JSON keys, byte for byte.
+"""Whether two installed ortbench print and write the same, byte for byte.
 
-    python -m tests.benchmarks.same BEFORE/bin/ortbench AFTER/bin/ortbench [--quick] [--only PATTERN] [--startup]
+    python -m tests.benchmarks.same BEFORE/bin/python AFTER/bin/python [--only PATTERN]... [--list]
 
-Every scenario of `tests.benchmarks.same_scenarios` is carried out by both, each in an empty folder of the same path. What
-a scenario's kind allows for is taken out, the rest must be equal:
-
-- ``stored``: commands on results that are there already. Only the two installs' own paths are allowed for.
-- ``scripted``: commands that measure, under `tests.benchmarks.scripted_clock`: figures too are the same to the byte. What
-  tells when and where it was (dates, run id, load) is allowed for.
-- ``noisy``: commands that measure in earnest. Every number is allowed for, and what is made of them; three attempts.
-
-Prints a line a scenario, a diff where they differ, and a summary; the exit code is 1 if anything differs. The stored
-results are made once, by BEFORE, and kept in the folder that ``--corpus`` names.
+Each scenario is carried out by both, in an empty folder of the same path. What they measure is the reference device in
+virtual time (`tests.virtual`), so that figures too are the same to the nanosecond; commands are forks (`tests.forks`) of a
+process of each environment. Left out is what tells when and where it was: dates, ids, the machine's load, addresses, and
+the environments' own paths. Prints a line a scenario, a diff where they differ; exit code 1 if any does.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
+import json
 import os
-import pty
 import re
+import shlex
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from difflib import unified_diff
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests import refdevice, virtual
+from tests.forks import server
+from tests.virtual import Clock
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-STORED, SCRIPTED, NOISY = "stored", "scripted", "noisy"
-ATTEMPTS = {STORED: 1, SCRIPTED: 1, NOISY: 3}
-TIMEOUT_S = 180
+TIMEOUT_S = 300.0
 LONGEST_DIFF, LONGEST_LINE = 40, 240
 Seen = dict[str, str]  # what a scenario left: exit codes, streams and files, by name
 
-
-@dataclass(frozen=True)
-class Scenario:
-    """What both installs are to do.
-
-    Attributes:
-        name: for ``--only`` and the report.
-        commands: argument lists, one after the other; a word with ``*`` is what it matches in the folder.
-        kind: what may differ.
-        environment: besides the usual.
-        width: of the terminal on standard output; None for a pipe.
-        prefix: before the command.
-        quick: whether it is part of ``--quick``.
-    """
-
-    name: str
-    commands: tuple[tuple[str, ...], ...]
-    kind: str = STORED
-    environment: dict[str, str] = field(default_factory=dict)
-    width: int | None = None
-    prefix: tuple[str, ...] = ()
-    quick: bool = True
-
-
-# When and where: allowed for wherever something is measured.
+# `|` is between commands that share a folder, a word with `*` is what it matches there, DEVICE is the reference device, and
+# `K=V` in front of a command its environment.
+TINY, ISLAND, A, B = (
+    "models/tiny.onnx",
+    "models/cpu_island.onnx",
+    "reports/copy_bound-cpu",
+    "reports/copy_bound-refdevice",
+)
+RUN, FEW = f"run {TINY} --ep-library DEVICE", "--iterations 9 --warmup 1"
+CACHE = "--feedback present.*=past_key_values.*"
+SCENARIOS = {
+    "run": f"{RUN} --duration 0.02 --html page.html --junit j.xml --action-json a.json --json r.json",
+    "run-all": f"run models/multi_output.onnx --ep-library DEVICE {FEW} --pinned --depth 2 --async-runs --html - --quiet",
+    "run-options": f"{RUN} {FEW} --ep-option compute_us=50 --ep-option honesty=async-wait --dynamic-outputs --json -",
+    "run-inputs": f"{RUN} {FEW} --input models/tiny.inputs.npz --expect models/tiny.expected.npz --seed 3 --threads 1",
+    "run-costs": f"{RUN} {FEW} --spin --trace t.json.gz --mode cpu --mode device",
+    "run-nodes": f"run {ISLAND} --ep-library DEVICE {FEW} --require-placement --trace t.json",
+    "run-precision": f"{RUN} --precision 5% --duration 0.1",
+    "run-failing": f"{RUN} {FEW} --ep-option wrong_run=3+:default --junit j.xml --json r.json",
+    "run-crashing": f"{RUN} {FEW} --ep-option abort_run=1+ --html page.html",
+    "run-sides": f"{RUN} {FEW} --opt-level basic,all",
+    "run-looks": f"NO_COLOR=1 {RUN} {FEW} | FORCE_COLOR=1 COLUMNS=70 {RUN} {FEW} | GITHUB_STEP_SUMMARY=s.md {RUN} {FEW}",
+    "loop": "loop models/recurrent_cell.onnx --ep-library DEVICE --feedback hidden_out=hidden --steps 6 --iterations 8"
+    " --input models/recurrent_cell.loop.inputs.npz --expect models/recurrent_cell.loop.npz --html page.html --json -",
+    "loop-shared": f"loop models/decoder_shared.onnx --ep-library DEVICE {CACHE} --fill position_ids=step --share-buffers"
+    " --steps 4 --iterations 5 --trace t.json",
+    "chain": "chain chain.toml --iterations 5 --html page.html --json -",
+    "load": f"load {TINY} --ep-library DEVICE --concurrency 1 --duration 0.05 --mode device-resident --html page.html --json -",
+    "sweep": "sweep models/multi_output.onnx --ep-library DEVICE --dim batch=1,4,16 --iterations 5 --html page.html --json -",
+    "bandwidth": "bandwidth --ep-library DEVICE --max-size 64kB --iterations 5 --json - --out b"
+    f" | {RUN} {FEW} --bandwidth b",
+    "gate-live": f"gate --model {TINY} --baseline-model {TINY} --ep-library DEVICE --duration 2 --junit j.xml --json g.json",
+    "gate-slower": f"gate --model {TINY} --ep-library DEVICE --ep-option compute_us=900 --baseline-ep-option compute_us=500"
+    " --duration 2 --json -",
+    "gate-limits": f"gate --model {TINY} --ep-library DEVICE --duration 1 --min-speedup device=1.5 --max-copy-share 10%",
+    "suite": "suite suite.toml --json s.json --junit j.xml | suite suite.toml | suite suite.toml --list"
+    " | suite suite.toml --shard 1/2 --out s/1 | suite suite.toml --shard 2/2 --out s/2 | merge s/1 s/2 --out all --json -",
+    "stored-again": f"{RUN} {FEW} --out o | {RUN} {FEW} --ep-option compute_us=900 --out o | report o | compare o --force"
+    " | history o",
+    "gate-stored": f"gate {A} --max-cpu-nodes 0 | gate {B} --baseline {A} --force --json gate.json --quiet | gate {B} --max-copy-share"
+    f" 20% --min-speedup device-resident=1.5 --require-mode host-accessible --junit g.xml | gate {B} --baseline {B}",
+    "compare": f"compare {A} {B} | compare {A} {B} --force --json - | compare {B} {B} --phase total --markdown - --same 10%",
+    "profile": f"profile {TINY} --ep-library DEVICE --iterations 3 --warmup 1 --attach-only --json -",
+    "devices": "devices --ep-library DEVICE | devices --ep-library DEVICE --json -",
+    "inspect": f"inspect {ISLAND} --ep-library DEVICE | inspect models/transformer_ids.onnx --dim batch=8 --json -",
+    "code": f"code {TINY} --ep-library DEVICE --mode device | code {TINY} --ep cpu --mode cpu",
+    "words": "explain | explain device | --version | --help",
+    "bad-input": f"run | run no.onnx | {RUN} --mode no | {RUN} --no-such-option | {RUN} --shape x:3 | {RUN} --precision x"
+    f" | {RUN} --ep-option x=1 | {RUN} --cuda-graph | {RUN} --stream ort | {RUN} --html no/such.html | compare {A}"
+    f" | gate --model {TINY} | suite no.toml | report no.json | load {TINY} --rate x | sweep {TINY} --ep cpu | chain {TINY} | loop {TINY}",
+}  # fmt: skip
+SUITE = """
+[defaults]
+iterations = 7
+warmup = 1
+ep = [{name = "device", ep = "DEVICE"}]
+[[bench]]
+model = ["models/tiny.onnx", "models/cpu_island.onnx"]
+gate = {max-cpu-nodes = 3, require-mode = ["device"]}
+[[bench]]
+model = "models/multi_output.onnx"
+shapes = [{name = "usual"}, {name = "other"}]
+mode = ["cpu", "device-resident"]
+"""
+# What may be wrong with a stored result.
+ODD: dict[str, Callable[[Any], object]] = {
+    "lost-mode": lambda result: result["cases"].pop(),
+    "failed-mode": lambda result: result["cases"][1].update(status="failed", reason="it broke\x1b[31m\n2nd line ≈"),
+    "wrong-outputs": lambda result: result["cases"][1].update(outputs_match=False),
+    "no-cpu": lambda result: result["cases"].pop(0),
+    "no-cases": lambda result: result.update(cases=[]),
+    "other-model": lambda result: result["model"].update(sha256="0" * 64, path="a/very/long/" * 9 + "model.onnx"),
+    "other-schema": lambda result: result.update(schema_version=99),
+    "no-schema": lambda result: result.pop("schema_version"),
+    "half": lambda result: result.pop("cases"),
+    "no-target": lambda result: result.update(target={}),
+    "warned": lambda result: result["warnings"].append({"code": "c", "message": "<b>warning</b> & \u202e 日本語"}),
+    "interrupted": lambda result: result.update(stopped="interrupted"),
+    "unknown-keys": lambda result: result.update(later={"x": 1}),
+}
+# When and where.
 _WHEN = [
     (re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(\+00:00|Z| UTC)?"), "TIME"),
     (re.compile(r"-20\d{6}-\d{6}(-\d+)?(?!\d)"), "-STAMP"),
@@ -75,45 +125,32 @@ _WHEN = [
     (re.compile(r"[\d.]+ at the (start|end)\b"), r"LOAD at the \1"),
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "ADDRESS"),
     (re.compile(r"/tmp/[\w.-]+"), "TEMPORARY"),
-]
-# Figures, where there are none, what is made of them (sentences, pages), and how many there are. All of these are held
-# against each other under the scripted clock.
-_FIGURES = [
-    (re.compile(r"<!doctype html>.*</html>", re.DOTALL | re.IGNORECASE), "PAGE"),
-    (re.compile(r"^ *[•-] .*\n", re.MULTILINE), ""),
-    (re.compile(r"[░█▒┅━▏▎▍▌▋▊▉]+|≈{2,}"), " "),
-    (re.compile(r"(?<![A-Za-z_#\d])[-+−]?\d+(?:[.,]\d+)*(e[-+]?\d+)?"), "#"),
-    (re.compile(r"#[ \u00a0\u202f]?(ns|µs|ms|s)\b"), "# TIME"),
-    (re.compile(r"#[ \u00a0\u202f]?[kMG]?B/s\b"), "# RATE"),
-    (re.compile(r"\[#(,\s+#)*\]"), "[#]"),
-    (re.compile(r"\[#\](,\s*\[#\])*"), "[#]"),
-    (re.compile(r"\[\s*\[#\]\s*\]"), "[#]"),
-    (re.compile(r'": (?:null|\[#\])'), '": #'),
-    (re.compile(r"#–#|–"), "#"),
-    (re.compile(r",[#,]+"), ",#,"),
-    (re.compile(r"-{2,}:?"), "---"),
-    (re.compile(r"[ \t]+"), " "),
-    (re.compile(r" $", re.MULTILINE), ""),
+    (re.compile(r"((?:took|after|  run) +)[\d.]+ m?s\b"), r"\1A WHILE"),
+    (re.compile(r"(\"seconds\": |,(?:passed|failed|measured),\d*,[^,]*,)[\d.]+"), r"\1SECONDS"),
+    (re.compile(r"(\[\d+, \d+, )10\d{11}\]"), r"\1BEGUN]"),  # a block of a load, for which another thread waits
+    (
+        re.compile(r'("cat":"(?:node|profile)".*?"ts":)[\d.]+(,"dur":)[\d.]+'),
+        r"\1AT\2LASTED",
+    ),  # of ONNX Runtime's profile
 ]
 
 
-def normalised(text: str, kind: str, places: Iterable[str] = ()) -> str:
-    """A text without what its kind of scenario allows for.
+def normalised(text: str, places: Sequence[str] = ()) -> str:
+    """A text without what tells when and where it was.
 
     Args:
         text: an output, or a file's text.
-        kind: of the scenario.
-        places: paths that are an install's own.
+        places: paths that are an environment's own.
     """
     for place in places:
         text = text.replace(place, "INSTALL")
-    for pattern, instead in {STORED: [], SCRIPTED: _WHEN, NOISY: [*_WHEN, *_FIGURES]}[kind]:
+    for pattern, instead in _WHEN:
         text = pattern.sub(instead, text)
     return text
 
 
 def difference(before: Seen, after: Seen) -> list[str]:
-    """The lines of a unified diff of what two installs left; none where it is the same."""
+    """The lines of a unified diff of what two environments left; none where it is the same."""
     lines: list[str] = []
     for name in sorted({*before, *after}):
         if name not in before or name not in after:
@@ -125,192 +162,122 @@ def difference(before: Seen, after: Seen) -> list[str]:
     return lines
 
 
-class Install:
-    """An installed ortbench.
+def scenarios(folder: Path) -> dict[str, str]:
+    """All of them by name, with those of stored results: the repository's, and odd ones.
 
     Args:
-        program: its ``ortbench``.
+        folder: for the odd ones.
+    """
+    results = [str(path.parent.relative_to(ROOT)) for path in sorted(ROOT.glob("reports/*h100*/**/result.json"))]
+    for name, change in ODD.items():
+        result = json.loads((ROOT / B / "result.json").read_text(encoding="utf-8"))
+        change(result)
+        results.append(str(folder / f"{name}.json"))
+        Path(results[-1]).write_text(json.dumps(result))
+    stored = {
+        f"stored/{Path(it).stem if it.endswith('.json') else it}": f"report {it} --html page.html | compare {B} {it} --force"
+        f" | gate {it} --max-cpu-nodes 0 --baseline {B} --force --json -"
+        for it in results
+    }
+    return {**SCENARIOS, **stored}
+
+
+class Install:
+    """An environment with ortbench in it.
+
+    Args:
+        python: its interpreter.
+        clock, device: libraries of `tests.virtual.build` and `tests.refdevice.build`.
     """
 
-    def __init__(self, program: Path) -> None:
-        self.program = program.absolute()
-        self.places = (str(self.program.parent.parent),)
+    def __init__(self, python: Path, clock: Path, device: Path) -> None:
+        self._python, self._device = python.absolute(), str(device)
+        self._server = server(clock, self._python)
 
-    def carry_out(self, scenario: Scenario, folder: Path, environment: dict[str, str]) -> Seen:
-        """Carry out a scenario in an empty folder of that path, and say what it left."""
+    def carry_out(self, line: str, folder: Path) -> Seen:
+        """Carry out a scenario in an empty folder, and say what it left."""
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        (folder / "home").mkdir(parents=True)
         (folder / "models").symlink_to(ROOT / "models")
-        for word in {word for command in scenario.commands for word in command}:
-            self._bring(word, folder, Path(environment["CORPUS"]))
+        for name in set(re.findall(r"\breports/[^\s*]+", line)):
+            shutil.copytree(ROOT / name, folder / name)
+        chain = (ROOT / "models" / "text_to_image.toml").read_text()
+        chain = re.sub('^((?:model|input) = ")', r"\1models/", chain, flags=re.MULTILINE)
+        for name, text in (("suite.toml", SUITE), ("chain.toml", f'[defaults]\nep = "DEVICE"\n{chain}')):
+            (folder / name).write_text(text.replace("DEVICE", self._device))
+        clock = Clock(folder.parent / "clock")
         seen: Seen = {}
-        for number, words in enumerate(scenario.commands):
-            command = [*scenario.prefix, str(self.program), *_matched(words, folder)]
-            code, out, err = _run(command, folder, {**environment, **scenario.environment}, scenario.width)
-            seen |= {f"{number} code": str(code), f"{number} stdout": out, f"{number} stderr": err}
-        seen |= dict(_files(folder))
-        clean = {}
-        for name, text in seen.items():
-            key = normalised(name, SCRIPTED if scenario.kind != STORED else STORED)
+        for number, command in enumerate(line.replace("DEVICE", self._device).split(" | ")):
+            words = list(_matched(shlex.split(command), folder))
+            given = dict(word.split("=", 1) for word in words if re.match("[A-Z_]+=", word))
+            environment = {
+                "PATH": os.defpath, "HOME": str(folder / "home"), "MPLCONFIGDIR": str(folder.parent),
+                virtual.VARIABLE: str(clock.path), **given,
+            }  # fmt: skip
+            clock.restart()
+            code, out, err = self._server.run(words[len(given) :], folder, environment, TIMEOUT_S)
+            seen |= {f"{number} code": str(code), f"{number} stdout": out.decode(), f"{number} stderr": err.decode()}
+        places = (str(self._python.parent.parent), str(folder))
+        clean: Seen = {}
+        for name, text in [*seen.items(), *_files(folder)]:
+            key = normalised(name)
             while key in clean:  # two runs within a second have stamps that differ
                 key += "+"
-            code = name.endswith(" code")  # the one number that is no figure
-            clean[key] = text if code else normalised(text, scenario.kind, (*self.places, str(folder)))
+            clean[key] = normalised(text, places)
         return clean
 
-    @staticmethod
-    def _bring(word: str, folder: Path, corpus: Path) -> None:
-        """Copy a stored result that a command names, so that it may write beside it."""
-        for part in re.findall(r"(?:corpus|reports)/[^\s=*]+", word):
-            source = corpus / part.removeprefix("corpus/") if part.startswith("corpus/") else ROOT / part
-            target = folder / part
-            if source.exists() and not target.exists():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                (shutil.copytree if source.is_dir() else shutil.copyfile)(source, target)
 
-
-def _matched(words: Iterable[str], folder: Path) -> Iterator[str]:
+def _matched(words: Sequence[str], folder: Path) -> Iterator[str]:
     for word in words:
-        found = sorted(str(path.relative_to(folder)) for path in folder.glob(word)) if "*" in word else []
+        found = sorted(str(path.relative_to(folder)) for path in folder.glob(word)) if word.endswith("/*") else []
         yield from found or [word]
 
 
 def _files(folder: Path) -> Iterator[tuple[str, str]]:
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and "models" not in path.relative_to(folder).parts[:1]:
-            data = path.read_bytes()
-            if path.suffix == ".gz":
-                data = gzip.decompress(data)
-            yield (
-                f"{path.relative_to(folder)} {path.stat().st_mode & 0o777:o}",
-                data.decode("utf-8", "backslashreplace"),
-            )
+        if path.is_file() and path.relative_to(folder).parts[0] not in ("models", "home"):
+            data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+            text = data.decode("utf-8", "backslashreplace")
+            if path.suffix == ".npz":  # but for the begin of a load, for which another thread waits
+                with np.load(path) as arrays:
+                    text = "\n".join(f"{name}: {arrays[name].tolist()}" for name in arrays if "span" not in name)
+            yield f"{path.relative_to(folder)} {path.stat().st_mode & 0o777:o}", text
 
 
-def _run(command: list[str], folder: Path, environment: dict[str, str], width: int | None) -> tuple[int, str, str]:
-    """Run a command to its end, with a terminal or a pipe on standard output: exit code and both outputs."""
-    master, slave = pty.openpty() if width is not None else (-1, subprocess.PIPE)
-    if width is not None:
-        environment = {**environment, "COLUMNS": str(width), "TERM": "xterm-256color"}
-    process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.PIPE,
-        start_new_session=True,
-    )  # fmt: skip
-    late = threading.Timer(TIMEOUT_S, lambda: os.killpg(process.pid, signal.SIGKILL))
-    late.start()
-    shown = bytearray()
-    if width is not None:
-        os.close(slave)
-        reader = threading.Thread(target=_drain, args=(master, shown))
-        reader.start()
-    out, err = process.communicate()
-    late.cancel()
-    if width is not None:
-        reader.join()
-        os.close(master)
-    return process.returncode, *((out or shown).decode(errors="backslashreplace") for out in (out, err))  # type: ignore[return-value]
-
-
-def _drain(master: int, into: bytearray) -> None:
-    while True:
-        try:
-            into += os.read(master, 65536)
-        except OSError:  # the other end is closed
-            return
-
-
-def usual_environment(scratch: Path, corpus: Path) -> dict[str, str]:
-    """What both installs find in their environment: nothing of this process's but what is named here."""
-    clock = scratch / "clock"
-    clock.mkdir(exist_ok=True)
-    shutil.copyfile(Path(__file__).with_name("scripted_clock.py"), clock / "sitecustomize.py")
-    return {
-        "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "HOME": str(scratch),
-        "MPLCONFIGDIR": str(scratch),
-        "LANG": "C.UTF-8",
-        "CORPUS": str(corpus),
-    }
-
-
-class Comparison:
-    """Carries out scenarios by both installs.
-
-    Args:
-        before, after: the installs.
-        corpus: stored results.
-        scratch: a folder for what they write.
-    """
-
-    def __init__(self, before: Install, after: Install, corpus: Path, scratch: Path) -> None:
-        self._sides = (before, after)
-        self._scratch = scratch
-        self._environment = usual_environment(scratch, corpus)
-
-    def differs(self, number: int, scenario: Scenario) -> tuple[list[str], str]:
-        """How a scenario differs, and a remark: BEFORE's exit codes, and how many attempts it took."""
-        environment = dict(self._environment)
-        if scenario.kind == SCRIPTED:
-            environment["PYTHONPATH"] = str(self._scratch / "clock")
-        folder = self._scratch / f"{number:04}" / "place"
-        attempt, lines, before = 0, ["not carried out"], Seen()
-        while lines and attempt < ATTEMPTS[scenario.kind]:
-            attempt += 1
-            before, after = (side.carry_out(scenario, folder, environment) for side in self._sides)
-            lines = difference(before, after)
-        shutil.rmtree(folder.parent)
-        codes = " ".join(text for name, text in before.items() if name.endswith(" code"))
-        return lines, f"exit {codes}" + (f", attempt {attempt}" if attempt > 1 else "")
-
-    def show(self, scenarios: list[Scenario], at_once: int) -> int:
-        """Carry out and print all; how many differ."""
-        begun, different = time.monotonic(), 0
-        with ThreadPoolExecutor(at_once) as pool:
-            numbers = range(len(scenarios))
-            for scenario, (lines, remark) in zip(scenarios, pool.map(self.differs, numbers, scenarios), strict=True):
-                different += bool(lines)
-                print(f"{'differs' if lines else 'same   '} {scenario.kind:8} {scenario.name} ({remark})", flush=True)
-                for line in lines[:LONGEST_DIFF]:
-                    print("    " + (line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + " …"))
-                if len(lines) > LONGEST_DIFF:
-                    print(f"    … and {len(lines) - LONGEST_DIFF} lines more")
-        print(f"{len(scenarios)} scenarios, {different} differ; {time.monotonic() - begun:.0f} s")
-        return different
-
-
-def main() -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """The command; its exit code."""
-    from tests.benchmarks import same_extras, same_scenarios
-
-    parser = argparse.ArgumentParser(description="Whether two installed ortbench behave the same.")
-    parser.add_argument("before", type=Path)
-    parser.add_argument("after", type=Path)
-    parser.add_argument("--quick", action="store_true", help="the scenarios that say most, in a few minutes")
+    parser = argparse.ArgumentParser(description="Whether two installed ortbench print and write the same.")
+    parser.add_argument("before", type=Path, help="its interpreter")
+    parser.add_argument("after", type=Path, help="its interpreter")
     parser.add_argument("--only", action="append", metavar="PATTERN", help="scenarios whose names match; repeatable")
-    parser.add_argument("--corpus", type=Path, default=Path(tempfile.gettempdir()) / "ortbench-same", metavar="DIR")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many scenarios at a time")
     parser.add_argument("--list", action="store_true", help="print the scenarios and carry out none")
-    parser.add_argument("--startup", action="store_true", help="instead: how long both take to start, in alternation")
-    parser.add_argument("--repeats", type=int, default=21, help="of --startup")
-    asked = parser.parse_args()
-    before, after, corpus = Install(asked.before), Install(asked.after), asked.corpus.resolve()
-    with tempfile.TemporaryDirectory(prefix="same-") as folder:
-        scratch = Path(folder)
-        if asked.startup:
-            same_extras.startup(before, after, usual_environment(scratch, corpus), scratch, asked.repeats)
-            return 0
-        same_scenarios.make_corpus(corpus, before, usual_environment(scratch, corpus), scratch)
-        scenarios = [
-            scenario
-            for scenario in same_scenarios.scenarios(corpus)
-            if (scenario.quick or not asked.quick) and any(fnmatch(scenario.name, it) for it in asked.only or ["*"])
-        ]
+    asked = parser.parse_args(given)
+    os.environ |= {"PYTHONPATH": str(ROOT / "tests" / "importable"), "PYTHONSAFEPATH": "1"}  # not the tree's ortbench
+    different = 0
+    with tempfile.TemporaryDirectory(prefix="same-") as name:
+        scratch = Path(name)
+        wanted = {
+            name: line
+            for name, line in scenarios(scratch).items()
+            if any(fnmatch(name, pattern) for pattern in asked.only or ["*"])
+        }
         if asked.list:
-            print(*(f"{scenario.kind:8} {scenario.name}" for scenario in scenarios), sep="\n")
+            print(*(f"{name}: {line}" for name, line in wanted.items()), sep="\n")
             return 0
-        different = Comparison(before, after, corpus, scratch).show(scenarios, asked.jobs)
-        if not asked.only:
-            same_extras.help_texts(before, after, usual_environment(scratch, corpus), scratch)
+        clock = virtual.build(scratch)
+        device = refdevice.build(scratch, clock=clock)
+        before, after = (Install(python, clock, device) for python in (asked.before, asked.after))
+        for name, line in wanted.items():
+            was, now = (side.carry_out(line, scratch / "place") for side in (before, after))
+            lines = difference(was, now)
+            different += bool(lines)
+            codes = " ".join(text for key, text in was.items() if key.endswith(" code"))
+            print(f"{'differs' if lines else 'same   '} {name} (exit {codes})", flush=True)
+            for text in lines[:LONGEST_DIFF]:
+                print("    " + (text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + " …"))
+            if len(lines) > LONGEST_DIFF:
+                print(f"    … and {len(lines) - LONGEST_DIFF} lines more")
+    print(f"{len(wanted)} scenarios, {different} differ")
     return 1 if different else 0
 
 

@@ -7,6 +7,7 @@ Takes about twenty minutes; both sides of every line come from one run.
 
 from __future__ import annotations
 
+import os
 import platform
 import tempfile
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 from ortbench.result import Result
 from tests import bare
 from tests.refdevice import HONESTY, Config, Honesty, Trace, build
-from tests.truth import Check, checks, host_times, relu_model, run_on_device
+from tests.truth import Check, checks, relu_model, run_on_device
 
 GRID = [
     (1 << 16, 100), (1 << 16, 2_000), (1 << 16, 50_000),
@@ -31,11 +32,11 @@ def measure(library: Path, honesty: Honesty, size: int, compute_us: float) -> tu
         config = Config(honesty=honesty, compute_us=compute_us, trace=folder / "trace", spin_us=1e6)
         model = relu_model(folder / "relu.onnx", size)
         line = ("--iterations", 15, "--warmup", 3)
-        code, result, _, errors = run_on_device(library, model, config, folder, *line, build=bare.RIGHT)
+        beside = bare.beside(folder / "bare")
+        code, result, _, errors = run_on_device(library, model, config, folder, *line, **beside)
         if code:
             raise SystemExit(errors)
-        trace = Trace.read(folder / "trace")
-        return result, checks(result, trace, host_times(folder / "bare", trace))
+        return result, checks(result, Trace.read(folder / "trace"), folder / "bare")
 
 
 def size_text(size: int) -> str:
@@ -47,6 +48,7 @@ def main() -> None:
     """Print the report."""
     lines, found = [], []
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["ORTBENCH_TESTS_BUILT"] = folder
         library = build(Path(folder))
         for honesty in HONESTY:
             for size, compute_us in GRID:

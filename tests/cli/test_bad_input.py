@@ -12,7 +12,9 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.conftest import MODELS, ONCE, lacking, ortbench, ortbench_here
+from tests.conftest import MODELS, ONCE, lacking, ortbench
+
+pytestmark = pytest.mark.process
 
 TINY = str(MODELS / "tiny.onnx")
 IDS = str(MODELS / "transformer_ids.onnx")
@@ -20,14 +22,13 @@ IDS = str(MODELS / "transformer_ids.onnx")
 
 def check(code: int, words: str, *arguments: object, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    ran = ortbench_here("run", *arguments, "--out", out)
+    ran = ortbench("run", *arguments, "--out", out)
     assert ran.code == code, ran.err
     assert words in ran.error_line
     assert ran.out == ""
     assert not out.exists() or list(out.iterdir()) == []
 
 
-@pytest.mark.process
 @pytest.mark.parametrize(
     ("words", "arguments"),
     [
@@ -90,7 +91,6 @@ def test_bad_usage_and_bad_input_end_with_2(words: str, arguments: list[str], tm
     check(2, words, *arguments, tmp_path=tmp_path)
 
 
-@pytest.mark.process
 @pytest.mark.parametrize(
     ("words", "arrays"),
     [
@@ -119,7 +119,6 @@ def odd_folder(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.process
 @pytest.mark.parametrize(
     ("what", "arguments"),
     [
@@ -147,7 +146,6 @@ def test_a_path_that_is_no_text_is_none_for_onnx_runtime(what: str, arguments: l
     assert "\\udcff" in ran.error_line
 
 
-@pytest.mark.process
 def test_all_that_is_written_may_go_to_a_path_that_is_no_text(odd_folder: Path) -> None:
     files = {f"--{name}": odd_folder / f"it.{name}" for name in ("json", "junit", "action-json", "trace", "html")}
     options = [part for item in files.items() for part in item]
@@ -164,28 +162,26 @@ def test_all_that_is_written_may_go_to_a_path_that_is_no_text(odd_folder: Path) 
     assert len(list(odd_folder.glob("out/*/table.md"))) == 1
 
 
-@pytest.mark.process
 def test_an_out_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    ran = ortbench_here("run", TINY, "--out", tmp_path / "file")
+    ran = ortbench("run", TINY, "--out", tmp_path / "file")
     assert (ran.code, "is not a folder" in ran.error_line) == (2, True)
-    ran = ortbench_here("run", TINY, "--out", "/proc/nowhere")
+    ran = ortbench("run", TINY, "--out", "/proc/nowhere")
     assert (ran.code, "cannot be written" in ran.error_line) == (2, True)
 
 
-@pytest.mark.process
-@pytest.mark.parametrize(("ep", "package"), [("qnn", "onnxruntime-qnn"), ("dml", "onnxruntime-directml")])
-def test_an_ep_that_is_not_installed_names_its_package(ep: str, package: str, tmp_path: Path) -> None:
-    words = f"is not installed; install it with: pip install '{package}', or name its library with --ep-library"
-    check(1, words, TINY, "--ep", ep, tmp_path=tmp_path)
+@pytest.mark.parametrize(
+    ("words", "arguments"),
+    [
+        *((f"is not installed; install it with: pip install '{package}', or name its library with --ep-library", ["--ep", ep])
+          for ep, package in (("qnn", "onnxruntime-qnn"), ("dml", "onnxruntime-directml"))),
+        ("does not load", ["--ep-library", MODELS / "README.md"]),
+    ],
+)  # fmt: skip
+def test_an_ep_that_is_not_there(words: str, arguments: list[object], tmp_path: Path) -> None:
+    check(1, words, TINY, *arguments, tmp_path=tmp_path)
 
 
-@pytest.mark.process
-def test_a_library_that_is_no_ep(tmp_path: Path) -> None:
-    check(1, "does not load", TINY, "--ep-library", MODELS / "README.md", tmp_path=tmp_path)
-
-
-@pytest.mark.process
 def test_a_run_that_fails_inside_the_model_is_a_failure_not_bad_usage(tmp_path: Path) -> None:
     model = tmp_path / "reshape.onnx"
     graph = """<ir_version: 8, opset_import: ["" : 17]>
@@ -196,7 +192,6 @@ def test_a_run_that_fails_inside_the_model_is_a_failure_not_bad_usage(tmp_path: 
     )
 
 
-@pytest.mark.process
 def test_a_run_that_fails_names_the_dimensions_that_nobody_gave(tmp_path: Path) -> None:
     model = tmp_path / "image.onnx"
     graph = """<ir_version: 8, opset_import: ["" : 17]> g (float[batch, height, 4] x) => (float[a, b] y, int64[3, n] z) {
@@ -209,21 +204,20 @@ def test_a_run_that_fails_names_the_dimensions_that_nobody_gave(tmp_path: Path) 
     check(1, words, model, "--ep", "cpu", tmp_path=tmp_path)
     words = "failed with made-up inputs, where height is 1 (--shape, --dim, --length, --range change them, "
     check(1, words, model, "--ep", "cpu", "--dim", "batch=2", tmp_path=tmp_path)
-    found = ortbench_here("inspect", model).out
+    found = ortbench("inspect", model).out
     assert "failed with made-up inputs, where batch, height are 1 (--shape and --dim change their shapes;" in found
     assert "set to 1" not in found
 
 
 def test_a_command_or_model_that_is_missing() -> None:
-    assert ortbench_here("nonsense").code == 2
-    assert ortbench_here("run").code == 2
-    assert "Missing argument 'MODEL'" in ortbench_here("run").error_line
+    assert ortbench("nonsense").code == 2
+    assert ortbench("run").code == 2
+    assert "Missing argument 'MODEL'" in ortbench("run").error_line
 
 
-@pytest.mark.process
 def test_json_to_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     place = tmp_path / "no" / "x"
-    ran = ortbench_here("run", TINY, "--ep", "cpu", *ONCE, "--out", tmp_path, "--json", place)
+    ran = ortbench("run", TINY, "--ep", "cpu", *ONCE, "--out", tmp_path, "--json", place)
     assert (ran.code, ran.error_line) == (1, f"--json {place} was not written: No such file or directory")
     assert "Saved in" in ran.out
     assert len(list(tmp_path.glob("*/result.json"))) == 1  # what was measured is kept

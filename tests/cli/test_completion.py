@@ -16,6 +16,8 @@ from ortbench.modes import LOOP_MODES, MODES
 from tests.conftest import ROOT, Ran, lacking, ortbench, ortbench_here
 from tests.test_architecture import loaded_after
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -54,7 +56,6 @@ ask() {
 """
 
 
-@pytest.mark.process
 def test_bash_completes_commands_options_eps_modes_and_files(program: Path, tmp_path: Path) -> None:
     lines = [
         "ask ortbench ''",
@@ -92,7 +93,7 @@ def test_bash_completes_commands_options_eps_modes_and_files(program: Path, tmp_
     assert "pipelined" in MODES
 
 
-@pytest.mark.process
+@pytest.mark.wide
 def test_what_is_installed_for_bash_begins_with_the_next_one(program: Path, tmp_path: Path) -> None:
     place = tmp_path / ".bash_completions" / "ortbench.sh"
     said = f"Completion for bash is in {place}; it begins with the next bash that is started."
@@ -103,7 +104,7 @@ def test_what_is_installed_for_bash_begins_with_the_next_one(program: Path, tmp_
     assert told == ["complete -o default -F _ortbench_completion ortbench"]
 
 
-@pytest.mark.process
+@pytest.mark.wide
 @pytest.mark.parametrize("name", ["zsh", "fish"])
 def test_zsh_and_fish_take_the_script(name: str, program: Path, tmp_path: Path) -> None:
     asked = {
@@ -116,9 +117,9 @@ def test_zsh_and_fish_take_the_script(name: str, program: Path, tmp_path: Path) 
 
 def test_zsh_and_fish_are_answered_with_what_a_word_means() -> None:
     """Their scripts ask so, by Typer's own protocol."""
-    modes = ortbench_here(_ORTBENCH_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="ortbench run m.onnx --mode device-r")
+    modes = ortbench(_ORTBENCH_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="ortbench run m.onnx --mode device-r")
     assert modes.out == '_arguments \'*: :(("device-resident"\n"device-resident-async"))\'\n'
-    files = ortbench_here(_ORTBENCH_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="ortbench models/")
+    files = ortbench(_ORTBENCH_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS="ortbench models/")
     assert files.out == "_files\n"
     commands = fish("ortbench ga")
     assert commands.out == "gate\tPass or fail, for CI: a model, live, or a...\n"
@@ -127,7 +128,7 @@ def test_zsh_and_fish_are_answered_with_what_a_word_means() -> None:
 
 
 def fish(line: str) -> Ran:
-    return ortbench_here(
+    return ortbench(
         _ORTBENCH_COMPLETE="complete_fish", _TYPER_COMPLETE_FISH_ACTION="get-args", _TYPER_COMPLETE_ARGS=line
     )
 
@@ -154,7 +155,6 @@ def test_eps_are_found_by_the_names_of_files(tmp_path: Path) -> None:
     assert installed_eps([str(tmp_path / "nowhere")]) == ["cpu"]
 
 
-@pytest.mark.process
 def test_no_tab_waits_for_onnxruntime_or_for_commands_that_were_not_typed() -> None:
     heavy = {"onnxruntime", "onnx", "pandas", "numpy", "rich.table", "ortbench.cli.gate", "ortbench.cli.suite"}
     asked = (
@@ -164,12 +164,10 @@ def test_no_tab_waits_for_onnxruntime_or_for_commands_that_were_not_typed() -> N
     assert loaded_after(asked, heavy) == "[]"
 
 
-@pytest.mark.process
 def test_without_a_tab_completion_costs_nothing() -> None:
     assert loaded_after("from ortbench.cli import main", {"ortbench.cli.completion", "ortbench.installed_eps"}) == "[]"
 
 
-@pytest.mark.process
 def test_the_two_options_are_in_the_help() -> None:
     text = ortbench("--help").out
     assert "--install-completion" in text

@@ -7,7 +7,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.conftest import MODELS, ONCE, ortbench_here
+from tests.conftest import MODELS, ONCE, ortbench
+
+pytestmark = pytest.mark.process
 
 TINY = str(MODELS / "tiny.onnx")
 RESULT = str(MODELS.parent / "reports" / "copy_bound-refdevice")
@@ -33,7 +35,7 @@ RESULT = str(MODELS.parent / "reports" / "copy_bound-refdevice")
 @pytest.mark.parametrize("first", [True, False])
 def test_the_line_is_an_error(command: str, arguments: list[str], code: int, first: bool, tmp_path: Path) -> None:
     option = [f"--junit={tmp_path / 'it.xml'}"] if first else ["--junit", str(tmp_path / "it.xml")]
-    ran = ortbench_here(command, *(option + arguments if first else arguments + option), cwd=tmp_path)
+    ran = ortbench(command, *(option + arguments if first else arguments + option), cwd=tmp_path)
     assert ran.code == code
     root = ET.parse(tmp_path / "it.xml").getroot()
     assert (root.get("tests"), root.get("errors"), root.get("failures")) == ("1", "1", "0")
@@ -43,13 +45,13 @@ def test_the_line_is_an_error(command: str, arguments: list[str], code: int, fir
 
 
 def test_standard_output(tmp_path: Path) -> None:
-    ran = ortbench_here("run", "nowhere.onnx", "--junit", "-", cwd=tmp_path)
+    ran = ortbench("run", "nowhere.onnx", "--junit", "-", cwd=tmp_path)
     assert (ran.code, ran.error_line) == (2, "no such file: nowhere.onnx")
     assert 'message="no such file: nowhere.onnx"' in ran.out
 
 
 def test_a_file_that_cannot_be_written_changes_no_exit_code(tmp_path: Path) -> None:
-    ran = ortbench_here("run", "nowhere.onnx", "--junit", "no/it.xml", cwd=tmp_path)
+    ran = ortbench("run", "nowhere.onnx", "--junit", "no/it.xml", cwd=tmp_path)
     assert (ran.code, ran.err.splitlines()) == (
         2, ["ortbench: no such file: nowhere.onnx", "ortbench: --junit no/it.xml was not written: No such file or directory"],
     )  # fmt: skip
@@ -58,22 +60,21 @@ def test_a_file_that_cannot_be_written_changes_no_exit_code(tmp_path: Path) -> N
 def test_what_only_looks_like_the_option_is_none(tmp_path: Path) -> None:
     """It is the text of a note; the file of that name is the user's."""
     (tmp_path / "mine").write_text("mine")
-    ran = ortbench_here("run", "nowhere.onnx", "--note", "--junit", "mine", cwd=tmp_path)
+    ran = ortbench("run", "nowhere.onnx", "--note", "--junit", "mine", cwd=tmp_path)
     assert ran.code == 2
     assert (tmp_path / "mine").read_text() == "mine"
-    assert ortbench_here("run", "nowhere.onnx", "--junit", cwd=tmp_path).code == 2
-    assert ortbench_here("run", "nowhere.onnx", cwd=tmp_path).code == 2
+    assert ortbench("run", "nowhere.onnx", "--junit", cwd=tmp_path).code == 2
+    assert ortbench("run", "nowhere.onnx", cwd=tmp_path).code == 2
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-@pytest.mark.process
 def test_an_ep_that_does_not_load(tmp_path: Path) -> None:
     options = ["--junit", tmp_path / "it.xml", *ONCE, "--mode", "cpu", "--out", tmp_path / "out"]
-    ran = ortbench_here("run", TINY, "--ep", "qnn", *options)
+    ran = ortbench("run", TINY, "--ep", "qnn", *options)
     assert ran.code == 1
     (case,) = ET.parse(tmp_path / "it.xml").getroot().iter("testcase")
     assert case.findtext("error") == ran.error_line
-    ran = ortbench_here("run", TINY, "--ep", "cpu", "--ep", "qnn", *options)
+    ran = ortbench("run", TINY, "--ep", "cpu", "--ep", "qnn", *options)
     assert ran.code == 1
     first, second = ET.parse(tmp_path / "it.xml").getroot().iter("testcase")
     assert (first.get("name"), [child.tag for child in first]) == ("cpu", ["system-out"])

@@ -16,13 +16,15 @@ from ortbench.load_plan import (
     settings,
     usual_concurrency,
 )
-from tests.conftest import MODELS, ortbench_here
+from tests.conftest import MODELS, ortbench
+
+pytestmark = pytest.mark.process
 
 TINY = MODELS / "tiny.onnx"
 
 
 def refused(*arguments: object) -> str:
-    ran = ortbench_here("load", TINY, "--ep", "cpu", *arguments)
+    ran = ortbench("load", TINY, "--ep", "cpu", *arguments)
     assert (ran.code, ran.out) == (2, "")
     return ran.error_line
 

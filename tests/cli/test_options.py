@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -16,12 +17,7 @@ from ortbench.asked import plan_of
 from ortbench.errors import BadInput
 from ortbench.gate.baseline import BASELINE_CHAIN, LIVE_BASELINE, baseline_of
 from ortbench.gate.limits import METRICS, Limits
-from ortbench.jobs import gate as gate_job
 from ortbench.jobs import load as load_job
-from ortbench.jobs import profile as profile_job
-from ortbench.jobs import run as run_job
-from ortbench.jobs import sweep as sweep_job
-from ortbench.jobs.hold import Asked as HeldGate
 from ortbench.kinds import (
     CLOCK,
     DIMS,
@@ -49,12 +45,11 @@ from ortbench.lists import REPEATED
 from ortbench.load_plan import LoadPlan
 from ortbench.options import LOOP, PANELS, SESSIONS, Option, check_values, declared, make, options_of, settings, twin
 from ortbench.plan import PLAN, WHICH_MODES, Inputs, Loop, Plan, Target
-from ortbench.slo import Slo
 from ortbench.steps import Steps
 from ortbench.suite.cases import read
 from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.layers import LOADS, OPTIONS
-from ortbench.sweep_plan import IN_SUITES, Shape
+from ortbench.sweep_plan import IN_SUITES
 from ortbench.wanted import Wanted
 from tests.conftest import MODELS, ROOT, ortbench_here
 from tests.reference import document
@@ -133,27 +128,14 @@ Asked = tuple[list[Plan], Limits, Wanted]
 def asked(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, typed: list[str]) -> Asked:
     """What a command would have done: plans, limits, and what is to be written."""
     found: list[Asked] = []
-
-    def run(plans: list[Plan], wanted: Wanted) -> int:
-        found.append((plans, Limits(), wanted))
-        return 0
-
-    def gate(held: HeldGate, wanted: Wanted, put: LoadPlan | None) -> int:
-        found.append(([*held.plans], held.limits, wanted))
-        return 0
-
-    def sweep(shapes: list[Shape], slo: Slo | None, wanted: Wanted) -> int:
-        found.append(([shapes[0].plan], Limits(), wanted))
-        return 0
-
-    def profile(plan: Plan, attach_only: bool, wanted: Wanted) -> int:
-        found.append(([plan], Limits(), wanted))
-        return 0
-
-    monkeypatch.setattr(run_job, "run", run)
-    monkeypatch.setattr(gate_job, "measure_until_decided", gate)
-    monkeypatch.setattr(profile_job, "profile", profile)
-    monkeypatch.setattr(sweep_job, "sweep", sweep)
+    stand_ins: dict[str, Callable[..., None]] = {
+        "run.run": lambda plans, wanted: found.append((plans, Limits(), wanted)),
+        "gate.measure_until_decided": lambda held, wanted, put: found.append(([*held.plans], held.limits, wanted)),
+        "profile.profile": lambda plan, attach_only, wanted: found.append(([plan], Limits(), wanted)),
+        "sweep.sweep": lambda shapes, slo, wanted: found.append(([shapes[0].plan], Limits(), wanted)),
+    }
+    for name, stand_in in stand_ins.items():
+        monkeypatch.setattr(f"ortbench.jobs.{name}", stand_in)
     own = ["--model", "m.onnx"] if command == "gate" else ["m.onnx"]
     if command == "sweep":
         own += ["--shape", "swept:1x1,1x2"] if "--dim" in typed else ["--dim", "swept=1,2"]
@@ -240,9 +222,8 @@ def test_a_suite_puts_on_the_load_that_the_command_line_does(
 ) -> None:
     found: list[tuple[Plan, LoadPlan]] = []
 
-    def load(plan: Plan, put: LoadPlan, wanted: Wanted) -> int:
+    def load(plan: Plan, put: LoadPlan, wanted: Wanted) -> None:
         found.append((replace(plan, command=()), put))
-        return 0
 
     monkeypatch.setattr(load_job, "load", load)
     word, text = PUT[option.flag]
@@ -308,17 +289,8 @@ def test_what_says_how_to_measure_is_for_live_gates_alone(folder: Path) -> None:
 
 
 def test_settings_are_recorded_and_a_difference_in_one_is_told() -> None:
-    keys = [
-        "ep_options",
-        "session_config",
-        "threads",
-        "opt_level",
-        "dynamic_outputs",
-        "external",
-        "cuda_graph",
-        "stream",
-    ]
-    assert [key for key in settings(Target()) if key in keys] == keys
+    names = "ep_options session_config threads opt_level dynamic_outputs external cuda_graph stream"
+    assert {*names.split()} <= settings(Target()).keys()
     plain = result_of(**{f"target__{key}": value for key, value in settings(Target()).items()})
     for name, option in declared(Target).items():
         if option.says is None:
@@ -342,21 +314,13 @@ def test_errors_say_which_option_they_are_about() -> None:
 
 
 def test_whatever_says_what_runs_can_be_another_for_the_baseline() -> None:
-    said = {it.flag for it in options_of(Target, Inputs)} - {"seed", "rtol", "atol"} | {
-        "depth",
-        "items",
-        "keep",
-        "resident",
-    }
-    assert {it.flag for it in LIVE_BASELINE} == {f"baseline-{flag}" for flag in said} | {
-        "baseline-model",
-        "baseline-chain",
-        "baseline-python",
-    }
+    said = {it.flag for it in options_of(Target, Inputs)} - {"seed", "rtol", "atol"}
+    said |= {"depth", "items", "keep", "resident"}
+    assert {it.flag for it in LIVE_BASELINE} == {f"baseline-{flag}" for flag in {*said, "model", "chain", "python"}}
     assert {it.flag for it in TWINS.values()} == said
 
 
-def base(folder: Path, *typed: str) -> Plan:
+def base(*typed: str) -> Plan:
     """The baseline of a live gate."""
     plan = plan_of("m.onnx", {"threads": 4, "dim": ["batch=8"], "cuda-graph": True, "run-config": ["a=b"]})
     given = {flag.removeprefix("--"): word for flag, word in zip(typed[::2], typed[1::2], strict=True)}
@@ -366,19 +330,22 @@ def base(folder: Path, *typed: str) -> Plan:
 LISTS = {f"baseline-{flag}" for flag in ("dim", "run-config", "shape")}
 
 
-def test_a_baseline_differs_in_what_was_said_of_it(folder: Path) -> None:
-    plain = base(folder)
-    assert base(folder, "--baseline-threads", "1") == replace(plain, target=replace(plain.target, threads=1))
-    assert base(folder, "--baseline-threads", "") == replace(plain, target=replace(plain.target, threads=None))
-    assert base(folder, "--baseline-cuda-graph", "off") == replace(
-        plain, target=replace(plain.target, cuda_graph=False)
-    )
-    assert base(folder, "--baseline-run-config", "") == replace(plain, target=replace(plain.target, run_config={}))
-    assert base(folder, "--baseline-dim", "batch=1") == replace(plain, inputs=replace(plain.inputs, dims={"batch": 1}))
-    assert base(folder, "--baseline-shape", "x:2x3") == replace(
-        plain, inputs=replace(plain.inputs, shapes={"x": (2, 3)})
-    )
-    assert base(folder, "--baseline-items", "4") == replace(plain, items=4)
+@pytest.mark.parametrize(
+    ("option", "word", "part", "changed"),
+    [
+        ("threads", "1", "target", {"threads": 1}),
+        ("threads", "", "target", {"threads": None}),
+        ("cuda-graph", "off", "target", {"cuda_graph": False}),
+        ("run-config", "", "target", {"run_config": {}}),
+        ("dim", "batch=1", "inputs", {"dims": {"batch": 1}}),
+        ("shape", "x:2x3", "inputs", {"shapes": {"x": (2, 3)}}),
+    ],
+)
+def test_a_baseline_differs_in_what_was_said_of_it(option: str, word: str, part: str, changed: dict[str, Any]) -> None:
+    plain = base()
+    parts: dict[str, Any] = {part: replace(getattr(plain, part), **changed)}
+    assert base(f"--baseline-{option}", word) == replace(plain, **parts)
+    assert base("--baseline-items", "4") == replace(plain, items=4)
 
 
 @pytest.mark.parametrize(

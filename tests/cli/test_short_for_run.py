@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MODELS, ONCE, ortbench, ortbench_here
+from tests.conftest import MODELS, ONCE, ortbench
+
+pytestmark = pytest.mark.process
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("name", ["m.onnx", "model"])  # an existing file may be called anything
 def test_a_model_alone_is_run(name: str, tmp_path: Path) -> None:
     shutil.copy(MODELS / "tiny.onnx", tmp_path / name)
@@ -22,7 +23,6 @@ def test_a_model_alone_is_run(name: str, tmp_path: Path) -> None:
     assert found["command"] == ["ortbench", name, "--ep", "cpu", "--mode", "cpu", *map(str, ONCE), "--json", "-"]
 
 
-@pytest.mark.process
 def test_one_that_is_not_there_is_the_error_of_run(tmp_path: Path) -> None:
     ran = ortbench("nowhere.onnx", cwd=tmp_path)
     assert (ran.code, ran.error_line) == (2, "no such file: nowhere.onnx")
@@ -38,16 +38,16 @@ def test_one_that_is_not_there_is_the_error_of_run(tmp_path: Path) -> None:
 )
 def test_other_words_keep_their_error(word: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "reports").mkdir()
-    ran = ortbench_here(word, cwd=tmp_path)
+    ran = ortbench(word, cwd=tmp_path)
     assert (ran.code, ran.out, ran.error_line) == (2, "", message)
 
 
 def test_a_command_is_a_command_whatever_files_there_are(tmp_path: Path) -> None:
     (tmp_path / "clean").write_text("")
-    assert ortbench_here("clean", cwd=tmp_path).out == "Nothing to remove: there is no folder reports\n"
+    assert ortbench("clean", cwd=tmp_path).out == "Nothing to remove: there is no folder reports\n"
 
 
 def test_help_has_clean_and_its_options() -> None:
-    assert "\n  clean " in ortbench_here("--help").out
-    text = ortbench_here("clean", "--help").out
+    assert "\n  clean " in ortbench("--help").out
+    text = ortbench("clean", "--help").out
     assert all(option in text for option in ("--older AGE", "--keep N", "--yes", "[FOLDER]..."))

@@ -10,79 +10,20 @@ import pytest
 
 from ortbench.errors import BadInput
 from ortbench.gate.checks import check_alone, check_stored
-from ortbench.gate.contests import BASELINE, CANDIDATE, regression_contests
-from ortbench.gate.limits import FAILED, PASSED, Limits, Metric, parse_metric
+from ortbench.gate.contests import BASELINE, CANDIDATE
+from ortbench.gate.limits import FAILED, PASSED, Limits
 from ortbench.gate.live import LiveGate
 from ortbench.measure.schedule import Block
 from ortbench.measure.side import Side
 from ortbench.result import save
 from ortbench.suite.chain_file import plan_of
 from ortbench.work import Work
-from tests.conftest import ortbench_here
-from tests.made_chains import STAYING, chain, stage
-from tests.results import measured, result_of, steady
+from tests.conftest import ortbench
+from tests.gate.test_metrics import limits
+from tests.results import STAYING, chain, measured, result_of, stage, steady
 
 MODES = ("cpu", "device-resident")
 WORK = Work(stages=("text", "image"))
-
-
-def limits(*metrics: str, most: float = 0.05) -> Limits:
-    return Limits(most, tuple(map(parse_metric, metrics or ("total",))))
-
-
-@pytest.mark.parametrize(
-    ("text", "metric"),
-    [
-        ("stage.text", Metric(None, "stage.text", "median")),
-        ("cpu.stage.text.min", Metric("cpu", "stage.text", "min")),
-        ("device-resident.stage.cpu.median", Metric("device-resident", "stage.cpu", "median")),
-        ("stage.median.mean", Metric(None, "stage.median", "mean")),
-        ("device-resident.chain.median", Metric("device-resident", "chain", "median")),
-        ("chain", Metric(None, "chain", "median")),
-    ],
-)
-def test_metrics_of_stages_and_chains(text: str, metric: Metric) -> None:
-    assert parse_metric(text) == metric
-    assert parse_metric(metric.text) == metric
-
-
-@pytest.mark.parametrize("text", ["stage", "stage.", "cpu.stage", "stage.text.image", "stage.text.stage.image"])
-def test_what_is_no_metric_of_a_stage(text: str) -> None:
-    with pytest.raises(BadInput, match=r"does not fit; write mode\.phase\.statistic .* cpu_time, stage\.NAME; median"):
-        parse_metric(text)
-
-
-@pytest.mark.parametrize(
-    ("metric", "names"),
-    [
-        ("total", ["cpu chain median", "device-resident chain median"]),
-        ("cpu.chain.mean", ["cpu chain mean"]),
-        ("stage.image", ["cpu stage.image median", "device-resident stage.image median"]),
-    ],
-)
-def test_contests_of_a_chain(metric: str, names: list[str]) -> None:
-    assert [it.name for it in regression_contests(limits(metric), MODES, WORK)] == names
-    assert len(regression_contests(limits("total", "chain"), ["cpu"], WORK)) == 1
-
-
-@pytest.mark.parametrize(
-    ("metric", "work", "message"),
-    [
-        (
-            "stage.nope",
-            WORK,
-            "--metric stage.nope.median: a chain has chain, stage.text, stage.image and cpu_time only",
-        ),
-        ("step", WORK, "--metric step.median: a chain has chain, stage.text, stage.image and cpu_time only"),
-        ("stage.text", Work(4), "--metric stage.text.median: a loop has step, loop and cpu_time only"),
-        ("chain", Work(), "--metric chain.median: single inferences have no stages, which chains have"),
-        ("stage.text", Work(), "--metric stage.text.median: single inferences have no stages, which chains have"),
-    ],
-)
-def test_metrics_that_there_are_not(metric: str, work: Work, message: str) -> None:
-    with pytest.raises(BadInput) as caught:
-        regression_contests(limits(metric), MODES, work)
-    assert str(caught.value) == message
 
 
 def test_a_live_gate_tells_one_stage_from_the_whole() -> None:
@@ -120,21 +61,15 @@ def test_limits_of_a_chain_alone() -> None:
         check_alone(chain(STAYING), Limits(max_copy_share=0.1))
 
 
-@pytest.mark.parametrize(
-    ("metric", "said"),
-    [
+def test_a_stored_baseline() -> None:
+    for metric, said in [
         ("total", [("cpu chain median", PASSED), ("device-resident chain median", FAILED)]),
         ("device-resident.stage.text", [("device-resident stage.text median", PASSED)]),
         ("stage.image.p95", [("cpu stage.image p95", PASSED), ("device-resident stage.image p95", FAILED)]),
-    ],
-)
-def test_a_stored_baseline(metric: str, said: list[tuple[str, str]]) -> None:
-    slower, before = chain(STAYING, resident_ms=(1, 8), rounds=24), chain(STAYING, rounds=24)
-    found = check_stored(slower, before, limits(metric, most=0.1))
-    assert [(check.name, check.verdict) for check in found] == said
-
-
-def test_a_stage_that_stored_results_lack() -> None:
+    ]:
+        slower, before = chain(STAYING, resident_ms=(1, 8), rounds=24), chain(STAYING, rounds=24)
+        found = check_stored(slower, before, limits(metric, most=0.1))
+        assert [(check.name, check.verdict) for check in found] == said
     one, other = chain(STAYING), chain(STAYING, stages=(stage("prompt"), stage("image", 4)))
     with pytest.raises(
         BadInput, match=r"^--metric stage\.text\.median: there is no such stage in both; there are image$"
@@ -145,12 +80,13 @@ def test_a_stage_that_stored_results_lack() -> None:
         check_stored(single, single, limits("chain"))
 
 
+@pytest.mark.process
 def test_a_stored_gate_of_a_chain_and_its_files(tmp_path: Path) -> None:
     save(chain(STAYING, rounds=24), tmp_path / "old.json")
     save(chain(STAYING, resident_ms=(2, 5), rounds=24), tmp_path / "new.json")
     metrics = ("--metric", "device-resident.stage.text", "--metric", "cpu.chain")
     more = ("--junit", tmp_path / "junit.xml", "--json", tmp_path / "gate.json")
-    ran = ortbench_here("gate", tmp_path / "new.json", "--baseline", tmp_path / "old.json", *metrics, *more)
+    ran = ortbench("gate", tmp_path / "new.json", "--baseline", tmp_path / "old.json", *metrics, *more)
     assert (ran.code, ran.err) == (3, "")
     assert "✗ device-resident stage.text median: 2.00 ms against 1.00 ms, ×2.000" in ran.out
     assert "✓ cpu chain median: 10.0 ms against 10.0 ms, ×1.000" in ran.out
@@ -165,9 +101,9 @@ def test_a_stored_gate_of_a_chain_and_its_files(tmp_path: Path) -> None:
 FILE = '[[stage]]\nname = "text"\nmodel = "a.onnx"\n'
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+@pytest.mark.process
+def test_what_a_live_gate_of_a_chain_has_not(tmp_path: Path) -> None:
+    for options, message in [
         (["--baseline-ep", "cpu"], "--baseline-ep is of one model: give the baseline's chain a file of its own, "
          "--baseline-chain FILE"),
         (["--max-cpu-nodes", "0", "--ep", "cpu"], "--ep is not for a chain, whose file says how each stage runs"),
@@ -179,22 +115,17 @@ FILE = '[[stage]]\nname = "text"\nmodel = "a.onnx"\n'
          "device-resident=X"),
         (["--baseline-chain", "none.toml"], "cannot read none.toml: No such file or directory"),
         (["--baseline-python", "none"], "--baseline-python: no such interpreter: none"),
-    ],
-)  # fmt: skip
-def test_what_a_live_gate_of_a_chain_has_not(options: list[str], message: str, tmp_path: Path) -> None:
-    (tmp_path / "a.onnx").write_text("a")
-    file = tmp_path / "chain.toml"
-    file.write_text(FILE)
-    ran = ortbench_here("gate", "--chain", file, "--out", tmp_path / "out", *options)
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.error_line.startswith(message)
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_baseline_chain_is_for_chains() -> None:
-    ran = ortbench_here("gate", "--model", "m.onnx", "--baseline-chain", "c.toml")
+    ]:  # fmt: skip
+        (tmp_path / "a.onnx").write_text("a")
+        file = tmp_path / "chain.toml"
+        file.write_text(FILE)
+        ran = ortbench("gate", "--chain", file, "--out", tmp_path / "out", *options)
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.error_line.startswith(message)
+        assert not (tmp_path / "out").exists()
+    ran = ortbench("gate", "--model", "m.onnx", "--baseline-chain", "c.toml")
     assert (ran.code, ran.error_line) == (2, "--baseline-chain is for a chain: name the candidate's with --chain")
-    ran = ortbench_here("gate", "result.json", "--chain", "c.toml", "--max-cpu-nodes", "0")
+    ran = ortbench("gate", "result.json", "--chain", "c.toml", "--max-cpu-nodes", "0")
     assert (ran.code, ran.error_line) == (
         2, "a result file and a live gate (--model, --chain, --baseline-…) exclude each other",
     )  # fmt: skip

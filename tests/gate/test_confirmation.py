@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from ortbench.gate.confirmation import confirmed
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check
 
@@ -14,9 +12,8 @@ def again(verdict: str, ratio: float | None, low: float | None, high: float | No
     return Check("cpu total median", verdict, "cpu: again", ratio, low, high, 1.05, 12)
 
 
-@pytest.mark.parametrize(
-    ("other", "verdict", "text"),
-    [
+def test_a_regression_takes_two_that_say_so() -> None:
+    for other, verdict, text in [
         (again(FAILED, 1.9, 1.8, 2.5), FAILED, "cpu: ×1.95; with fresh workers ×1.900 (1.800 to 2.500, 12 rounds)"),
         (
             again(PASSED, 1.01, 0.98, 1.03),
@@ -29,23 +26,15 @@ def again(verdict: str, ratio: float | None, low: float | None, high: float | No
             "cpu: ×1.95; with fresh workers ×1.040, so it is not confirmed",
         ),
         (again(UNCLEAR, None, None, None), UNCLEAR, "cpu: ×1.95; with fresh workers it was not measured, so it is not confirmed"),
-    ],
-)  # fmt: skip
-def test_a_regression_takes_two_that_say_so(other: Check, verdict: str, text: str) -> None:
-    [check] = confirmed([FIRST], {FIRST.name}, [other])
-    assert (check.verdict, check.text) == (verdict, text)
-    assert (check.ratio, check.low, check.high, check.rounds) == (1.95, 1.83, 5.16, 9)
-
-
-def test_what_ended_it_is_said() -> None:
+    ]:  # fmt: skip
+        [check] = confirmed([FIRST], {FIRST.name}, [other])
+        assert (check.verdict, check.text) == (verdict, text)
+        assert (check.ratio, check.low, check.high, check.rounds) == (1.95, 1.83, 5.16, 9)
     [check] = confirmed([FIRST], {FIRST.name}, [], "it failed: the worker was ended by SIGSEGV")
     assert check.verdict == UNCLEAR
     assert (
         check.text
         == "cpu: ×1.95; with fresh workers it failed: the worker was ended by SIGSEGV, so it is not confirmed"
     )
-
-
-def test_all_else_stays_as_it_is() -> None:
     others = [Check("mode device", FAILED, "device is failed"), Check("device total median", PASSED, "fine", 1.0)]
     assert confirmed([FIRST, *others], {FIRST.name}, [again(FAILED, 1.9, 1.8, 2.5)])[1:] == others

@@ -11,67 +11,30 @@ from ortbench.analysis.load import places
 from ortbench.errors import BadInput, BenchmarkFailed, NotComparable
 from ortbench.gate.checks import check_alone, check_stored
 from ortbench.gate.confirmation import confirmed
-from ortbench.gate.contests import regression_contests
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric, limits_of, parse_metric
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, limits_of
 from ortbench.gate.live_load import LiveLoadGate, check_live
 from ortbench.jobs.gate import gate_stored
 from ortbench.load_plan import LoadPlan
 from ortbench.result import Result
-from tests.made_load import alone, blocks, broken, closed, latency, load_result, opened, paced, serving
-from tests.results import MS, measured, result_of, steady
-
-
-def limits(*metrics: str, most: float = 0.05, **more: Any) -> Limits:
-    return Limits(most, tuple(map(parse_metric, metrics or ("total",))), **more)
-
-
-# Metrics
-
-
-@pytest.mark.parametrize(
-    ("text", "metric"),
-    [
-        ("load", Metric(None, "load", "")),
-        ("load.p99", Metric(None, "load", "p99")),
-        ("load.p99@rate=30", Metric(None, "load", "p99", At(RATE, 30))),
-        ("load@rate=0.5", Metric(None, "load", "", At(RATE, 0.5))),
-        ("device.load.runs_per_s@concurrency=4", Metric("device", "load", "runs_per_s", At(CONCURRENCY, 4))),
-    ],
+from tests.expect import refusal
+from tests.gate.test_metrics import limits, verdicts
+from tests.results import (
+    MS,
+    alone,
+    closed,
+    failed_level,
+    latency,
+    level_blocks,
+    load_result,
+    measured,
+    opened,
+    paced,
+    result_of,
+    serving,
+    steady,
 )
-def test_metrics_of_levels(text: str, metric: Metric) -> None:
-    assert parse_metric(text) == metric
-    assert metric.text == text
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("total.p99@rate=30", "--metric 'total.p99@rate=30': only load has levels, as in load.p99@rate=30"),
-        ("load@30", "--metric 'load@30': @30 is no level; write @rate=30 or @concurrency=4"),
-        ("load@rate=0", "@rate=0 is no level"),
-        ("load@rate=inf", "@rate=inf is no level"),
-        ("load@concurrency=1.5", "@concurrency=1.5 is no level"),
-        ("load@", "@ is no level"),
-        ("load.median", "'median' does not fit"),
-        ("load.max", "mode.load with runs_per_s, p50, p95, p99, mean, at a level such as @rate=30"),
-    ],
-)
-def test_metrics_that_there_are_not(text: str, said: str) -> None:
-    with pytest.raises(BadInput) as caught:
-        parse_metric(text)
-    assert said in str(caught.value)
-
-
-def test_a_live_gate_of_single_inferences_has_no_levels() -> None:
-    with pytest.raises(BadInput, match=r"^--metric load\.p99: is of loads"):
-        regression_contests(limits("load.p99"), ["cpu"])
-
 
 # Stored
-
-
-def verdicts(checks: list[Check]) -> dict[str, str]:
-    return {check.name: check.verdict for check in checks}
 
 
 def test_what_matters_most_of_each_level_is_held_against_a_baseline() -> None:
@@ -89,39 +52,35 @@ def test_what_matters_most_of_each_level_is_held_against_a_baseline() -> None:
     assert (found[0].limit, found[0].rounds) == (1.05, None)
 
 
-@pytest.mark.parametrize(
-    ("factor", "most", "verdict"),
-    [(1.0, 0.05, PASSED), (1.05, 0.05, UNCLEAR), (1.1, 0.05, FAILED), (1.1, 0.2, PASSED), (0.5, 0.05, PASSED)],
-)
-def test_only_what_lies_beyond_the_noise_is_a_verdict(factor: float, most: float, verdict: str) -> None:
-    for metric in ("load.runs_per_s@concurrency=2", "load.p99@concurrency=2"):
-        (check,) = check_stored(serving(factor), serving(), limits(f"cpu.{metric}", most=most))
-        assert check.verdict == verdict
+def test_only_what_lies_beyond_the_noise_is_a_verdict() -> None:
+    for factor, most, verdict in [
+        (1.0, 0.05, PASSED),
+        (1.05, 0.05, UNCLEAR),
+        (1.1, 0.05, FAILED),
+        (1.1, 0.2, PASSED),
+        (0.5, 0.05, PASSED),
+    ]:
+        for metric in ("load.runs_per_s@concurrency=2", "load.p99@concurrency=2"):
+            (check,) = check_stored(serving(factor), serving(), limits(f"cpu.{metric}", most=most))
+            assert check.verdict == verdict
 
 
-@pytest.mark.parametrize(
-    ("metrics", "names"),
-    [
+def test_which_levels_a_metric_is_of() -> None:
+    for metrics, names in [
         (["load.p99@rate=30"], ["device p99 at 30 a second"]),
         (
             ["load@rate=10", "load.p99"],
             ["device p99 at 10 a second", "device p99 at 30 a second", "device p99 at 90 a second"],
         ),
         (["device.load.runs_per_s@rate=30"], ["device runs/s at 30 a second"]),
-    ],
-)
-def test_which_levels_a_metric_is_of(metrics: list[str], names: list[str]) -> None:
-    assert [check.name for check in check_stored(paced(), paced(), limits(*metrics))] == names
-
-
-def test_modes_that_are_held() -> None:
+    ]:
+        assert [check.name for check in check_stored(paced(), paced(), limits(*metrics))] == names
     found = check_stored(serving(), serving(), limits("load@concurrency=4", modes=("device",)))
     assert [check.name for check in found] == ["device runs/s with 4 callers"]
 
 
-@pytest.mark.parametrize(
-    ("metric", "why"),
-    [
+def test_levels_that_there_are_not() -> None:
+    for metric, why in [
         (
             "load@concurrency=3",
             "no such level was measured in both; there are concurrency=1, concurrency=2, concurrency=4, concurrency=8",
@@ -129,22 +88,14 @@ def test_modes_that_are_held() -> None:
         ("load.runs_per_s@rate=30", "no such level was measured in both"),
         ("host-accessible.load", "no level of it was measured in both"),
         ("total.p99", "not measured in both results"),
-    ],
-)
-def test_levels_that_there_are_not(metric: str, why: str) -> None:
-    one = serving()
-    for case in one.cases:
-        case.blocks.clear()
-    with pytest.raises(BadInput) as caught:
-        check_stored(one, serving(), limits(metric))
-    assert str(caught.value).startswith(f"--metric {metric}")
-    assert why in str(caught.value)
-
-
-def test_runs_have_no_levels() -> None:
+    ]:
+        one = serving()
+        for case in one.cases:
+            case.blocks.clear()
+        refused = refusal(BadInput, check_stored, one, serving(), limits(metric))
+        assert refused.startswith(f"--metric {metric}")
+        assert why in refused
     stored = result_of(measured("cpu", total=steady([1000] * 24)))
-    with pytest.raises(BadInput, match=r"^--metric load\.p99: is of loads, and one of the results is none"):
-        check_stored(stored, stored, limits("load.p99"))
     with pytest.raises(BadInput, match=r"^--slo is of requests at a rate"):
         check_alone(stored, Limits(slo={"p99": MS}))
 
@@ -165,41 +116,35 @@ def test_a_latency_without_blocks_cannot_be_told_and_says_why() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("candidate", "baseline", "verdict", "who"),
-    [(1.0, 0.5, FAILED, "the candidate"), (0.5, 1.0, PASSED, "the baseline"), (1.0, 1.0, UNCLEAR, "both sides")],
-)
-def test_a_queue_that_grows_has_no_latency(candidate: float, baseline: float, verdict: str, who: str) -> None:
-    one, other = (load_result(opened("cpu", 90, 5.0, utilisation=busy)) for busy in (candidate, baseline))
-    (check,) = check_stored(one, other, limits())
-    assert check.verdict == verdict
-    assert check.text.startswith(
-        f"cpu p99 at 90 a second: with {who} requests come as fast as they are served or faster"
-    )
+def test_a_queue_that_grows_has_no_latency() -> None:
+    for candidate, baseline, verdict, who in [
+        (1.0, 0.5, FAILED, "the candidate"),
+        (0.5, 1.0, PASSED, "the baseline"),
+        (1.0, 1.0, UNCLEAR, "both sides"),
+    ]:
+        one, other = (load_result(opened("cpu", 90, 5.0, utilisation=busy)) for busy in (candidate, baseline))
+        (check,) = check_stored(one, other, limits())
+        assert check.verdict == verdict
+        assert check.text.startswith(
+            f"cpu p99 at 90 a second: with {who} requests come as fast as they are served or faster"
+        )
 
 
-def test_a_level_that_failed_fails_the_benchmark() -> None:
+def test_a_level_that_failed_or_is_of_another_load() -> None:
     one = serving()
-    one.levels[3] = broken(one.levels[3])
+    one.levels[3] = failed_level(one.levels[3])
     verdict = gate_stored(one, serving(), limits(), force=False)
     assert verdict.failed == ["candidate: cpu with 8 callers failed: the worker was ended by SIGSEGV"]
     assert verdict.code == 1
-
-
-@pytest.mark.parametrize(
-    ("baseline", "reason"),
-    [
+    for baseline, reason in [
         (result_of(measured("cpu", total=steady([1000] * 24))), "kind: single inferences and a load"),
         (serving(sessions="process"), "sessions: process and shared"),
-    ],
-)
-def test_another_load_is_not_comparable(baseline: Result, reason: str) -> None:
-    baseline.model, baseline.target, baseline.environment = serving().model, serving().target, serving().environment
-    with pytest.raises(NotComparable) as caught:
-        gate_stored(serving(), baseline, limits(), force=False)
-    assert (
-        str(caught.value) == f"baseline and candidate are not comparable: {reason} (--force compares them all the same)"
-    )
+    ]:
+        baseline.model, baseline.target, baseline.environment = serving().model, serving().target, serving().environment
+        assert (
+            refusal(NotComparable, gate_stored, serving(), baseline, limits(), force=False)
+            == f"baseline and candidate are not comparable: {reason} (--force compares them all the same)"
+        )
 
 
 # By itself
@@ -221,6 +166,12 @@ def test_an_slo_is_kept_for_certain_broken_for_certain_or_neither() -> None:
     assert found[0].text == "SLO of cpu p99 at 10 a second: 15.0 ms (14.8 ms to 15.2 ms), must be at most 20 ms"
     (largest,) = check_alone(load_result(opened("cpu", 10, 5.0, 15.0)), Limits(slo={"max": 30 * MS}))
     assert (largest.verdict, largest.text) == (PASSED, "SLO of cpu max at 10 a second: 30.0 ms, must be at most 30 ms")
+    with pytest.raises(BadInput, match=r"^--slo: the result has no level at a rate"):
+        check_alone(serving(), Limits(slo={"p99": MS}))
+    assert limits_of({"slo": "p99=20ms,mean=5ms"}, False, ()).slo == {"p99": 20 * MS, "mean": 5 * MS}
+    assert limits_of({"slo": "p99=20ms"}, False, ()).any
+    with pytest.raises(BadInput, match="--slo '20ms': name the statistic"):
+        limits_of({"slo": "20ms"}, False, ())
 
 
 def test_of_a_search_one_rate_must_keep_the_slo() -> None:
@@ -231,18 +182,6 @@ def test_of_a_search_one_rate_must_keep_the_slo() -> None:
     checks = check_alone(result, Limits(slo={"p99": 20 * MS}))
     assert verdicts(checks) == {"SLO of cpu": PASSED, "SLO of device": FAILED}
     assert checks[0].text == "SLO of cpu: p99 ≤ 20 ms up to 210 a second (95 %: 205 to 216)"
-
-
-def test_an_slo_of_a_load_without_rates() -> None:
-    with pytest.raises(BadInput, match=r"^--slo: the result has no level at a rate"):
-        check_alone(serving(), Limits(slo={"p99": MS}))
-
-
-def test_the_slo_comes_from_the_command_line() -> None:
-    assert limits_of({"slo": "p99=20ms,mean=5ms"}, False, ()).slo == {"p99": 20 * MS, "mean": 5 * MS}
-    assert limits_of({"slo": "p99=20ms"}, False, ()).any
-    with pytest.raises(BadInput, match="--slo '20ms': name the statistic"):
-        limits_of({"slo": "20ms"}, False, ())
 
 
 def test_a_speedup_holds_at_every_number_of_callers() -> None:
@@ -259,9 +198,6 @@ def test_a_speedup_holds_at_every_number_of_callers() -> None:
         check_alone(serving(), Limits(min_speedup={"shared": 1.5}))
     with pytest.raises(BadInput, match=r"^--max-copy-share is of single inferences; of a load"):
         check_alone(serving(), Limits(max_copy_share=0.1))
-
-
-def test_modes_that_must_work() -> None:
     assert verdicts(check_alone(serving(), Limits(require_modes=("device", "host-accessible")))) == {
         "mode device": PASSED, "mode host-accessible": FAILED
     }  # fmt: skip
@@ -277,9 +213,13 @@ def sides(factor: float, rounds: int) -> tuple[Result, Result]:
     for times in (factor, 1.0):
         levels = [
             closed(
-                "cpu", 4, 100 / times, 10.0 * times, blocks=blocks(100 / times, latency(10.0 * times), rounds, noise)
+                "cpu",
+                4,
+                100 / times,
+                10.0 * times,
+                blocks=level_blocks(100 / times, latency(10.0 * times), rounds, noise),
             ),
-            opened("cpu", 30, 5.0 * times, blocks=blocks(30, latency(5.0 * times), rounds, noise)),
+            opened("cpu", 30, 5.0 * times, blocks=level_blocks(30, latency(5.0 * times), rounds, noise)),
         ]
         made.append(load_result(*levels, run_id="one", back_to_back={"cpu": alone(4.0)}))
     return made[0], made[1]
@@ -295,30 +235,27 @@ def heard(candidate: Result, baseline: Result, asked: Limits) -> tuple[LiveLoadG
     return live, live.checks([candidate, baseline])
 
 
-@pytest.mark.parametrize(("factor", "verdict"), [(1.0, PASSED), (1.04, PASSED), (1.06, FAILED)])
-def test_blocks_of_the_same_rounds_tell_what_noise_would_hide(factor: float, verdict: str) -> None:
-    live, found = heard(*sides(factor, 12), limits())
-    assert verdicts(found) == {"cpu runs/s with 4 callers": verdict, "cpu p99 at 30 a second": verdict}
-    assert found[0].rounds == 12
-    assert found[0].ratio == pytest.approx(factor, rel=1e-6)
-    assert found[0].text == (
-        f"cpu runs/s with 4 callers, as time a run, candidate to baseline: ×{factor:.3f} ({factor:.3f} to {factor:.3f}, 12 rounds), "
-        "must be at most ×1.05"
-    )
-    assert live.regressions(found) == ({check.name for check in found} if verdict == FAILED else set())
-    (stored, _) = check_stored(*sides(1.06, 12), limits())
-    assert stored.verdict == UNCLEAR
+def test_blocks_of_the_same_rounds_tell_what_noise_would_hide() -> None:
+    for factor, verdict in [(1.0, PASSED), (1.04, PASSED), (1.06, FAILED)]:
+        live, found = heard(*sides(factor, 12), limits())
+        assert verdicts(found) == {"cpu runs/s with 4 callers": verdict, "cpu p99 at 30 a second": verdict}
+        assert found[0].rounds == 12
+        assert found[0].ratio == pytest.approx(factor, rel=1e-6)
+        assert found[0].text == (
+            f"cpu runs/s with 4 callers, as time a run, candidate to baseline: ×{factor:.3f} ({factor:.3f} to {factor:.3f}, 12 rounds), "
+            "must be at most ×1.05"
+        )
+        assert live.regressions(found) == ({check.name for check in found} if verdict == FAILED else set())
+        (stored, _) = check_stored(*sides(1.06, 12), limits())
+        assert stored.verdict == UNCLEAR
 
 
-def test_too_few_rounds_say_how_many_it_takes() -> None:
+def test_too_few_rounds_say_how_many_it_takes_and_metrics_share_the_error_rate() -> None:
     _, (check,) = heard(*sides(2.0, 5), limits("load@concurrency=4"))
     assert check.verdict == UNCLEAR
     assert check.text.endswith(
         "(too few rounds for an interval, 5 rounds), must be at most ×1.05; a verdict takes 9 rounds"
     )
-
-
-def test_the_metrics_share_the_error_rate() -> None:
     alone_, both = (heard(*sides(2.0, 9), limits(*metrics))[1] for metrics in (["load@rate=30"], ["load", "load.p50"]))
     assert [check.verdict for check in alone_] == [FAILED]
     assert len(both) == 4
@@ -340,20 +277,15 @@ def test_a_level_is_measured_until_its_contest_is_decided() -> None:
     assert asked == [True] * live.takes + [False] * (12 - live.takes)
     # Nothing is said of the other level: it is measured for the record.
     assert [live.wants("cpu", CALLERS, rounds) for rounds in (0, live.takes - 1, live.takes)] == [True, True, False]
-
-
-def test_a_limit_of_the_level_itself_takes_all_its_time() -> None:
     live = LiveLoadGate(limits(slo={"p99": MS}, min_speedup={"device": 1.0}), [("cpu", CALLERS), ("cpu", PACED)])
     assert live.wants("cpu", PACED, 1000)
     assert live.wants("cpu", CALLERS, 1000)
 
 
-@pytest.mark.parametrize(
-    ("metric", "callers", "paced"), [("load.p50", 1, 20), ("load.p95", 11, 20), ("load.p99", 51, 51), ("load", 1, 51)]
-)
-def test_a_block_has_so_many_runs_that_its_percentile_is_not_the_slowest(metric: str, callers: int, paced: int) -> None:
-    live = LiveLoadGate(limits(metric), [("cpu", CALLERS), ("cpu", PACED)])
-    assert (live.least_runs("cpu", CALLERS), live.least_runs("cpu", PACED)) == (callers, paced)
+def test_a_block_has_so_many_runs_that_its_percentile_is_not_the_slowest() -> None:
+    for metric, callers, due in [("load.p50", 1, 20), ("load.p95", 11, 20), ("load.p99", 51, 51), ("load", 1, 51)]:
+        live = LiveLoadGate(limits(metric), [("cpu", CALLERS), ("cpu", PACED)])
+        assert (live.least_runs("cpu", CALLERS), live.least_runs("cpu", PACED)) == (callers, due)
 
 
 def test_a_queue_that_grows_on_the_candidate_alone_is_a_regression_that_is_to_be_confirmed() -> None:
@@ -380,7 +312,7 @@ def test_limits_of_the_candidate_itself_are_checked_beside() -> None:
 
 def test_a_level_that_a_side_has_not_is_no_contest_and_nothing_to_compare_is_said() -> None:
     candidate, baseline = sides(1.0, 12)
-    broken_level = broken(candidate.levels[0])
+    broken_level = failed_level(candidate.levels[0])
     candidate.levels[0] = broken_level
     _, found = heard(candidate, baseline, limits())
     assert [check.name for check in found] == ["cpu p99 at 30 a second"]
@@ -391,9 +323,8 @@ def test_a_level_that_a_side_has_not_is_no_contest_and_nothing_to_compare_is_sai
         live.checks([candidate, baseline])
 
 
-@pytest.mark.parametrize(
-    ("asked", "load", "said"),
-    [
+def test_what_a_live_gate_of_a_load_has_not_is_refused_before_it_begins() -> None:
+    for asked, load, said in [
         (limits("load@rate=40"), LoadPlan(rate=(30.0,)), "--metric load@rate=40: no such level is to be measured; there are rate=30"),
         (limits("device.load"), LoadPlan(rate=(30.0,)), "--metric device.load: no level of it is to be measured"),
         (limits("total.p95"), LoadPlan(), "--metric total.p95: is of single inferences; of a load write load.p99@rate=30"),
@@ -401,11 +332,5 @@ def test_a_level_that_a_side_has_not_is_no_contest_and_nothing_to_compare_is_sai
         (limits(max_copy_share=0.1), LoadPlan(), "--max-copy-share is of single inferences"),
         (limits(min_speedup={"device": 2.0}), LoadPlan(rate=(30.0,)), "--min-speedup: is of callers: give a --concurrency too"),
         (limits(), LoadPlan(rate="auto", slo={"p99": MS}), "--rate auto: sides are held against each other at the same rates"),
-    ],
-)  # fmt: skip
-def test_what_a_live_gate_of_a_load_has_not_is_refused_before_it_begins(
-    asked: Limits, load: LoadPlan, said: str
-) -> None:
-    with pytest.raises(BadInput) as caught:
-        check_live(asked, ["cpu"], load, is_contest=True)
-    assert str(caught.value).startswith(said)
+    ]:  # fmt: skip
+        assert refusal(BadInput, check_live, asked, ["cpu"], load, is_contest=True).startswith(said)

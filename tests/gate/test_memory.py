@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ortbench.errors import BadInput
 from ortbench.gate.checks import check_alone, check_stored
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits, Metric, limits_of, parse_metric
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits, Metric, limits_of
 from ortbench.gate.live import LiveGate
 from ortbench.gate.verdict import Verdict
 from ortbench.parsing import parse_size
 from ortbench.result import Case, Result
+from tests.expect import refusal
 from tests.results import broken, measured, result_of, steady, weighed
 
 MB = 1_000_000
@@ -23,9 +22,8 @@ def cpu(device: int | None = 100 * MB, host: int | None = 10 * MB, **more: Any) 
     return weighed(measured("cpu", total=steady([1000] * 20)), device, host, **more)
 
 
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
+def test_a_size_is_read_with_its_unit() -> None:
+    for text, size in [
         ("2GB", 2 * 10**9),
         ("512MiB", 512 << 20),
         ("1.5 kB", 1500),
@@ -33,36 +31,13 @@ def cpu(device: int | None = 100 * MB, host: int | None = 10 * MB, **more: Any) 
         ("1tib", 1 << 40),
         ("7 B", 7),
         ("0", 0),
-    ],
-)
-def test_a_size_is_read_with_its_unit(text: str, size: int) -> None:
-    assert parse_size(text, "--max-host-memory") == size
-
-
-@pytest.mark.parametrize("text", ["", "GB", "-1GB", "2 GBit", "1e9", "2GB3", "２GB"])
-def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(BadInput) as refused:
-        parse_size(text, "--max-host-memory")
-    assert str(refused.value) == f"--max-host-memory {text!r}: write a size such as 2GB, 512MiB or a number of bytes"
-
-
-@pytest.mark.parametrize(
-    ("text", "metric"),
-    [
-        ("cpu.memory.device", DEVICE),
-        ("device.memory.host", Metric("device", "memory", "host")),
-        ("memory.host", Metric(None, "memory", "host")),
-        ("memory", Metric(None, "memory", "device")),
-    ],
-)
-def test_metrics_of_memory(text: str, metric: Metric) -> None:
-    assert parse_metric(text) == metric
-
-
-@pytest.mark.parametrize("text", ["cpu.memory.median", "cpu.total.host", "memory.device.host"])
-def test_what_is_no_metric_of_memory_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match=r"or mode\.memory with device or host"):
-        parse_metric(text)
+    ]:
+        assert parse_size(text, "--max-host-memory") == size
+    for text in ["", "GB", "-1GB", "2 GBit", "1e9", "2GB3", "２GB"]:
+        assert (
+            refusal(BadInput, parse_size, text, "--max-host-memory")
+            == f"--max-host-memory {text!r}: write a size such as 2GB, 512MiB or a number of bytes"
+        )
 
 
 def test_which_limits_need_memory() -> None:
@@ -83,9 +58,6 @@ def test_a_mode_takes_no_more_than_it_may() -> None:
         (PASSED, "cpu device memory: 100 MB, at most 100 MB"),
         (FAILED, "cpu host memory: 10.0 MB, at most 9.00 MB"),
     ]
-
-
-def test_limits_hold_for_modes_that_work_and_are_asked_for() -> None:
     result = result_of(cpu(), broken("device"), weighed(measured("device-resident", total=steady([1])), 1, 1))
     assert [text for _, text in said(result, max_device_memory=1)] == [
         "cpu device memory: 100 MB, at most 1 B",
@@ -103,25 +75,24 @@ def test_what_is_not_known_of_memory_is_no_verdict() -> None:
     assert said(failed, max_device_memory=1) == [
         (UNCLEAR, "cpu device memory: could not be measured: the worker was ended by SIGABRT; at most 1 B")
     ]
-    with pytest.raises(BadInput) as refused:
-        said(result_of(measured("cpu", total=steady([1]))), max_host_memory=1)
-    assert str(refused.value) == "--max-host-memory: the result has no memory; measure it with --memory"
+    assert (
+        refusal(BadInput, said, result_of(measured("cpu", total=steady([1]))), max_host_memory=1)
+        == "--max-host-memory: the result has no memory; measure it with --memory"
+    )
 
 
 LIMITS = Limits(max_regression=0.05, metrics=(DEVICE,))
 
 
-@pytest.mark.parametrize(
-    ("device", "verdict", "ratio"),
-    [(105 * MB, PASSED, "×1.050"), (105 * MB + 1, FAILED, "×1.050"), (50 * MB, PASSED, "×0.500")],
-)
-def test_memory_against_a_stored_baseline_is_an_exact_ratio(device: int, verdict: str, ratio: str) -> None:
-    (check,) = check_stored(result_of(cpu(device)), result_of(cpu()), LIMITS)
-    assert (check.name, check.verdict, check.rounds) == ("cpu memory device", verdict, None)
-    assert check.text.endswith(f"against 100 MB, {ratio}, must be at most ×1.05")
-
-
-def test_memory_that_one_side_does_not_know_is_no_verdict() -> None:
+def test_memory_against_a_stored_baseline_is_an_exact_ratio() -> None:
+    for device, verdict, ratio in [
+        (105 * MB, PASSED, "×1.050"),
+        (105 * MB + 1, FAILED, "×1.050"),
+        (50 * MB, PASSED, "×0.500"),
+    ]:
+        (check,) = check_stored(result_of(cpu(device)), result_of(cpu()), LIMITS)
+        assert (check.name, check.verdict, check.rounds) == ("cpu memory device", verdict, None)
+        assert check.text.endswith(f"against 100 MB, {ratio}, must be at most ×1.05")
     unknown = cpu()
     assert unknown.memory is not None
     assert unknown.memory["device"] is not None
@@ -135,12 +106,10 @@ def test_memory_that_one_side_does_not_know_is_no_verdict() -> None:
     assert [it.text for it in check_stored(on_host, on_host, LIMITS)] == [
         "cpu device memory: none on either side, the EP computes in host memory"
     ]
-
-
-def test_a_baseline_without_memory_is_bad_input() -> None:
-    with pytest.raises(BadInput) as refused:
-        check_stored(result_of(cpu()), result_of(measured("cpu", total=steady([1]))), LIMITS)
-    assert str(refused.value) == "--metric cpu.memory.device: not measured in both results (--memory)"
+    assert (
+        refusal(BadInput, check_stored, result_of(cpu()), result_of(measured("cpu", total=steady([1]))), LIMITS)
+        == "--metric cpu.memory.device: not measured in both results (--memory)"
+    )
 
 
 def test_a_live_gate_of_memory_needs_no_blocks() -> None:

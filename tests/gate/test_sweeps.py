@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from ortbench.errors import BadInput, NotComparable
-from ortbench.gate.checks import check_stored
-from ortbench.gate.contests import regression_contests
-from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Check, Limits, Metric, parse_metric
-from ortbench.gate.shapes import Shapes
+from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits
 from ortbench.gate.sweep import check_sweep, check_sweep_regressions
 from ortbench.jobs.asked_gate import asked_gate
 from ortbench.jobs.gate import gate_stored
 from ortbench.report.gate import build
 from ortbench.report.markdown import markdown
 from ortbench.result import Result
-from tests.made_load import serving
-from tests.made_sweeps import USUAL, sweep_result, without
-from tests.results import MS, measured, result_of, steady
-
-
-def limits(*metrics: str, most: float = 0.05, **more: Any) -> Limits:
-    return Limits(most, tuple(map(parse_metric, metrics or ("total",))), **more)
+from tests.expect import refusal
+from tests.gate.test_metrics import limits, verdicts
+from tests.results import MS, USUAL, serving, sweep_result, without
 
 
 def slower(factor: float, *batches: int) -> Result:
@@ -33,59 +24,6 @@ def slower(factor: float, *batches: int) -> Result:
         for mode, of in USUAL.items()
     }
     return sweep_result(times)
-
-
-def verdicts(checks: list[Check]) -> dict[str, str]:
-    return {check.name: check.verdict for check in checks}
-
-
-# Metrics
-
-
-@pytest.mark.parametrize(
-    ("text", "metric", "whole"),
-    [
-        (
-            "device.median@batch=8",
-            Metric("device", "total", "median", Shapes("batch=8")),
-            "device.total.median@batch=8",
-        ),
-        ("p99@batch=8,sequence=32", Metric(None, "total", "p99", Shapes("batch=8,sequence=32")), None),
-        ("cpu.upload@monday", Metric("cpu", "upload", "median", Shapes("monday")), None),
-        ("items_per_s", Metric(None, "total", "items_per_s"), None),
-        ("cpu.total.items_per_s@best", Metric("cpu", "total", "items_per_s", Shapes("best")), None),
-        ("memory.device@batch=8", Metric(None, "memory", "device", Shapes("batch=8")), "memory.device@batch=8"),
-    ],
-)
-def test_metrics_of_shapes(text: str, metric: Metric, whole: str | None) -> None:
-    assert parse_metric(text) == metric
-    assert metric.of_sweeps
-    assert parse_metric(metric.text) == metric
-    assert whole is None or metric.text == whole
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("total@", "@ names a shape of a sweep, as in total@batch=8"),
-        ("median@best", "which only items_per_s says something of: items_per_s@best"),
-        ("total@rate=30", "only load has levels"),
-        ("upload.items_per_s", "'items_per_s' does not fit"),
-    ],
-)
-def test_metrics_that_there_are_not(text: str, said: str) -> None:
-    with pytest.raises(BadInput) as caught:
-        parse_metric(text)
-    assert said in str(caught.value)
-
-
-@pytest.mark.parametrize("text", ["total@batch=8", "items_per_s", "memory@batch=8"])
-def test_only_sweeps_have_shapes(text: str) -> None:
-    one = result_of(measured("cpu", total=steady([MS] * 24)))
-    with pytest.raises(BadInput, match="is of sweeps: hold results of 'ortbench sweep' against each other"):
-        check_stored(one, one, limits(text))
-    with pytest.raises(BadInput, match="is of sweeps"):
-        regression_contests(limits(text), ["cpu"])
 
 
 # Stored
@@ -101,19 +39,13 @@ def test_every_shape_is_held_against_the_baseline() -> None:
         "batch=4: cpu total median: 1.92 ms against 1.60 ms, ×1.200 (1.176 to 1.224 with the noise of both runs), must be at "
         "most ×1.05"
     )
-
-
-@pytest.mark.parametrize(
-    ("metrics", "names"),
-    [
+    for metrics, names in [
         (["cpu.median@batch=4"], ["batch=4: cpu total median"]),
         (["p99@batch=1"], ["batch=1: cpu total p99", "batch=1: device-resident total p99"]),
         (["cpu.items_per_s@batch=2", "cpu.items_per_s"], [f"batch={n}: cpu items/s" for n in (2, 1, 4)]),
         (["items_per_s@best"], ["best: cpu items/s", "best: device-resident items/s"]),
-    ],
-)
-def test_which_shapes_a_metric_is_of(metrics: list[str], names: list[str]) -> None:
-    assert [it.name for it in check_sweep_regressions(sweep_result(), sweep_result(), limits(*metrics))] == names
+    ]:
+        assert [it.name for it in check_sweep_regressions(sweep_result(), sweep_result(), limits(*metrics))] == names
 
 
 def test_the_best_shapes_are_compared_by_items_whichever_they_are() -> None:
@@ -144,27 +76,22 @@ def test_too_few_blocks_give_no_verdict_but_say_what_does() -> None:
     assert "the baseline has 3 blocks" in found[0].text
 
 
-@pytest.mark.parametrize(
-    ("metric", "said"),
-    [
+def test_what_no_shape_has_is_refused() -> None:
+    for metric, said in [
         ("total@batch=3", "--metric total.median@batch=3: not measured in both of a shape @batch=3; there are batch=1, batch=2, batch=4"),
         ("device.total", "--metric device.total.median: not measured in both results"),
         ("load.p99", "--metric load.p99: is of loads, and these are sweeps"),
         ("memory", "--metric memory.device: not measured in both results (--memory)"),
-    ],
-)  # fmt: skip
-def test_what_no_shape_has_is_refused(metric: str, said: str) -> None:
-    with pytest.raises(BadInput) as caught:
-        check_sweep_regressions(sweep_result(), sweep_result(), limits(metric))
-    assert str(caught.value) == said
-
-
-def test_sweeps_are_held_against_sweeps_alone() -> None:
+    ]:  # fmt: skip
+        assert refusal(BadInput, check_sweep_regressions, sweep_result(), sweep_result(), limits(metric)) == said
     with pytest.raises(NotComparable, match="kind: "):
         gate_stored(sweep_result(), serving(), limits(), force=False)
     one, other = sweep_result(), without(without(sweep_result(), 1), 2)
     with pytest.raises(BadInput, match="the sweeps have no shape in common"):
         check_sweep_regressions(without(one, 4), other, limits())
+    given = {"model": "m.onnx", "baseline-model": "b.onnx", "shape": ["x:1x3,8x3"]}
+    with pytest.raises(BadInput, match="--shape: a live gate is of one shape"):
+        asked_gate(given, False, ())
 
 
 # By itself
@@ -180,9 +107,8 @@ def test_each_shape_must_keep_what_a_run_of_it_must() -> None:
     assert [it.name for it in check_sweep(sweep_result(), Limits(max_cpu_nodes=0))] == ["cpu nodes"]
 
 
-@pytest.mark.parametrize(
-    ("slo", "rounds", "verdict", "said"),
-    [
+def test_an_slo_is_that_some_shape_keeps_it() -> None:
+    for slo, rounds, verdict, said in [
         ({"p99": 2 * MS}, 40, PASSED, "SLO of cpu: p99 ≤ 2.00 ms is kept; best with batch=4, 2500 items/s"),
         ({"p50": MS}, 40, PASSED, "SLO of cpu: p50 ≤ 1.00 ms is kept; best with batch=1, 1000 items/s"),
         ({"max": MS // 2}, 40, FAILED, "SLO of cpu: no shape keeps max ≤ 500 µs"),
@@ -192,12 +118,10 @@ def test_each_shape_must_keep_what_a_run_of_it_must() -> None:
             UNCLEAR,
             "SLO of cpu: whether a shape keeps p99 ≤ 2.00 ms cannot be told: it takes 100 runs",
         ),
-    ],
-)
-def test_an_slo_is_that_some_shape_keeps_it(slo: dict[str, int], rounds: int, verdict: str, said: str) -> None:
-    check, *_ = check_sweep(sweep_result(rounds=rounds), Limits(slo=slo))
-    assert check.verdict == verdict
-    assert check.text.startswith(said)
+    ]:
+        check, *_ = check_sweep(sweep_result(rounds=rounds), Limits(slo=slo))
+        assert check.verdict == verdict
+        assert check.text.startswith(said)
 
 
 def test_the_verdict_says_what_failed_and_shows_the_shapes() -> None:
@@ -208,9 +132,3 @@ def test_the_verdict_says_what_failed_and_shows_the_shapes() -> None:
     assert "✗ failed: batch=4: cpu total median: 1.92 ms against 1.60 ms" in text
     broken = gate_stored(sweep_result(failed={4: "no memory"}), None, Limits(max_cpu_nodes=0), force=False)
     assert (broken.code, broken.failed) == (1, ["candidate: batch=4: failed: no memory"])
-
-
-def test_a_live_gate_is_of_one_shape() -> None:
-    given = {"model": "m.onnx", "baseline-model": "b.onnx", "shape": ["x:1x3,8x3"]}
-    with pytest.raises(BadInput, match="--shape: a live gate is of one shape"):
-        asked_gate(given, False, ())

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import struct
 import subprocess
 import sys
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,13 @@ import pytest
 import typer
 
 from ortbench.cli import COMMANDS
-from tests.conftest import ROOT, Ran
+from tests.conftest import ROOT, ortbench
+from tests.forks import MAIN
 from tests.gpu import checks, further, pack
-from tests.gpu.accept import main
+from tests.gpu.accept import Acceptance, main
 from tests.gpu.checks import FAIL, NOT_RUN, PASS, Check
 from tests.gpu.steps import ENGINE_EPS, FULL, QUICK, Scale, Steps, planned_s
 from tests.refdevice import Config
-
-ATTEMPTS = 4  # what a busy machine spoils is measured again
 
 
 def phase(ns: int) -> dict[str, int]:
@@ -72,93 +71,353 @@ def device(mode: str = "device", **changed: Any) -> dict[str, Any]:
     return case(mode, **given)
 
 
-def test_copies_that_cupti_saw_as_ortbench_did() -> None:
-    figures = (
-        "upload 2.10 ms by ortbench, 2.00 ms by CUPTI (5.0% apart), 1000 and 1000 bytes; "
-        "download 990 µs by ortbench, 1.00 ms by CUPTI (1.0% apart), 500 and 500 bytes; "
-    )
-    limits = {
-        "device-pinned": "limit 5% and equal bytes",
-        "device": "ours may be no more than 5% shorter and equal bytes",
-    }
-    for mode, limit in limits.items():
-        assert checks.cupti_phases(result(device(mode)), mode) == Check(
-            f"CUPTI's copies against upload and download of {mode}", PASS, figures + limit
-        )
-
-
-@pytest.mark.parametrize(
-    ("changed", "in_device"),
-    [
-        ({"phases": {**TIMED, "upload": phase(2_101_000)}}, PASS),  # the processor's part of copying ordinary memory
-        ({"phases": {**TIMED, "download": phase(940_000)}}, FAIL),
-        ({"bytes_in": 1001}, FAIL),
-        ({"bytes_out": 0}, FAIL),
-    ],
-)
-def test_copies_that_cupti_saw_differently(changed: dict[str, Any], in_device: str) -> None:
-    assert checks.cupti_phases(result(device("device-pinned", **changed)), "device-pinned").verdict == FAIL
-    assert checks.cupti_phases(result(device(**changed)), "device").verdict == in_device
-
-
-def test_copies_of_a_run_that_was_cut_short_are_held_against_nothing() -> None:
-    cut = device(phases={**TIMED, "upload": None})
-    assert checks.cupti_phases(result(cut), "device").verdict == NOT_RUN
-
-
-def test_without_cupti_the_reason_is_the_results_own() -> None:
-    why = {"code": "copies-not-measured", "message": "--measure-copies gave nothing: the package is not installed"}
-    for check in (lambda it: checks.cupti_phases(it, "device"), checks.derived_copies):
-        found = check(result(device(measured=None), case("cpu"), warnings=(why,)))
-        assert (found.verdict, found.figures) == (NOT_RUN, why["message"])
-        found = check(result(device(measured=None), case("cpu")))
-        assert (found.verdict, found.figures) == (NOT_RUN, "CUPTI was not asked: it sees NVIDIA's EPs only")
-
-
-@pytest.mark.parametrize(("copies_ns", "verdict"), [(3_299_999, PASS), (2_700_000, PASS), (3_310_000, FAIL), (0, FAIL)])
-def test_derived_copies_against_cupti(copies_ns: int, verdict: str) -> None:
-    cpu = case("cpu", derived={"copies_ns": copies_ns, "inference_ns": 1}, measured=COPIED)
-    assert checks.derived_copies(result(cpu)).verdict == verdict
-
-
-def test_derived_copies_need_device_resident() -> None:
-    lacking = case("device-resident", status="unsupported", reason="no device memory")
-    found = checks.derived_copies(result(case("cpu", measured=COPIED), lacking))
-    assert (found.verdict, found.figures) == (NOT_RUN, "no device memory")
-
-
-@pytest.mark.parametrize(("each_ns", "verdict"), [(42_000, PASS), (21_000, PASS), (20_900, FAIL), (84_100, FAIL)])
-def test_the_published_sample(each_ns: int, verdict: str) -> None:
-    cpu = case("cpu", derived={"copies_ns": each_ns, "inference_ns": 1})
-    resident = case("device-resident", once={"upload_ns": 21_000, "download_ns": 21_000})
-    assert checks.published_sample(result(cpu, resident)).verdict == verdict
-    assert checks.published_sample(result(case("cpu"), resident, memory="host")).verdict == NOT_RUN
+def without(mode: str, reason: str, **changed: Any) -> dict[str, Any]:
+    """A mode that the EP lacks."""
+    return case(mode, status="unsupported", reason=reason, **changed)
 
 
 NAME = "what is shown"
+GPU = {"type": "GPU", "vendor": "NVIDIA", "vendor_id": 0x10DE, "device_id": 0x2335}
+H200 = {"name": "NVIDIA H200", "driver": "580.0", "memory_bytes": 1}
+CUPTI_WHY = {"code": "copies-not-measured", "message": "--measure-copies gave nothing: the package is not installed"}
+UNASKED = "CUPTI was not asked: it sees NVIDIA's EPs only"
+SEEN = (
+    "upload 2.10 ms by ortbench, 2.00 ms by CUPTI (5.0% apart), 1000 and 1000 bytes; "
+    "download 990 µs by ortbench, 1.00 ms by CUPTI (1.0% apart), 500 and 500 bytes; "
+)
+REPLAYED = {"id": 1, "proved": True, "how": "the outputs followed inputs that were written in place"}
+PROVED = {"library": "torch", "place": "cuda:0", "proved": True, "how": "the addresses are the library's"}
+LATE = case("device", status="failed", reason="the run ended before it was measured")
+WRONG = case("device", status="failed", reason="output y: 1 of 4 values differ", outputs_match=False)
+EQUAL = "device equal to expected outputs"
+PIPELINE = {
+    "depth": 3, "items": 4, "distinct": 4, "copies_ns": 3_000_000, "hidden_share": 0.905, "hidden_ci95": [0.84, 1.0],
+    "vs_device": {"ratio": 1.43},
+}  # fmt: skip
+PINNED = {"upload": phase(700_000), "download": phase(330_000), "total": phase(4_850_000)}
+BURST = case("device-resident-async", phases={"total": phase(500_000)}, runs_per_sample=20)
+BEFORE = {
+    "at_s": 0.0,
+    "gpu": 0,
+    "sm_mhz": 1980,
+    "memory_mhz": 3201,
+    "temperature_c": 31,
+    "power_w": 118.4,
+    "reasons": 0,
+}
+AFTER = {**BEFORE, "at_s": 42.5, "temperature_c": 47, "power_w": 301.6}
+CAPPED = {**AFTER, "reasons": 4}
+SPANS = "2 readings over 42 s: 1980 to 1980 MHz SM, 3201 to 3201 MHz memory, 31 to 47 °C, 118 to 302 W; "
+SLOWED = "GPU 0: it was slowed down by the power cap in 50% of the readings"
+POINT = {"direction": "upload", "bytes": 4000, "status": "ok", "reason": None}
+PEAK = {"upload": {"gbps": 55.25, "bytes": 256_000_000, "memory": "host-accessible"}, "download": None}
+MEMCPY = [{"bytes": size, "forced_by": [{"op": "Det", "ep": "CPUExecutionProvider"}]} for size in (65_536, 16_384)]
+SEVERAL, ONE = {"X": 5, "CPUExecutionProvider": 1}, {"X": 6}
+OPERATORS = [{"op": op, "share": share} for op, share in (("Add", 0.1), ("Conv", 0.7), ("Relu", 0.15), ("Sum", 0.05))]
+LISTED = {
+    "hardware": GPU, "memory": {"default": "Cuda (DEFAULT)", "host_accessible": "CudaPinned (HOST_ACCESSIBLE)"},
+    "streams": {"offered": True}, "modes": {"cpu": None, "device": None, "pipelined": "no streams"},
+}  # fmt: skip
+ENTRY = {"name": "X", "problem": None, "devices": [LISTED]}
+RAN = result(case("cpu"), case("device"), without("pipelined", "no streams"), ep="X")
+OUTLINE = {"placement": {"nodes": SEVERAL}, "copies": {"memcpy": MEMCPY}}
+TIMED_BY_NAME = {"median_ns": 1_000_000, "fence": "run", "wrong": None, "reason": None}
+BY_NAME = {"reason": None, "memory": "cuda:0", "modes": {"cpu": TIMED_BY_NAME, "device": TIMED_BY_NAME}}
+DRAWN = {"how": "counter", "joules": 0.1, "watts": 200.0, "idle_watts": 120.0}
+LEVEL = {
+    "rate": 20.0, "status": "ok", "reason": None, "runs_per_s": 19.5, "latency_ns": {"p50": 2_000_000},
+    "outputs_match": True, "clock_mhz": {"sm": 1980},
+}  # fmt: skip
+SWEPT = {
+    "points": [{"name": "batch=2", "cases": [case("device")]}],
+    "best": {"modes": {"device": {"point": 0, "items_per_s": 2_000_000.0}}},
+}
+CHAINED = {**result(case("cpu")), "chain": {"links": [{"stays": True}]}}
+NSIGHT = {
+    "version": "2026.1",
+    "gpu": "NVIDIA H200",
+    "ranges": {"cpu/total": {}},
+    "kernels": 40,
+    "copies": [{"size": 1500}],
+}
+RAN_ALONE = {"code": 0, "said": "cpu: median 1 µs"}
 
 
-def test_outputs() -> None:
-    why = "no such memory"
-    lacking = [case(mode, status="unsupported", reason=why, outputs_match=None) for mode in ("cpu-pinned", "device")]
-    equal = checks.outputs(NAME, result(case("cpu"), case("device-resident"), *lacking))
-    shown = "cpu, device-resident equal to expected outputs; cpu-pinned, device: no such memory"
-    assert equal == Check(NAME, PASS, shown)
-    wrong = case("device", status="failed", reason="output y: 1 of 4 values differ", outputs_match=False)
-    found = checks.outputs(NAME, result(case("cpu"), wrong))
-    assert found == Check(NAME, FAIL, "device: output y: 1 of 4 values differ")
-    assert checks.outputs(NAME, result(case("cpu"), case("device", outputs_match=None))).verdict == FAIL
-    assert checks.outputs(NAME, result(*lacking)) == Check(NAME, NOT_RUN, "cpu-pinned, device: no such memory")
+def cupti(mode: str = "device", **changed: Any) -> Check:
+    return checks.cupti_phases(result(device(mode, **changed)), mode)
 
 
-def test_modes_that_time_ran_out_on_have_not_failed() -> None:
-    late = case("device", status="failed", reason="the run ended before it was measured")
-    found = checks.outputs(NAME, {**result(case("cpu"), late), "stopped": "interrupted"})
-    assert (found.verdict, found.figures) == (PASS, "cpu equal to expected outputs; device: its time was over")
-    unseen = {**late, "outputs_match": None}
-    assert checks.outputs(NAME, {**result(unseen), "stopped": "interrupted"}).verdict == NOT_RUN
-    wrong = {**late, "outputs_match": False}
-    assert checks.outputs(NAME, {**result(wrong), "stopped": "interrupted"}).verdict == FAIL
+def derived(copies_ns: int) -> Check:
+    cpu = case("cpu", derived={"copies_ns": copies_ns, "inference_ns": 1}, measured=COPIED)
+    return checks.derived_copies(result(cpu))
+
+
+def sampled(each_ns: int, memory: str = "ep-device") -> Check:
+    cpu = case("cpu", derived=None if memory == "host" else {"copies_ns": each_ns, "inference_ns": 1})
+    resident = case("device-resident", once={"upload_ns": 21_000, "download_ns": 21_000})
+    return checks.published_sample(result(cpu, resident, memory=memory))
+
+
+def outputs(*cases: dict[str, Any], stopped: str = "iterations") -> Check:
+    return checks.outputs(NAME, {**result(*cases), "stopped": stopped})
+
+
+def replayed(graph: dict[str, Any] | None, *plain: dict[str, Any]) -> Check:
+    found = result(case("device", graph=REPLAYED), case("device-resident", graph=graph))
+    return checks.graph(NAME, found, result(*plain) if plain else None)
+
+
+def external(found: dict[str, Any] | None) -> Check:
+    return checks.external(NAME, result(case("device", external=found)))
+
+
+def used(kind: str, *warnings: dict[str, str], **changed: Any) -> Check:
+    found = result(warnings=warnings, ep="X", ep_version="1.31", ep_library="libx.so")
+    memory = {"kind": kind, "default": "Cuda (DEFAULT)", "host_accessible": "CudaPinned (HOST_ACCESSIBLE)", **changed}
+    found["target"]["memory"] = memory
+    return checks.ep_device(found)
+
+
+def chosen(by: dict[str, Any], *gpus: dict[str, Any], policy: str = "PREFER_GPU") -> Check:
+    return checks.chosen(NAME, result(case("cpu"), gpus=gpus, device=by, policy=policy, ep="XExecutionProvider"))
+
+
+def hiding(**changed: Any) -> Check:
+    return checks.pipelined("m", result(case("pipelined", phases=TIMED, pipeline={**PIPELINE, **changed})))
+
+
+def pinned(*cases: dict[str, Any]) -> Check:
+    return checks.pinned("m", result(device(), *cases))
+
+
+def gpu_state(*readings: dict[str, Any], said: Sequence[str] = ()) -> Check:
+    warnings = tuple({"code": "gpu-state", "message": words} for words in said)
+    return checks.gpu_state(result(gpus=(H200,), readings=readings, warnings=warnings))
+
+
+def nodes(found: dict[str, Any] | None, placed: dict[str, int], **changed: Any) -> Check:
+    return checks.nodes(NAME, {**result(**changed), "nodes": found, "placement": {"nodes": placed}})
+
+
+def costs(check: Callable[[str, Any], Check], **changed: Any) -> Check:
+    held = {"failed": None, "device": {"bytes": 2_000_000, "how": "NVML", "bound": 1000, "card": 2_000_000}}
+    given = {"memory": held, "energy": DRAWN, "spin": {"total_ns": 2_000_000}, **changed}
+    return check(NAME, result(case("device", **given)))
+
+
+def engine(cache: dict[str, Any] | None, warm: bool, seconds: int = 12, before: bool = False) -> Check:
+    opened = [result(case("device-resident")) for _ in range(2)]
+    opened[0]["setup"] |= {"engine_cache": cache, "session_ns": seconds * 10**9, "first_run_ns": 10**6}
+    opened[1]["setup"] |= {"session_ns": 12 * 10**9}
+    return checks.engine(NAME, opened[0], warm=warm, before=opened[1] if before else None)
+
+
+def zero_copy(*found: dict[str, Any]) -> Check:
+    return checks.zero_copy(result(*found))
+
+
+def fence(ratio: float) -> Check:
+    return checks.fence({"runs": 10, "kind": "run", "median_ns": 1000, "total_ns": 10_000 * ratio, "ratio": ratio})
+
+
+def looped(
+    mode: str, state: tuple[int, int] = (0, 0), steps_ns: list[int] | None = None, **changed: Any
+) -> dict[str, Any]:
+    """A case of a loop of two steps."""
+    changed = {"places": {"inputs": [], "outputs": []}} | changed
+    made = case(mode, steps_ns=steps_ns or [2_000, 3_000], state_bytes_in=state[0], state_bytes_out=state[1], **changed)
+    made["phases"] |= {"loop": phase(6_000), "step": phase(2_500)}
+    return made
+
+
+def loop(*cases: dict[str, Any]) -> Check:
+    return checks.loop(NAME, {**result(*cases), "loop": {"steps": 2, "feedback": [["out", "in"]]}})
+
+
+LEFT_THERE = {"name": "out", "memory": "host memory", "why": "Concat leaves it there", "usual": False}
+NO_MODE = "nothing shows that it did what it was asked for"
+HOW = "the outputs followed inputs that were written in place"
+# What of a result makes a check what, and the figures, or how they begin; those of what passes are in the run below too.
+SHOWN: list[tuple[Callable[[], Check], str, str]] = [
+    (lambda: cupti("device-pinned"), PASS, f"{SEEN}limit 5% and equal bytes"),
+    (lambda: cupti(), PASS, f"{SEEN}ours may be no more than 5% shorter and equal bytes"),
+    (lambda: cupti(phases={**TIMED, "upload": phase(2_101_000)}), PASS, ""),  # the processor's part of ordinary memory
+    (lambda: cupti("device-pinned", phases={**TIMED, "upload": phase(2_101_000)}), FAIL, ""),
+    *(
+        (lambda mode=mode, changed=changed: cupti(mode, **changed), FAIL, "")
+        for mode in ("device", "device-pinned")
+        for changed in ({"phases": {**TIMED, "download": phase(940_000)}}, {"bytes_in": 1001}, {"bytes_out": 0})
+    ),
+    (lambda: cupti(phases={**TIMED, "upload": None}), NOT_RUN, ""),
+    (lambda: cupti(measured=None), NOT_RUN, UNASKED),
+    (lambda: checks.cupti_phases(result(device(measured=None), warnings=(CUPTI_WHY,)), "device"), NOT_RUN, CUPTI_WHY["message"]),
+    (lambda: checks.derived_copies(result(case("cpu"), warnings=(CUPTI_WHY,))), NOT_RUN, CUPTI_WHY["message"]),
+    (lambda: checks.derived_copies(result(case("cpu"))), NOT_RUN, UNASKED),
+    (lambda: derived(3_299_999), PASS, ""),
+    (lambda: derived(2_700_000), PASS, ""),
+    (lambda: derived(3_310_000), FAIL, ""),
+    (lambda: derived(0), FAIL, ""),
+    (lambda: checks.derived_copies(result(case("cpu", measured=COPIED), without("device-resident", "no memory"))), NOT_RUN,
+     "no memory"),
+    (lambda: sampled(42_000), PASS, ""),
+    (lambda: sampled(21_000), PASS, ""),
+    (lambda: sampled(20_900), FAIL, ""),
+    (lambda: sampled(84_100), FAIL, ""),
+    (lambda: sampled(0, "host"), NOT_RUN, ""),
+    (lambda: outputs(case("cpu"), case("device-resident"), without("cpu-pinned", "no such", outputs_match=None),
+                     without("device", "no such")), PASS, "cpu, device-resident equal to expected outputs; cpu-pinned, device: no such"),
+    (lambda: outputs(case("cpu"), WRONG), FAIL, "device: output y: 1 of 4 values differ"),
+    (lambda: outputs(case("cpu"), case("device", outputs_match=None)), FAIL, ""),
+    (lambda: outputs(without("device", "no such memory")), NOT_RUN, "device: no such memory"),
+    # What time ran out on has not failed.
+    (lambda: outputs(case("cpu"), LATE, stopped="interrupted"), PASS, "cpu equal to expected outputs; device: its time was over"),
+    (lambda: outputs({**LATE, "outputs_match": None}, stopped="interrupted"), NOT_RUN, ""),
+    (lambda: outputs({**LATE, "outputs_match": False}, stopped="interrupted"), FAIL, ""),
+    (lambda: replayed(REPLAYED, case("device-resident", phases={"total": phase(1_500_000)})), PASS,
+     f"device, device-resident equal to expected outputs; replayed: {HOW}; device-resident 1.00 ms (else 1.50 ms)"),
+    (lambda: replayed(None), FAIL, f"device-resident: {NO_MODE}"),
+    (lambda: replayed({**REPLAYED, "proved": False}), FAIL, f"device-resident: {NO_MODE}"),
+    (lambda: checks.graph(NAME, result(case("cpu"), case("device", graph=REPLAYED))), PASS, ""),
+    (lambda: checks.graph(NAME, result(without("device", "it captured none"))), NOT_RUN, "device: it captured none"),
+    (lambda: checks.stream(NAME, result(case("device"), stream="ort"), "ort"), PASS, EQUAL),
+    (lambda: checks.stream(NAME, result(case("device"), stream="ort"), "cuda-python"), FAIL, ""),
+    (lambda: checks.stream(NAME, result(case("device"), stream=None), "ort"), FAIL, ""),
+    (lambda: checks.dynamic(NAME, result(case("device"), dynamic_outputs=True)), PASS, EQUAL),
+    (lambda: checks.dynamic(NAME, result(case("device"), dynamic_outputs=False)), FAIL, ""),
+    (lambda: external(PROVED), PASS, f"{EQUAL}; in cuda:0: the addresses are the library's"),
+    (lambda: external(None), FAIL, ""),
+    (lambda: external({**PROVED, "proved": False}), FAIL, ""),
+    (lambda: used("ep-device"), PASS, "X 1.31 from libx.so: Cuda (DEFAULT), CudaPinned (HOST_ACCESSIBLE)"),
+    (lambda: used("ep-device", host_accessible=None), PASS, "X 1.31 from libx.so: Cuda (DEFAULT), no HOST_ACCESSIBLE memory"),
+    (lambda: used("named-device", {"code": "named-device", "message": "it broke"}), FAIL, "X 1.31 from libx.so: it broke"),
+    (lambda: used("host"), NOT_RUN, ""),
+    (lambda: chosen(GPU, H200), PASS, "XExecutionProvider on GPU 2335 of NVIDIA 10de; cpu equal to expected outputs"),
+    (lambda: chosen({"type": "CPU"}), NOT_RUN, "it chose XExecutionProvider: no EP that loads here has a GPU"),
+    (lambda: chosen({"type": "CPU"}, H200), FAIL, ""),
+    (lambda: chosen({**GPU, "vendor_id": None}), FAIL, ""),
+    (lambda: chosen(GPU, policy="MAX_PERFORMANCE"), FAIL, ""),
+    (lambda: hiding(), PASS, "≈90% of 3.00 ms hidden (95 %: 84% to 100%), 3 in flight, 1.43 times as fast as device; 4 of 4 items"),
+    (lambda: hiding(vs_device=None), PASS, "≈90% of 3.00 ms hidden (95 %: 84% to 100%), 3 in flight; 4 of 4 items"),
+    (lambda: hiding(hidden_share=None), FAIL, ""),
+    (lambda: hiding(distinct=1), FAIL, ""),
+    (lambda: checks.pipelined("m", result(case("pipelined", pipeline=PIPELINE))), NOT_RUN, ""),  # interrupted
+    (lambda: checks.pipelined("m", result(without("pipelined", "no streams"))), NOT_RUN, "no streams"),
+    (lambda: pinned(case("device-pinned", phases=PINNED), case("cpu"), case("cpu-pinned")), PASS,
+     "device upload 2.10 ms, pinned 700 µs (3.00×); device download 990 µs, pinned 330 µs (3.00×); device total 9.70 ms, pinned "
+     "4.85 ms (2.00×); cpu total 1.00 ms, pinned 1.00 ms (1.00×)"),
+    (lambda: pinned(case("device-pinned", phases={**TIMED, "upload": None})), NOT_RUN, "the time was over before every phase"),
+    (lambda: pinned(without("device-pinned", "no pinned memory")), NOT_RUN, "no pinned memory"),
+    (lambda: pinned(device("device-pinned"), case("cpu")), NOT_RUN, ""),
+    (lambda: checks.asynchronous("m", result(BURST, case("device-resident"))), PASS,
+     "500 µs a run in bursts of 20, 1.00 ms waited for one by one (2.00×)"),
+    (lambda: checks.asynchronous("m", result(case("device-resident"))), NOT_RUN, ""),
+    (lambda: gpu_state(BEFORE, AFTER), PASS, f"{SPANS}nothing to warn of"),
+    (lambda: gpu_state(BEFORE, CAPPED, said=[SLOWED]), PASS, f"{SPANS}{SLOWED}"),
+    (lambda: gpu_state(BEFORE, CAPPED), FAIL, ""),
+    (lambda: gpu_state(BEFORE), FAIL, ""),
+    (lambda: gpu_state(*({key: it[key] for key in it if key != "power_w"} for it in (BEFORE, AFTER))), FAIL,
+     "2 readings, without power_w"),
+    (lambda: checks.gpu_state(result()), NOT_RUN, ""),
+    (lambda: checks.bandwidth(NAME, {"points": [POINT], "peak": PEAK}), PASS,
+     "peak: upload 55.2 GB/s with 256 MB from host-accessible memory; 1 copies with their data held"),
+    (lambda: checks.bandwidth(NAME, {"points": [{**POINT, "status": "failed", "reason": "3 bytes differ"}], "peak": PEAK}), FAIL,
+     "upload of 4.00 kB: 3 bytes differ"),
+    (lambda: checks.bandwidth(NAME, {"points": [], "peak": PEAK}), FAIL, ""),
+    (lambda: checks.link(NAME, {"link": None}), FAIL, ""),
+    (lambda: checks.link(NAME, {"link": {"shares": {}}}), FAIL, ""),
+    (lambda: nodes({"memcpy": MEMCPY, "problem": None}, ONE, ep="X"), NOT_RUN, "every node is on X"),
+    (lambda: nodes({"memcpy": MEMCPY, "problem": None}, SEVERAL, memory="host"), NOT_RUN, ""),
+    (lambda: nodes({"memcpy": [], "problem": "the profile disagrees"}, SEVERAL), FAIL, "the profile disagrees"),
+    (lambda: nodes(None, SEVERAL, warnings=({"code": "nodes-failed", "message": "it crashed"},)), FAIL, "it crashed"),
+    (lambda: nodes(None, SEVERAL), NOT_RUN, ""),  # interrupted
+    (lambda: checks.operators(NAME, {**result(), "nodes": {"runs": 20, "operators": OPERATORS}}), PASS,
+     "20 runs profiled, most time in Conv 70%, Relu 15%, Add 10%"),
+    (lambda: checks.operators(NAME, {**result(), "nodes": None}), NOT_RUN, ""),
+    (lambda: checks.trace(NAME, {"traceEvents": [{}, {}], "otherData": {"missing": []}}), PASS, "2 events"),
+    (lambda: checks.trace(NAME, {"traceEvents": [{}], "otherData": {"missing": ["it crashed"]}}), FAIL, "it crashed"),
+    (lambda: checks.trace(NAME, None), FAIL, ""),
+    (lambda: checks.devices(NAME, {"eps": [ENTRY]}, RAN), PASS,
+     "X on GPU 10de:2335, memory Cuda (DEFAULT) and CudaPinned (HOST_ACCESSIBLE), streams; unsupported: pipelined"),
+    (lambda: checks.devices(NAME, {"eps": [ENTRY]}, result(case("pipelined"), ep="X")), FAIL, ""),
+    (lambda: checks.devices(NAME, {"eps": [{**ENTRY, "devices": []}]}, RAN), FAIL, "X: no device"),
+    (lambda: checks.devices(NAME, {"eps": []}, RAN), FAIL, "X: it is not listed"),
+    (lambda: checks.devices(NAME, {"eps": [ENTRY]}, None), NOT_RUN, ""),
+    (lambda: checks.inspection(NAME, OUTLINE, {"nodes": {"memcpy": MEMCPY}}), PASS,
+     "nodes: 5 on X, 1 on CPUExecutionProvider; 2 Memcpy nodes, 2 in the run"),
+    (lambda: checks.inspection(NAME, OUTLINE, {"nodes": {"memcpy": MEMCPY[:1]}}), FAIL, ""),
+    (lambda: checks.inspection(NAME, OUTLINE, None), PASS, ""),
+    (lambda: checks.named_device(NAME, BY_NAME), PASS,
+     "memory cuda:0; cpu 1.00 ms (fence: run); device 1.00 ms (fence: run); equal to expected outputs"),
+    (lambda: checks.named_device(NAME, {**BY_NAME, "modes": {"device": {**TIMED_BY_NAME, "wrong": "they differ"}}}), FAIL,
+     "device: they differ"),
+    (lambda: checks.named_device(NAME, {**BY_NAME, "reason": "by its EP device only"}), NOT_RUN, "by its EP device only"),
+    (lambda: costs(further.memory), PASS, "device 2.00 MB (NVML; 1.00 kB bound, card 2.00 MB)"),
+    (lambda: costs(further.drawn), PASS, "device 100 mJ a run at 200 W; idle 120 W by counter"),
+    (lambda: costs(further.without_spin), PASS, "device 2.00 ms without"),
+    (lambda: costs(further.memory, memory=None), FAIL, ""),
+    (lambda: costs(further.drawn, energy=None), FAIL, ""),
+    (lambda: costs(further.without_spin, spin=None), FAIL, ""),
+    (lambda: costs(further.drawn, energy={**DRAWN, "watts": 119.0}), FAIL, ""),
+    (lambda: costs(further.drawn, energy={"unsupported": "no counter"}), NOT_RUN, "no counter"),
+    (lambda: costs(further.memory, memory={"failed": "it crashed", "device": None}), FAIL, "device: it crashed"),
+    (lambda: further.levels(NAME, {"levels": [LEVEL]}), PASS, "20/s 19.5 runs/s, p50 2.00 ms at 1980 MHz"),
+    (lambda: further.levels(NAME, {"levels": []}), FAIL, ""),
+    (lambda: further.levels(NAME, {"levels": [{**LEVEL, "outputs_match": False}]}), FAIL, "20/s: outputs differ"),
+    (lambda: further.levels(NAME, {"levels": [{**LEVEL, "status": "failed", "reason": "no"}]}), FAIL, "20/s: no"),
+    (lambda: further.points(NAME, SWEPT), PASS, "device 2.00M items/s with batch=2"),
+    (lambda: further.points(NAME, {**SWEPT, "best": None}), FAIL, ""),
+    (lambda: further.points(NAME, {**SWEPT, "points": [{"name": "", "cases": [case("device", outputs_match=False)]}]}), FAIL, ""),
+    (lambda: further.chain(NAME, CHAINED), PASS, "1 of 1 links stay; cpu 1.00 ms"),
+    (lambda: further.chain(NAME, {**CHAINED, "chain": {"links": [{"stays": False}]}}), FAIL, ""),
+    (lambda: further.chain(NAME, {**CHAINED, "cases": [case("cpu", outputs_match=False)]}), FAIL, ""),
+    (lambda: further.programs(NAME, {"cpu": RAN_ALONE}), PASS, "cpu: median 1 µs"),
+    (lambda: further.programs(NAME, {"cpu": RAN_ALONE, "device": {"code": 1, "said": "no"}}), FAIL, "device: no"),
+    (lambda: engine({"warm": False}, warm=False), PASS,
+     "with a cold cache: session 12.0 s, first run 1.00 ms; device-resident equal to expected outputs"),
+    (lambda: engine({"warm": True}, warm=True, seconds=1, before=True), PASS,
+     "from a warm cache: session 1.00 s, first run 1.00 ms; built in 12.0 s; device-resident equal to expected outputs"),
+    (lambda: engine({"warm": False}, warm=True), FAIL, ""),
+    (lambda: engine({"warm": True}, warm=False), FAIL, ""),
+    (lambda: engine(None, warm=True), FAIL, ""),
+    *(
+        (lambda word=word: checks.gate(NAME, {"verdict": word, "checks": [{"text": "×1.00"}], "failed": []}), verdict,
+         f"{word}: ×1.00")
+        for word, verdict in (("passed", PASS), ("failed", FAIL), ("cannot tell", NOT_RUN), ("benchmark failed", FAIL))
+    ),
+    (lambda: checks.profile(NAME, {"nsight": NSIGHT}), PASS,
+     "Nsight Systems 2026.1: 1 kinds of ranges, 40 kernels, 1.50 kB copied"),
+    (lambda: checks.profile(NAME, {"nsight": {**NSIGHT, "gpu": None}}), PASS,
+     "Nsight Systems 2026.1: 1 kinds of ranges, no CUDA work"),
+    (lambda: checks.profile(NAME, {"nsight": {**NSIGHT, "ranges": {}}}), FAIL, ""),
+    (lambda: checks.profile(NAME, {"nsight": None}), FAIL, ""),
+    (lambda: zero_copy(case("host-accessible", zero_copy={"proved": False, "how": "it takes longer"})), PASS,
+     "not proved: it takes longer"),
+    (lambda: zero_copy(case("host-accessible", zero_copy={"proved": True, "how": ""})), FAIL, ""),
+    (lambda: zero_copy(without("host-accessible", "no such memory")), NOT_RUN, ""),
+    (lambda: fence(1.029), PASS, ""),
+    (lambda: fence(0.971), PASS, ""),
+    (lambda: fence(1.031), FAIL, ""),
+    (lambda: fence(0.9), FAIL, ""),
+    (lambda: checks.fence(None), NOT_RUN, ""),
+    (lambda: checks.loop_cost({"ours_ns": 105.0, "bare_ns": 100.0}), PASS, ""),
+    (lambda: checks.loop_cost({"ours_ns": 106.0, "bare_ns": 100.0}), FAIL, ""),
+    (lambda: checks.loop_cost({"ours_ns": 90.0, "bare_ns": 100.0}), PASS, ""),
+    (lambda: loop(looped("cpu", (512, 512)), looped("device-resident"), looped("shared")), PASS,
+     "cpu, device-resident, shared equal to expected outputs; cpu 6.00 µs, 2.00 µs to 3.00 µs a step; device-resident 6.00 µs, "
+     "2.00 µs to 3.00 µs a step"),
+    (lambda: loop(looped("device-resident", (0, 512))), FAIL, "device-resident: a step copies 0 and 512 bytes of the state"),
+    (lambda: loop(looped("device-resident", (512, 0), places={"inputs": [], "outputs": [LEFT_THERE]})), PASS,
+     "device-resident equal to expected outputs; device-resident: out in host memory (Concat leaves it there)"),
+    (lambda: loop(looped("cpu", steps_ns=[2_000])), FAIL, "cpu: its 2 steps took [2000]"),
+    (lambda: loop(looped("shared", outputs_match=False, status="failed", reason="y differs")), FAIL, "shared: y differs"),
+    (lambda: loop(looped("cpu"), without("host-accessible", "no such memory", steps_ns=None)), PASS, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("check", "verdict", "figures"), SHOWN, ids=map(str, range(len(SHOWN))))
+def test_what_a_result_shows(check: Callable[[], Check], verdict: str, figures: str) -> None:
+    found = check()
+    assert (found.verdict, found.figures[: len(figures)]) == (verdict, figures), found
 
 
 @pytest.mark.parametrize(
@@ -175,337 +434,6 @@ def test_modes_that_time_ran_out_on_have_not_failed() -> None:
 def test_what_an_ep_cannot_do_is_told_from_what_broke(code: int | None, said: str, verdict: str) -> None:
     found = checks.without_result(NAME, code, said, ("--cuda-graph: ", " is missing"))
     assert found == Check(NAME, verdict, said)
-
-
-REPLAYED = {"id": 1, "proved": True, "how": "the outputs followed inputs that were written in place"}
-
-
-def test_cuda_graphs_must_be_said_to_be_replayed() -> None:
-    plain = result(case("device-resident", phases={"total": phase(1_500_000)}))
-    found = checks.graph(NAME, result(case("device", graph=REPLAYED), case("device-resident", graph=REPLAYED)), plain)
-    assert found == Check(
-        NAME,
-        PASS,
-        "device, device-resident equal to expected outputs; replayed: the outputs followed inputs that were written in "
-        "place; device-resident 1.00 ms (else 1.50 ms)",
-    )
-    for graph in (None, {**REPLAYED, "proved": False}):
-        found = checks.graph(NAME, result(case("device", graph=REPLAYED), case("device-resident", graph=graph)))
-        assert found.verdict == FAIL
-        assert found.figures == "device-resident: nothing shows that it did what it was asked for"
-    assert checks.graph(NAME, result(case("cpu"), case("device", graph=REPLAYED))).verdict == PASS
-    why = "XExecutionProvider captured no graph: a run writes to whatever is bound"
-    lacking = case("device", status="unsupported", reason=why)
-    assert checks.graph(NAME, result(lacking)) == Check(NAME, NOT_RUN, f"device: {why}")
-
-
-def test_options_of_the_session_must_be_in_the_result() -> None:
-    asked = result(case("device"), stream="ort", dynamic_outputs=True)
-    other = result(case("device"), stream=None, dynamic_outputs=False)
-    assert checks.stream(NAME, asked, "ort") == Check(NAME, PASS, "device equal to expected outputs")
-    assert checks.stream(NAME, asked, "cuda-python").verdict == FAIL
-    assert checks.stream(NAME, other, "ort").verdict == FAIL
-    assert checks.dynamic(NAME, asked).verdict == PASS
-    assert checks.dynamic(NAME, other).verdict == FAIL
-
-
-def test_external_memory_must_be_proved_to_be_read() -> None:
-    proved = {"library": "torch", "place": "cuda:0", "proved": True, "how": "the addresses are the library's"}
-    found = checks.external(NAME, result(case("device", external=proved)))
-    assert found == Check(NAME, PASS, "device equal to expected outputs; in cuda:0: the addresses are the library's")
-    for external in (None, {**proved, "proved": False}):
-        assert checks.external(NAME, result(case("device", external=external))).verdict == FAIL
-
-
-def test_the_ep_must_have_been_used_by_its_device() -> None:
-    memory = {"kind": "ep-device", "default": "Cuda (DEFAULT)", "host_accessible": "CudaPinned (HOST_ACCESSIBLE)"}
-    target: dict[str, Any] = {"ep": "X", "ep_version": "1.31", "ep_library": "onnxruntime/capi/libx.so"}
-
-    def by(kind: str, *warnings: dict[str, str], **changed: Any) -> Check:
-        found = result(warnings=warnings, **target)
-        found["target"]["memory"] = {**memory, "kind": kind, **changed}
-        return checks.ep_device(found)
-
-    name, where = "the EP's device and its memory", "X 1.31 from onnxruntime/capi/libx.so: "
-    assert by("ep-device") == Check(name, PASS, f"{where}Cuda (DEFAULT), CudaPinned (HOST_ACCESSIBLE)")
-    assert by("ep-device", host_accessible=None).figures.endswith("no HOST_ACCESSIBLE memory")
-    why = "X has no EP device here (it broke); it is used by name"
-    assert by("named-device", {"code": "named-device", "message": why}) == Check(name, FAIL, f"{where}{why}")
-    assert by("host").verdict == NOT_RUN
-
-
-GPU = {"type": "GPU", "vendor": "NVIDIA", "vendor_id": 0x10DE, "device_id": 0x2335}
-H200 = {"name": "NVIDIA H200", "driver": "580.0", "memory_bytes": 1}
-
-
-def test_what_onnxruntime_chose() -> None:
-    def by(device: dict[str, Any], *gpus: dict[str, Any], policy: str = "PREFER_GPU") -> Check:
-        return checks.chosen(
-            NAME, result(case("cpu"), gpus=gpus, device=device, policy=policy, ep="XExecutionProvider")
-        )
-
-    shown = "XExecutionProvider on GPU 2335 of NVIDIA 10de; cpu equal to expected outputs"
-    assert by(GPU, H200) == Check(NAME, PASS, shown)
-    cpu = {"type": "CPU"}
-    assert by(cpu) == Check(NAME, NOT_RUN, "it chose XExecutionProvider: no EP that loads here has a GPU")
-    assert by(cpu, H200).verdict == FAIL
-    assert by({**GPU, "vendor_id": None}).verdict == FAIL
-    assert by(GPU, policy="MAX_PERFORMANCE").verdict == FAIL
-
-
-PIPELINE = {
-    "depth": 3,
-    "items": 4,
-    "distinct": 4,
-    "copies_ns": 3_000_000,
-    "hidden_share": 0.905,
-    "hidden_ci95": [0.84, 1.0],
-    "vs_device": {"ratio": 1.43},
-}
-
-
-def test_pipelined_says_what_it_hides_of_items_with_inputs_of_their_own() -> None:
-    def hiding(**changed: Any) -> Check:
-        return checks.pipelined("m", result(case("pipelined", phases=TIMED, pipeline={**PIPELINE, **changed})))
-
-    name = "m: pipelined: copies hidden, outputs of every item"
-    first, last = "≈90% of 3.00 ms hidden (95 %: 84% to 100%), 3 in flight", "4 of 4 items have inputs of their own"
-    assert hiding() == Check(name, PASS, f"{first}, 1.43 times as fast as device; {last}")
-    assert hiding(vs_device=None).figures == f"{first}; {last}"
-    assert hiding(hidden_share=None).verdict == FAIL
-    assert hiding(distinct=1).verdict == FAIL
-    assert checks.pipelined("m", result(case("pipelined", pipeline=PIPELINE))).verdict == NOT_RUN  # interrupted
-    lacking = case("pipelined", status="unsupported", reason="no streams")
-    assert checks.pipelined("m", result(lacking)) == Check(name, NOT_RUN, "no streams")
-
-
-def test_pinned_and_asynchronous_are_figures() -> None:
-    pinned = {"upload": phase(700_000), "download": phase(330_000), "total": phase(4_850_000)}
-    both = [device(), case("device-pinned", phases=pinned), case("cpu"), case("cpu-pinned")]
-    assert checks.pinned("m", result(*both)) == Check(
-        "m: pinned against ordinary host memory",
-        PASS,
-        "device upload 2.10 ms, pinned 700 µs (3.00×); device download 990 µs, pinned 330 µs (3.00×); "
-        "device total 9.70 ms, pinned 4.85 ms (2.00×); cpu total 1.00 ms, pinned 1.00 ms (1.00×)",
-    )
-    cut_short = result(device(), case("device-pinned", phases={**pinned, "upload": None}))
-    assert checks.pinned("m", cut_short).figures == "the time was over before every phase was timed"
-    lacking = case("device-pinned", status="unsupported", reason="no pinned memory")
-    found = checks.pinned("m", result(device(), lacking))
-    assert (found.verdict, found.figures) == (NOT_RUN, "no pinned memory")
-    burst = case("device-resident-async", phases={"total": phase(500_000)}, runs_per_sample=20)
-    assert checks.asynchronous("m", result(burst, case("device-resident"))) == Check(
-        "m: asynchronous runs", PASS, "500 µs a run in bursts of 20, 1.00 ms waited for one by one (2.00×)"
-    )
-    assert checks.asynchronous("m", result(case("device-resident"))).verdict == NOT_RUN
-
-
-BEFORE = {
-    "at_s": 0.0,
-    "gpu": 0,
-    "sm_mhz": 1980,
-    "memory_mhz": 3201,
-    "temperature_c": 31,
-    "power_w": 118.4,
-    "reasons": 0,
-}
-AFTER = {**BEFORE, "at_s": 42.5, "temperature_c": 47, "power_w": 301.6}
-CAPPED = {**AFTER, "reasons": 4}
-SLOWED = "GPU 0: it was slowed down by the power cap in 50% of the readings"
-
-
-def test_the_state_of_the_gpu_is_in_the_result() -> None:
-    def seen(*readings: dict[str, Any], said: tuple[str, ...] = ()) -> Check:
-        warnings = tuple({"code": "gpu-state", "message": words} for words in said)
-        return checks.gpu_state(result(gpus=(H200,), readings=readings, warnings=warnings))
-
-    spans = "1980 to 1980 MHz SM, 3201 to 3201 MHz memory, 31 to 47 °C, 118 to 302 W"
-    found = seen(BEFORE, AFTER)
-    assert (found.verdict, found.figures) == (PASS, f"2 readings over 42 s: {spans}; nothing to warn of")
-    assert seen(BEFORE, CAPPED, said=(SLOWED,)).figures == f"2 readings over 42 s: {spans}; {SLOWED}"
-    assert seen(BEFORE, CAPPED).verdict == FAIL
-    assert seen(BEFORE).verdict == FAIL
-    without = [{key: value for key, value in it.items() if key != "power_w"} for it in (BEFORE, AFTER)]
-    assert seen(*without).figures == "2 readings, without power_w"
-    assert seen(*without).verdict == FAIL
-    assert checks.gpu_state(result(gpus=())).verdict == NOT_RUN
-
-
-def test_a_sweep_and_what_a_run_makes_of_it() -> None:
-    points = [{"direction": "upload", "bytes": 4000, "status": "ok", "reason": None}]
-    peak = {"upload": {"gbps": 55.25, "bytes": 256_000_000, "memory": "host-accessible"}, "download": None}
-    found = checks.bandwidth(NAME, {"points": points, "peak": peak})
-    shown = "peak: upload 55.2 GB/s with 256 MB from host-accessible memory; 1 copies with their data held"
-    assert found == Check(NAME, PASS, shown)
-    bad = [{**points[0], "status": "failed", "reason": "3 bytes differ"}]
-    assert checks.bandwidth(NAME, {"points": bad, "peak": peak}) == Check(
-        NAME, FAIL, "upload of 4.00 kB: 3 bytes differ"
-    )
-    assert checks.bandwidth(NAME, {"points": [], "peak": peak}).verdict == FAIL
-    shares = {"device": {"upload": {"of_sweep": 0.98, "of_peak": 0.9}}, "cpu": {}}
-    found = checks.link(NAME, {"link": {"shares": shares}})
-    assert found == Check(NAME, PASS, "device upload 98% of single copies, 90% of the peak")
-    assert checks.link(NAME, {"link": None}).verdict == FAIL
-    assert checks.link(NAME, {"link": {"shares": {}}}).verdict == FAIL
-
-
-MEMCPY = [
-    {"bytes": 65_536, "forced_by": [{"op": "Det", "ep": "CPUExecutionProvider"}]},
-    {"bytes": 16_384, "forced_by": [{"op": "Det", "ep": "CPUExecutionProvider"}]},
-]
-
-
-def test_copies_inside_a_graph() -> None:
-    several, one = {"X": 5, "CPUExecutionProvider": 1}, {"X": 6}
-
-    def with_nodes(found: dict[str, Any] | None, placed: dict[str, int], **changed: Any) -> Check:
-        return checks.nodes(NAME, {**result(**changed), "nodes": found, "placement": {"nodes": placed}})
-
-    found = {"memcpy": MEMCPY, "problem": None}
-    shown = "2 Memcpy nodes move 81.9 kB a run, forced by Det on CPUExecutionProvider"
-    assert with_nodes(found, several) == Check(NAME, PASS, shown)
-    assert with_nodes(found, one, ep="X") == Check(NAME, NOT_RUN, "every node is on X")
-    assert with_nodes(found, several, memory="host").verdict == NOT_RUN
-    assert with_nodes({"memcpy": [], "problem": "the profile disagrees"}, several) == Check(
-        NAME, FAIL, "the profile disagrees"
-    )
-    why = {"code": "nodes-failed", "message": "--nodes gave nothing: it crashed"}
-    assert with_nodes(None, several, warnings=(why,)) == Check(NAME, FAIL, "--nodes gave nothing: it crashed")
-    assert with_nodes(None, several).verdict == NOT_RUN  # interrupted
-
-
-def test_operators_and_timeline() -> None:
-    operators = [
-        {"op": op, "share": share} for op, share in (("Add", 0.1), ("Conv", 0.7), ("Relu", 0.15), ("Sum", 0.05))
-    ]
-    found = checks.operators(NAME, {**result(), "nodes": {"runs": 20, "operators": operators}})
-    assert found == Check(NAME, PASS, "20 runs profiled, most time in Conv 70%, Relu 15%, Add 10%")
-    assert checks.operators(NAME, {**result(), "nodes": None}).verdict == NOT_RUN
-    whole = {"traceEvents": [{}, {}], "otherData": {"missing": []}}
-    assert checks.trace(NAME, whole) == Check(NAME, PASS, "2 events")
-    lacking = {**whole, "otherData": {"missing": ["profiled runs: it crashed"]}}
-    assert checks.trace(NAME, lacking) == Check(NAME, FAIL, "profiled runs: it crashed")
-    assert checks.trace(NAME, None).verdict == FAIL
-
-
-def test_devices_and_inspect_say_what_a_run_shows() -> None:
-    listed = {
-        "hardware": GPU,
-        "memory": {"default": "Cuda (DEFAULT)", "host_accessible": "CudaPinned (HOST_ACCESSIBLE)"},
-        "streams": {"offered": True},
-        "modes": {"cpu": None, "device": None, "pipelined": "no streams"},
-    }
-    entry = {"name": "X", "problem": None, "devices": [listed]}
-    refused = case("pipelined", status="unsupported", reason="no streams")
-    ran = result(case("cpu"), case("device"), refused, ep="X")
-    assert checks.devices(NAME, {"eps": [entry]}, ran) == Check(
-        NAME,
-        PASS,
-        "X on GPU 10de:2335, memory Cuda (DEFAULT) and CudaPinned (HOST_ACCESSIBLE), streams; unsupported: pipelined",
-    )
-    assert checks.devices(NAME, {"eps": [entry]}, result(case("pipelined"), ep="X")).verdict == FAIL
-    assert checks.devices(NAME, {"eps": [{**entry, "devices": []}]}, ran) == Check(NAME, FAIL, "X: no device")
-    assert checks.devices(NAME, {"eps": []}, ran) == Check(NAME, FAIL, "X: it is not listed")
-    assert checks.devices(NAME, {"eps": [entry]}, None).verdict == NOT_RUN
-
-    outline = {"placement": {"nodes": {"X": 5, "CPUExecutionProvider": 1}}, "copies": {"memcpy": MEMCPY}}
-    assert checks.inspection(NAME, outline, {"nodes": {"memcpy": MEMCPY}}) == Check(
-        NAME, PASS, "nodes: 5 on X, 1 on CPUExecutionProvider; 2 Memcpy nodes, 2 in the run"
-    )
-    assert checks.inspection(NAME, outline, {"nodes": {"memcpy": MEMCPY[:1]}}).verdict == FAIL
-    assert checks.inspection(NAME, outline, None).verdict == PASS
-
-
-def test_an_ep_by_its_name_alone() -> None:
-    timed = {"median_ns": 1_000_000, "fence": "run", "wrong": None, "reason": None}
-    found = {"reason": None, "memory": "cuda:0", "modes": {"cpu": timed, "device": timed}}
-    shown = "memory cuda:0; cpu 1.00 ms (fence: run); device 1.00 ms (fence: run); equal to expected outputs"
-    assert checks.named_device(NAME, found) == Check(NAME, PASS, shown)
-    wrong = {**found, "modes": {"cpu": timed, "device": {**timed, "wrong": "output y: 1 of 4 values differ"}}}
-    assert checks.named_device(NAME, wrong) == Check(NAME, FAIL, "device: output y: 1 of 4 values differ")
-    unknown: dict[str, Any] = {"reason": "X is known by its EP device only", "memory": None, "modes": {}}
-    assert checks.named_device(NAME, unknown).verdict == NOT_RUN
-
-
-def test_what_a_mode_costs() -> None:
-    held = {"failed": None, "device": {"bytes": 2_000_000, "how": "NVML", "bound": 1000, "card": 2_000_000}}
-    drawn = {"how": "counter", "joules": 0.1, "watts": 200.0, "idle_watts": 120.0}
-    costs = {"memory": held, "energy": drawn, "spin": {"total_ns": 2_000_000}}
-    found = result(case("device", **costs))
-    assert further.memory(NAME, found) == Check(NAME, PASS, "device 2.00 MB (NVML; 1.00 kB bound, card 2.00 MB)")
-    assert further.drawn(NAME, found) == Check(NAME, PASS, "device 100 mJ a run at 200 W; idle 120 W by counter")
-    assert further.without_spin(NAME, found) == Check(NAME, PASS, "device 2.00 ms without")
-    lacking = result(case("device", **dict.fromkeys(costs)))
-    assert {check(NAME, lacking).verdict for check in (further.memory, further.drawn, further.without_spin)} == {FAIL}
-    idle = result(case("device", **{**costs, "energy": {**drawn, "watts": 119.0}}))
-    assert further.drawn(NAME, idle).verdict == FAIL
-    none = result(case("device", **{**costs, "energy": {"unsupported": "no counter"}}))
-    assert further.drawn(NAME, none) == Check(NAME, NOT_RUN, "no counter")
-    broken = result(case("device", **{**costs, "memory": {"failed": "it crashed", "device": None}}))
-    assert further.memory(NAME, broken) == Check(NAME, FAIL, "device: it crashed")
-
-
-def test_levels_points_chains_and_programs() -> None:
-    level = {"rate": 20.0, "status": "ok", "reason": None, "runs_per_s": 19.5, "latency_ns": {"p50": 2_000_000},
-             "outputs_match": True, "clock_mhz": {"sm": 1980}}  # fmt: skip
-    assert further.levels(NAME, {"levels": [level]}) == Check(NAME, PASS, "20/s 19.5 runs/s, p50 2.00 ms at 1980 MHz")
-    assert further.levels(NAME, {"levels": []}).verdict == FAIL
-    assert further.levels(NAME, {"levels": [{**level, "outputs_match": False}]}).figures == "20/s: outputs differ"
-    assert further.levels(NAME, {"levels": [{**level, "status": "failed", "reason": "no"}]}).figures == "20/s: no"
-
-    point = {"name": "batch=2", "cases": [case("device")]}
-    best = {"modes": {"device": {"point": 0, "items_per_s": 2_000_000.0}}}
-    swept = {"points": [point], "best": best}
-    assert further.points(NAME, swept) == Check(NAME, PASS, "device 2.00M items/s with batch=2")
-    assert further.points(NAME, {**swept, "best": None}).verdict == FAIL
-    wrong = {**point, "cases": [case("device", outputs_match=False)]}
-    assert further.points(NAME, {**swept, "points": [wrong]}).verdict == FAIL
-
-    joined = {**result(case("cpu")), "chain": {"links": [{"stays": True}]}}
-    assert further.chain(NAME, joined) == Check(NAME, PASS, "1 of 1 links stay; cpu 1.00 ms")
-    assert further.chain(NAME, {**joined, "chain": {"links": [{"stays": False}]}}).verdict == FAIL
-    assert further.chain(NAME, {**joined, "cases": [case("cpu", outputs_match=False)]}).verdict == FAIL
-
-    good = {"code": 0, "said": "cpu: median 1 µs"}
-    assert further.programs(NAME, {"cpu": good}) == Check(NAME, PASS, "cpu: median 1 µs")
-    assert further.programs(NAME, {"cpu": good, "device": {"code": 1, "said": "no"}}) == Check(NAME, FAIL, "device: no")
-
-
-def test_engines_are_built_once() -> None:
-    def opened(cache: dict[str, Any] | None, seconds: int = 12) -> dict[str, Any]:
-        found = result(case("device-resident"))
-        found["setup"] |= {"engine_cache": cache, "session_ns": seconds * 10**9, "first_run_ns": 10**6}
-        return found
-
-    cold, warm = opened({"warm": False}), opened({"warm": True}, 1)
-    same = "device-resident equal to expected outputs"
-    assert checks.engine(NAME, cold, warm=False) == Check(
-        NAME, PASS, f"with a cold cache: session 12.0 s, first run 1.00 ms; {same}"
-    )
-    assert checks.engine(NAME, warm, warm=True, before=cold) == Check(
-        NAME, PASS, f"from a warm cache: session 1.00 s, first run 1.00 ms; built in 12.0 s; {same}"
-    )
-    assert checks.engine(NAME, cold, warm=True).verdict == FAIL
-    assert checks.engine(NAME, warm, warm=False).verdict == FAIL
-    assert checks.engine(NAME, opened(None), warm=True).verdict == FAIL
-
-
-@pytest.mark.parametrize(
-    ("word", "verdict"), [("passed", PASS), ("failed", FAIL), ("cannot tell", NOT_RUN), ("benchmark failed", FAIL)]
-)
-def test_a_gate_between_two_of_the_same(word: str, verdict: str) -> None:
-    found = checks.gate(NAME, {"verdict": word, "checks": [{"text": "×1.00"}], "failed": []})
-    assert found == Check(NAME, verdict, f"{word}: ×1.00")
-
-
-def test_a_profile() -> None:
-    nsight = {"version": "2026.1", "gpu": "NVIDIA H200", "ranges": {"cpu/total": {}}, "kernels": 40}
-    copied = {**nsight, "copies": [{"size": 1000}, {"size": 500}]}
-    shown = "Nsight Systems 2026.1: 1 kinds of ranges, 40 kernels, 1.50 kB copied"
-    assert checks.profile(NAME, {"nsight": copied}) == Check(NAME, PASS, shown)
-    assert checks.profile(NAME, {"nsight": {**copied, "gpu": None}}).figures.endswith("no CUDA work")
-    assert checks.profile(NAME, {"nsight": {**copied, "ranges": {}}}).verdict == FAIL
-    assert checks.profile(NAME, {"nsight": None}).verdict == FAIL
 
 
 @pytest.mark.process
@@ -544,152 +472,136 @@ def test_the_whole_run_fits_into_its_time() -> None:
     assert first == ["copy_4k", "resnet50", "transformer", "fence-and-loop", "bandwidth"]
 
 
-def test_zero_copy_is_proved_or_says_why_not() -> None:
-    proved = case("host-accessible", zero_copy={"proved": True, "how": "same address"})
-    assert checks.zero_copy(result(proved)).figures == "proved: same address"
-    slow = case("host-accessible", zero_copy={"proved": False, "how": "it takes longer"})
-    assert checks.zero_copy(result(slow)) == Check(
-        checks.zero_copy(result(slow)).name, PASS, "not proved: it takes longer"
-    )
-    lacking = case("host-accessible", status="unsupported", reason="no such memory")
-    assert checks.zero_copy(result(lacking)).verdict == NOT_RUN
-    assert checks.zero_copy(result(case("host-accessible", zero_copy={"proved": True, "how": ""}))).verdict == FAIL
-
-
-@pytest.mark.parametrize(("ratio", "verdict"), [(1.0, PASS), (1.029, PASS), (0.971, PASS), (1.031, FAIL), (0.9, FAIL)])
-def test_fence(ratio: float, verdict: str) -> None:
-    found = {"runs": 10, "kind": "run", "median_ns": 1000, "total_ns": 10_000 * ratio, "ratio": ratio}
-    assert checks.fence(found).verdict == verdict
-    assert checks.fence(None).verdict == NOT_RUN
-
-
-def looped(
-    mode: str, state: tuple[int, int] = (0, 0), steps_ns: list[int] | None = None, **changed: Any
-) -> dict[str, Any]:
-    """A case of a loop of two steps."""
-    changed = {"places": {"inputs": [], "outputs": []}} | changed
-    made = case(mode, steps_ns=steps_ns or [2_000, 3_000], state_bytes_in=state[0], state_bytes_out=state[1], **changed)
-    made["phases"] |= {"loop": phase(6_000), "step": phase(2_500)}
-    return made
-
-
-def test_a_loop_leaves_its_state_on_the_device() -> None:
-    def checked(*cases: dict[str, Any]) -> Check:
-        return checks.loop(NAME, {**result(*cases), "loop": {"steps": 2, "feedback": [["out", "in"]]}})
-
-    good = checked(looped("cpu", (512, 512)), looped("device-resident"), looped("shared"))
-    assert good.verdict == PASS
-    assert "device-resident 6.00 µs, 2.00 µs to 3.00 µs a step" in good.figures
-    assert checked(looped("device-resident", (0, 512))) == Check(
-        NAME, FAIL, "device-resident: a step copies 0 and 512 bytes of the state"
-    )
-    left = {"name": "out", "memory": "host memory", "why": "Concat leaves it there", "usual": False}
-    excused = looped("device-resident", (512, 0), places={"inputs": [], "outputs": [left]})
-    assert checked(excused).verdict == PASS
-    assert "device-resident: out in host memory (Concat leaves it there)" in checked(excused).figures
-    assert checked(looped("cpu", steps_ns=[2_000])) == Check(NAME, FAIL, "cpu: its 2 steps took [2000]")
-    assert checked(looped("shared", outputs_match=False, status="failed", reason="y of step 1 differs")) == Check(
-        NAME, FAIL, "shared: y of step 1 differs"
-    )
-    lacking = case("host-accessible", status="unsupported", reason="no such memory", steps_ns=None)
-    assert checked(looped("cpu"), lacking).verdict == PASS
-
-
-@pytest.mark.parametrize(("ours", "verdict"), [(105.0, PASS), (106.0, FAIL), (90.0, PASS)])
-def test_loop_cost(ours: float, verdict: str) -> None:
-    assert checks.loop_cost({"ours_ns": ours, "bare_ns": 100.0}).verdict == verdict
-
-
 def test_only_a_check_that_failed_fails_the_run() -> None:
     assert checks.exit_code([Check("a", PASS, ""), Check("b", NOT_RUN, "")]) == 0
     assert checks.exit_code([Check("a", PASS, ""), Check("b", FAIL, "")]) == 1
 
 
-def accept(*arguments: object, prefix: Sequence[str] = (), **environment: str) -> Ran:
-    """Run the script, quick, to its end."""
-    line = [*prefix, sys.executable, "-m", "tests.gpu.accept", "--quick", *map(str, arguments)]
-    environ = {**os.environ, **environment}
-    done = subprocess.run(line, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=1800)
-    return Ran(done.returncode, done.stdout, done.stderr)
+DEVICE = Config(compute_us=1000, upload_latency_us=1000, upload_gbps=0, download_latency_us=1000, download_gbps=0)
+# Little of each kind of step; the others differ in their options, which are held against the program above.
+LITTLE = replace(QUICK, option_s=0.02, direct_s=0.1, sweep=("--max-size", "1MB", "--iterations", "2"))
+STEPS = (
+    "copy_4k", "fence-and-loop", "bandwidth", "cuda-graph-resnet50", "prefer-gpu", "named-device", "island", "link", "devices",
+    "inspect", "page", "profile", "tensorrt-warm", "loop-decoder", "loop-decoder_shared", "costs", "load-rate", "sweep", "chain",
+)  # fmt: skip
+Found = dict[str, tuple[str, str]]  # verdict and figures by check
 
 
-def verdicts(out: Path) -> dict[str, tuple[str, str]]:
+@pytest.fixture
+def accept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, Found]]:
+    """Goes through steps, each in a fork: exit code, and what the summary says."""
+
+    def fork(self: Acceptance, line: Sequence[str], _: float) -> tuple[int, str]:
+        module, *arguments = line[2:]
+        own = {} if module == "ortbench" else {MAIN: "tests.gpu.direct:forked_main"}
+        ran = ortbench(*arguments, cwd=self.out, ACCEPT_EP=self.ep, COLUMNS="200", **own, **DEVICE.environ())
+        return ran.code, ran.err.strip()
+
+    def run(*arguments: object, steps: Sequence[str]) -> tuple[int, Found]:
+        chosen = [word for step in steps for word in ("--only", step)]
+        code = main(["--quick", "--out", str(tmp_path / "out"), *chosen, *map(str, arguments)])
+        return code, verdicts(tmp_path / "out")
+
+    monkeypatch.setattr(Acceptance, "_wait", fork)
+    monkeypatch.setattr("tests.gpu.accept.QUICK", LITTLE)
+    return run
+
+
+def verdicts(out: Path) -> Found:
     """Verdict and figures by check, from the summary."""
     rows = [line.strip("| ").split(" | ") for line in (out / "summary.md").read_text().splitlines()]
     return {row[1]: (row[0], row[2]) for row in rows if row[0] in (PASS, FAIL, NOT_RUN)}
 
 
-def of(found: dict[str, tuple[str, str]], beginning: str) -> tuple[str, str]:
-    """The one check whose name begins so."""
-    (only,) = [value for name, value in found.items() if name.startswith(beginning)]
-    return only
+def differing(found: Found, expected: Mapping[str, tuple[str, str]]) -> Found:
+    """The checks, by how their names begin, that have another verdict or figures that begin otherwise."""
+    wrong = {}
+    for beginning, (verdict, figures) in expected.items():
+        (seen,) = [value for name, value in found.items() if name.startswith(beginning)]
+        if seen[0] != verdict or not seen[1].startswith(figures):
+            wrong[beginning] = seen
+    return wrong
 
 
-# It sleeps rather than spins, so that it is on time on a busy machine too.
-DEVICE = Config(
-    compute_us=1000, upload_latency_us=1000, upload_gbps=0, download_latency_us=1000, download_gbps=0, spin_us=50
-)
-
-
-ALWAYS = ("copy_4k", "fence-and-loop")
-TIMED_CHECKS = ("the published sample's shape", "the fence holds", "loop cost against a bare loop")
-# One of each kind of step; the others differ in their options, which are held against the program above.
-ALSO = (
-    "bandwidth", "cuda-graph-resnet50", "prefer-gpu", "named-device", "island", "link", "devices", "page", "profile",
-    "tensorrt-warm", "loop-decoder", "loop-decoder_shared", "costs", "load-rate", "sweep", "chain",
-)  # fmt: skip
-
-
-def only(*steps: str) -> list[str]:
-    """The options that choose steps."""
-    return [word for step in steps for word in ("--only", step)]
-
-
-@pytest.mark.timing
-def test_on_the_reference_device_its_checks_of_times_pass(library: Path, tmp_path: Path) -> None:
-    passed = set[str]()
-    for attempt in range(ATTEMPTS):
-        out = tmp_path / str(attempt)
-        ran = accept("--ep-library", library, "--out", out, *only(*ALWAYS), **DEVICE.environ())
-        found = verdicts(out)
-        passed |= {name for name in TIMED_CHECKS if of(found, name)[0] == PASS}
-        if passed == {*TIMED_CHECKS}:
-            break
-    assert passed == {*TIMED_CHECKS}, ran.out
-    assert json.loads((out / "fence-and-loop" / "figures.json").read_text())["fence"]["kind"] == "run"
+ALL = "cpu, device, device-resident, host-accessible, cpu-pinned, device-pinned, pipelined, device-resident-async"
+ON_THE_DEVICE = {
+    "copy_4k: outputs": (PASS, f"{ALL} equal to expected outputs"),
+    "copy_4k: pipelined": (
+        PASS,
+        "≈75% of 4.00 ms hidden (95 %: 75% to 75%), 3 in flight, 1.50 times as fast as device; 4 of 4 items have inputs of "
+        "their own",
+    ),
+    "copy_4k: pinned": (
+        PASS,
+        "device upload 1.00 ms, pinned 1.00 ms (1.00×); device download 1.00 ms, pinned 1.00 ms (1.00×); "
+        "device total 3.00 ms, pinned 3.00 ms (1.00×); cpu total 3.00 ms, pinned 3.00 ms (1.00×)",
+    ),
+    "copy_4k: asynchronous": (PASS, "1.00 ms a run in bursts of 19, 1.00 ms waited for one by one (1.00×)"),
+    "the EP's device and its memory": (PASS, "RefDeviceExecutionProvider 1.0.0 from "),
+    "host-accessible: zero-copy": (PASS, "proved: bound addresses are used; a run takes 1.00 µs longer than one of"),
+    "CUPTI's copies against upload and download of device-pinned": (NOT_RUN, UNASKED),
+    "cpu less device-resident agrees": (NOT_RUN, UNASKED),
+    "the published sample's shape": (PASS, "≈200 ms of copies with CPU tensors, 2.00 ms when copied once, 100 times"),
+    "NVML before": (NOT_RUN, ""),
+    "the fence holds": (PASS, "30 runs in 30.0 ms, median 1.00 ms (fence: run), ratio 0.999"),
+    "loop cost against a bare loop": (PASS, "1.00 ms a sample, 1.00 ms in a bare loop, ratio 1.001; limit 1.05"),
+    "copy bandwidth over sizes": (
+        PASS,
+        "peak: upload 0.998 GB/s with 1.00 MB from ordinary memory, download 0.998 GB/s with 1.00 MB from ordinary memory; "
+        "20 copies with their data held",
+    ),
+    "loop of decoder:": (
+        PASS,
+        "cpu, device-resident, host-accessible equal to expected outputs; cpu 172 ms, 27.0 ms to",
+    ),
+    "loop of decoder_shared:": (
+        PASS,
+        "cpu, device-resident, host-accessible, shared equal to expected outputs; cpu 114 ms",
+    ),
+    "--cuda-graph, resnet50": (NOT_RUN, "--cuda-graph: RefDeviceExecutionProvider captures no graphs"),
+    "--ep prefer-gpu": (
+        PASS,
+        "RefDeviceExecutionProvider on GPU 0001 of ortbench 0b0b; cpu, device, device-resident equal",
+    ),
+    "without an EP device": (NOT_RUN, "auto is known by its EP device only"),
+    "cpu_island: outputs": (PASS, "cpu, device-resident equal to expected outputs"),
+    "--nodes: copies inside": (PASS, "2 Memcpy nodes move 81.9 kB a run, forced by Det on CPUExecutionProvider"),
+    "--spin:": (PASS, "cpu 3.00 ms without; device-resident 1.00 ms without"),
+    "--memory:": (PASS, "cpu 146 kB (what ortbench bound and what the EP's arena held; 0 B bound, card not known); "),
+    "--energy:": (NOT_RUN, "the device of RefDeviceExecutionProvider is no NVIDIA GPU"),
+    "ortbench load: requests": (PASS, "20/s "),
+    "ortbench sweep:": (PASS, "cpu 256k items/s with batch=1024; device-resident 511k items/s with batch=1024"),
+    "ortbench chain:": (PASS, "2 of 2 links stay; cpu 37.1 ms; device-resident 24.0 ms"),
+    "--bandwidth:": (
+        PASS,
+        "device upload 100% of single copies, 156% of the peak; device download 100% of single copies",
+    ),
+    "ortbench devices": (
+        PASS,
+        "RefDeviceExecutionProvider on GPU 0b0b:0001, memory RefDevice (DEFAULT) and RefDeviceHostAccessible "
+        "(HOST_ACCESSIBLE), streams; unsupported: no mode",
+    ),
+    "ortbench inspect": (
+        PASS,
+        "nodes: 5 on RefDeviceExecutionProvider, 1 on CPUExecutionProvider; 2 Memcpy nodes, 2 in",
+    ),
+    "the HTML page": (PASS, "report.html"),
+    "--ep tensorrt: engine from": (NOT_RUN, "no engine was built"),
+}
 
 
 @pytest.mark.process
-def test_on_the_reference_device_all_else_that_it_can_answer_passes(library: Path, tmp_path: Path) -> None:
+def test_on_the_reference_device_all_that_it_can_answer_passes(
+    accept: Callable[..., tuple[int, Found]], library: Path, tmp_path: Path
+) -> None:
+    code, found = accept("--ep-library", library, steps=STEPS)
+    assert differing(found, ON_THE_DEVICE) == {}
+    assert code == 0
     out = tmp_path / "out"
-    ran = accept("--ep-library", library, "--out", out, *only(*ALWAYS, *ALSO), **DEVICE.environ())
-    checked = verdicts(out)
-    assert ran.code == int(any(verdict == FAIL for verdict, _ in checked.values())), ran.out
-    for name in TIMED_CHECKS:
-        assert of(checked, name)[0] in (PASS, FAIL), ran.out
-    for name in (
-        "copy_4k: outputs", "copy_4k: pipelined", "copy_4k: pinned", "copy_4k: asynchronous", "the EP's device and its memory",
-        "host-accessible: zero-copy",
-        "copy bandwidth over sizes", "--ep prefer-gpu", "cpu_island: outputs", "--nodes: copies inside", "--bandwidth",
-        "ortbench devices", "the HTML page", "loop of decoder:", "loop of decoder_shared:", "--spin:", "--memory:",
-        "ortbench load: requests", "ortbench sweep:", "ortbench chain:",
-    ):  # fmt: skip
-        assert of(checked, name)[0] == PASS, ran.out
-    for name, why in (
-        (
-            "CUPTI's copies against upload and download of device-pinned",
-            "CUPTI was not asked: it sees NVIDIA's EPs only",
-        ),
-        ("cpu less device-resident agrees", "CUPTI was not asked: it sees NVIDIA's EPs only"),
-        ("--cuda-graph, resnet50", "--cuda-graph: RefDeviceExecutionProvider captures no graphs"),
-        ("without an EP device", "auto is known by its EP device only"),
-        ("--ep tensorrt: engine from", "no engine was built"),
-    ):
-        verdict, figures = of(checked, name)
-        assert (verdict, figures[: len(why)]) == (NOT_RUN, why)
     summary = (out / "summary.md").read_text()
     assert str(ROOT) not in summary
     assert "| copy_4k | 0 |" in summary
+    assert "| pipelined | 2.00 ms, 1.50× |" in summary
     assert "--pinned --depth 3 --async-runs" in summary
     for name in ("copy_4k", "prefer-gpu", "link"):
         assert {path.name for path in (out / name).iterdir()} == {"result.json", "table.csv", "table.md"}
@@ -697,62 +609,60 @@ def test_on_the_reference_device_all_else_that_it_can_answer_passes(library: Pat
 
 
 @pytest.mark.process
-def test_on_the_cpu_it_says_what_does_not_apply(tmp_path: Path) -> None:
-    steps = only("copy_4k", "transformer", "fence-and-loop", "bandwidth", "external-numpy", "nodes-and-trace", "loop-*")
-    accept("--ep", "cpu", "--out", tmp_path / "out", *steps)  # what it says of times a busy machine may spoil
-    found = verdicts(tmp_path / "out")
-    for name in (
-        "copy_4k: outputs",
-        "transformer: outputs",
-        "host-accessible",
-        "--external numpy",
-        "--nodes, resnet50",
-        "--trace",
-        "loop of recurrent_cell:",
-        "loop of decoder:",
-        "loop of decoder_shared:",
-    ):
-        assert of(found, name)[0] == PASS, found
+def test_on_the_cpu_it_says_what_does_not_apply(accept: Callable[..., tuple[int, Found]]) -> None:
+    steps = ("copy_4k", "transformer", "fence-and-loop", "bandwidth", "external-numpy", "nodes-and-trace", "loop-*")
+    _, found = accept("--ep", "cpu", steps=steps)  # what it says of times a busy machine may spoil
+    passed = (
+        "copy_4k: outputs", "transformer: outputs", "host-accessible", "--external numpy", "--nodes, resnet50", "--trace",
+        "loop of recurrent_cell:", "loop of decoder:", "loop of decoder_shared:",
+    )  # fmt: skip
     why = "this EP computes in host memory: nothing is copied to a device"
-    for name in ("the published sample's shape", "the fence holds"):
-        assert of(found, name) == (NOT_RUN, why)
-    for name in (
-        "CUPTI's copies against upload and download of device-pinned",
-        "copy_4k: pipelined",
-        "copy_4k: pinned",
-        "copy bandwidth over sizes",
-    ):
-        assert of(found, name)[0] == NOT_RUN
+    inapplicable = ("copy_4k: pipelined", "copy_4k: pinned", "copy bandwidth over sizes")
+    assert differing(
+        found,
+        {
+            **dict.fromkeys(passed, (PASS, "")),
+            **dict.fromkeys(("the published sample's shape", "the fence holds"), (NOT_RUN, why)),
+            **dict.fromkeys(inapplicable, (NOT_RUN, "")),
+        },
+    ) == {}  # fmt: skip
 
 
 @pytest.mark.process
-def test_a_step_that_fails_does_not_end_the_run(tmp_path: Path) -> None:
-    steps = only("copy_4k", "transformer", "fence-and-loop", "bandwidth", "gate")
-    ran = accept("--ep", "no-such-ep", "--out", tmp_path / "out", *steps)
-    assert ran.code == 1
-    found = verdicts(tmp_path / "out")
-    for name in ("copy_4k: outputs equal", "transformer: outputs equal", "the fence holds, loop cost"):
-        assert of(found, name)[0] == FAIL, ran.out
-    assert "no such execution provider" in of(found, "copy_4k: outputs equal")[1]
-    why = "the EP ran nothing yet: copy_4k, transformer, fence-and-loop left no result"
-    for name in ("copy bandwidth over sizes", "ortbench gate"):
-        assert of(found, name) == (NOT_RUN, why)
+def test_a_step_that_fails_does_not_end_the_run(accept: Callable[..., tuple[int, Found]]) -> None:
+    basic = ("copy_4k", "transformer", "fence-and-loop")
+    code, found = accept("--ep", "no-such-ep", steps=(*basic, "bandwidth", "gate"))
+    assert code == 1
+    failed = ("copy_4k: outputs equal", "transformer: outputs equal", "the fence holds, loop cost")
+    why = f"the EP ran nothing yet: {', '.join(basic)} left no result"
+    expected = dict.fromkeys(failed, (FAIL, "")) | dict.fromkeys(("copy bandwidth", "ortbench gate"), (NOT_RUN, why))
+    assert differing(found, expected) == {}
+    assert "no such execution provider" in next(figures for name, (_, figures) in found.items() if failed[0] in name)
 
 
 @pytest.mark.process
-def test_what_there_is_no_time_for_is_not_run(tmp_path: Path) -> None:
-    ran = accept("--ep", "cpu", "--out", tmp_path / "out", "--minutes", 0.01)
-    found = verdicts(tmp_path / "out")
-    assert ran.code == 0, ran.out
+def test_a_command_that_is_not_done_in_time_is_interrupted(tmp_path: Path) -> None:
+    run = Acceptance("any", "cpu", tmp_path, (), minutes=1)
+    assert run._wait([sys.executable, "-c", "import sys; sys.exit('it broke')"], 600) == (1, "it broke")
+    assert run._wait([sys.executable, "-c", "import os; print(os.environ['ACCEPT_EP'], file=os.sys.stderr)"], 600) == (
+        0,
+        "cpu",
+    )
+    assert run._wait(["sleep", "600"], 0.1) == (None, "")
+
+
+@pytest.mark.process
+def test_what_there_is_no_time_for_is_not_run(accept: Callable[..., tuple[int, Found]], tmp_path: Path) -> None:
+    code, found = accept("--ep", "cpu", "--minutes", 0.01, steps="*")
+    assert code == 0
     assert {verdict for verdict, _ in found.values()} == {NOT_RUN}
-    assert of(found, "copy_4k: outputs equal")[1] == "no time was left"
+    assert differing(found, {"copy_4k: outputs equal": (NOT_RUN, "no time was left")}) == {}
     assert "0 passed, 0 failed" in (tmp_path / "out" / "summary.md").read_text()
 
 
-@pytest.mark.process
-def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
-    ran = accept("--ep", "cpu", "--out", tmp_path)
-    assert (ran.code, ran.err) == (2, f"accept: --out {tmp_path}: File exists\n")
+def test_a_folder_that_is_there_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--ep", "cpu", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"accept: --out {tmp_path}: File exists\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -822,13 +732,13 @@ def test_what_is_there_is_not_packed_and_parts_make_the_whole(tmp_path: Path) ->
 @pytest.mark.process
 def test_the_cuda_ep_takes_all_that_is_asked_of_it(software_cuda: tuple[str, ...], tmp_path: Path) -> None:
     """The command lines of the run on a GPU, with the CUDA EP itself on a runtime that computes on the CPU."""
-    asked = ("copy_4k", "stream-ort", "devices")
-    arguments = ["--ep", "cuda", "--out", tmp_path / "out", *(word for name in asked for word in ("--only", name))]
-    ran = accept(*arguments, prefix=software_cuda)
-    found = verdicts(tmp_path / "out")
-    passed = {name for name, (verdict, _) in found.items() if verdict == PASS}
-    for beginning in (
+    chosen = [word for name in ("copy_4k", "stream-ort", "devices") for word in ("--only", name)]
+    line = [*software_cuda, sys.executable, "-m", "tests.gpu.accept", "--quick", "--ep", "cuda", *chosen]
+    done = subprocess.run(
+        [*line, "--out", str(tmp_path / "out")], cwd=ROOT, capture_output=True, text=True, timeout=1800
+    )
+    beginnings = (
         "copy_4k: outputs equal", "copy_4k: pipelined", "copy_4k: pinned", "copy_4k: asynchronous", "the EP's device",
         "host-accessible: zero-copy", "NVML", "--stream ort", "ortbench devices",
-    ):  # fmt: skip
-        assert any(name.startswith(beginning) for name in passed), (beginning, ran.out)
+    )  # fmt: skip
+    assert differing(verdicts(tmp_path / "out"), dict.fromkeys(beginnings, (PASS, ""))) == {}, done.stdout

@@ -17,6 +17,8 @@ from ortbench.result import save
 from tests.conftest import MODELS, ONCE, ROOT, command, ortbench, ortbench_here
 from tests.results import measured, result_of, steady
 
+pytestmark = pytest.mark.process
+
 DAY = 86400
 STAMP = "20260101-120000"
 
@@ -73,7 +75,7 @@ def test_what_is_listed_and_removed(tmp_path: Path) -> None:
     suite_in(out, "nightly", days=3)
     shutil.copytree(ROOT / "reports" / "bandwidth-refdevice", out / "sweep")
     old(out / "sweep", 0.1)
-    ran = ortbench_here("clean", out, COLUMNS="200")
+    ran = ortbench("clean", out, COLUMNS="200")
     assert ran.code == 2
     assert {name: row[:3] for name, row in listed(ran.out).items()} == {
         "a": ["run", "2", "w"], "nightly": ["suite", "3", "d"], "sweep": ["sweep", "2", "h"],
@@ -82,11 +84,11 @@ def test_what_is_listed_and_removed(tmp_path: Path) -> None:
         "nothing was removed, because there is no terminal to ask on: give --yes to remove 3 folders, "
     )
     assert len(list(out.iterdir())) == 3
-    ran = ortbench_here("clean", out, "--yes")
+    ran = ortbench("clean", out, "--yes")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines()[-1].startswith("Removed 3 folders, ")
     assert list(out.iterdir()) == []
-    assert "nothing to remove" in ortbench_here("clean", out, "--yes").out
+    assert "nothing to remove" in ortbench("clean", out, "--yes").out
 
 
 @pytest.mark.parametrize(
@@ -105,7 +107,7 @@ def test_what_is_listed_and_removed(tmp_path: Path) -> None:
 def test_age_and_number(options: list[str], left: set[str], tmp_path: Path) -> None:
     for name, days in (("new", 0.01), ("middle", 2), ("old", 10)):
         run_in(tmp_path, name, days)
-    ran = ortbench_here("clean", tmp_path, *options, "--yes")
+    ran = ortbench("clean", tmp_path, *options, "--yes")
     assert (ran.code, ran.err) == (0, "")
     assert {path.name for path in tmp_path.iterdir()} == left
     assert (f"kept: {len(left)} that" in ran.out) == bool(left)
@@ -116,11 +118,11 @@ def test_foreign_files_are_kept_and_said(tmp_path: Path) -> None:
     (run / "notes.txt").write_text("mine")
     (run / "report.html").write_text("<p>mine</p>")
     (run / "more").mkdir()
-    ran = ortbench_here("clean", tmp_path, "--yes", COLUMNS="200")
+    ran = ortbench("clean", tmp_path, "--yes", COLUMNS="200")
     assert ran.code == 0
     assert f"! {run} stays with what ortbench did not make: more, notes.txt, report.html" in ran.out.splitlines()
     assert {path.name for path in run.iterdir()} == {"more", "notes.txt", "report.html"}
-    assert "nothing to remove" in ortbench_here("clean", tmp_path, "--yes").out
+    assert "nothing to remove" in ortbench("clean", tmp_path, "--yes").out
     assert (run / "notes.txt").read_text() == "mine"
 
 
@@ -136,7 +138,7 @@ def test_what_ortbench_did_not_make_is_left_alone(tmp_path: Path) -> None:
     suite.mkdir()
     (suite / "suite.json").write_text('{"name": "x", "file_sha256": "", "cases": ["../lookalike"]}')
     before = sorted(tmp_path.rglob("*"))
-    ran = ortbench_here("clean", tmp_path, "--yes", COLUMNS="200")
+    ran = ortbench("clean", tmp_path, "--yes", COLUMNS="200")
     assert (ran.code, ran.err) == (0, "")
     assert "nothing to remove" in ran.out
     assert "left alone, not made by ortbench: " in ran.out
@@ -154,11 +156,11 @@ def test_half_written_folders_of_killed_commands(tmp_path: Path) -> None:
     made = look(torn)
     assert made is not None
     assert (made.kind, made.foreign) == ("unfinished", [])
-    ran = ortbench_here("clean", tmp_path, COLUMNS="200")
+    ran = ortbench("clean", tmp_path, COLUMNS="200")
     assert {name: row[0] for name, row in listed(ran.out).items()} == {
         empty.name: "unfinished", torn.name: "unfinished", sides.name: "unfinished", "with-result": "run",
     }  # fmt: skip
-    assert ortbench_here("clean", tmp_path, "--yes").code == 0
+    assert ortbench("clean", tmp_path, "--yes").code == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -187,7 +189,7 @@ def test_an_engine_cache_is_left_alone(tmp_path: Path) -> None:
     inner = run / "cache" / "model-0123456789ab" / "engine.cache"
     inner.parent.mkdir(parents=True)
     inner.write_text("costly")
-    ran = ortbench_here("clean", tmp_path, "--yes", COLUMNS="200")
+    ran = ortbench("clean", tmp_path, "--yes", COLUMNS="200")
     assert ran.code == 0
     assert f"left alone, not made by ortbench: {tmp_path / 'engines'}" in ran.out
     assert f"{run} stays with what ortbench did not make: cache" in ran.out
@@ -203,12 +205,12 @@ def test_links_are_never_followed(tmp_path: Path) -> None:
     (run / "table.csv").unlink()
     (run / "table.csv").symlink_to(elsewhere / "table.csv")
     (run / "more").symlink_to(elsewhere)
-    ran = ortbench_here("clean", out, "--yes", COLUMNS="200")
+    ran = ortbench("clean", out, "--yes", COLUMNS="200")
     assert ran.code == 0
     assert "stays with what ortbench did not make: more, table.csv" in ran.out
     assert f"left alone, not made by ortbench: {out / 'link'}" in ran.out
     assert {path.name for path in elsewhere.iterdir()} == {"result.json", "table.md", "table.csv"}
-    refused = ortbench_here("clean", out / "link", "--yes")
+    refused = ortbench("clean", out / "link", "--yes")
     assert refused.code == 2
     assert refused.error_line == f"{out / 'link'} is a link, which is not followed: name the folder itself, {elsewhere}"
     assert elsewhere.is_dir()
@@ -246,12 +248,12 @@ def test_what_cannot_be_removed_is_a_line_and_the_rest_goes_on(tmp_path: Path, m
 )
 def test_bad_input_is_a_line(arguments: list[str], message: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    ran = ortbench_here("clean", *arguments, "--yes", cwd=tmp_path)
+    ran = ortbench("clean", *arguments, "--yes", cwd=tmp_path)
     assert (ran.code, ran.out, ran.error_line) == (2, "", message)
 
 
 def test_where_nothing_was_run_there_is_nothing_to_remove(tmp_path: Path) -> None:
-    ran = ortbench_here("clean", cwd=tmp_path)
+    ran = ortbench("clean", cwd=tmp_path)
     assert (ran.code, ran.out, ran.err) == (0, "Nothing to remove: there is no folder reports\n", "")
 
 
@@ -261,20 +263,19 @@ def test_folders_as_shells_give_them_and_as_they_do_not(tmp_path: Path) -> None:
         run_in(out, name)
     (out / "README.md").write_text("")
     given = ["reports/a-1", "reports/a-2", "reports/README.md", "reports/a-1"]  # a shell's reports/[aR]*
-    ran = ortbench_here("clean", *given, "--yes", cwd=tmp_path, COLUMNS="200")
+    ran = ortbench("clean", *given, "--yes", cwd=tmp_path, COLUMNS="200")
     assert (ran.code, ran.err) == (0, "")
     assert "Removed 2 folders" in ran.out
     assert "left alone, not made by ortbench: reports/README.md" in ran.out
-    assert ortbench_here("clean", "reports/b-*", "--yes", cwd=tmp_path).code == 0  # as where no shell replaces it
+    assert ortbench("clean", "reports/b-*", "--yes", cwd=tmp_path).code == 0  # as where no shell replaces it
     assert {path.name for path in out.iterdir()} == {"README.md", "c-1"}
-    assert ortbench_here("clean", "~/reports", "--yes", cwd=ROOT, HOME=str(tmp_path)).code == 0
+    assert ortbench("clean", "~/reports", "--yes", cwd=ROOT, HOME=str(tmp_path)).code == 0
     assert {path.name for path in out.iterdir()} == {"README.md"}
     run_in(out, "d")
-    assert ortbench_here("clean", "../reports/./d/", "--yes", cwd=out).code == 0
+    assert ortbench("clean", "../reports/./d/", "--yes", cwd=out).code == 0
     assert not (out / "d").exists()
 
 
-@pytest.mark.process
 @pytest.mark.parametrize(("answer", "left"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
 def test_on_a_terminal_it_asks(answer: str, left: int, tmp_path: Path) -> None:
     run_in(tmp_path, "a")
@@ -293,7 +294,6 @@ def test_on_a_terminal_it_asks(answer: str, left: int, tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == left
 
 
-@pytest.mark.process
 def test_what_real_commands_leave_is_gone_and_an_out_folder_is_ignored(library: Path, tmp_path: Path) -> None:
     tiny = MODELS / "tiny.onnx"
     for arguments in (
@@ -316,7 +316,6 @@ def test_what_real_commands_leave_is_gone_and_an_out_folder_is_ignored(library: 
     assert [path.name for path in out.iterdir()] == [".gitignore"]
 
 
-@pytest.mark.process
 def test_a_folder_that_was_there_is_not_ignored_and_one_for_nothing_is_not_made(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     tiny = MODELS / "tiny.onnx"

@@ -19,15 +19,12 @@ from ortbench.suite.cases import read
 from ortbench.suite.job import jobs_of
 from ortbench.suite.needs import Demand
 from ortbench.suite.record import SKIPPED, Record
-from tests.conftest import MODELS, ortbench_here
+from tests.conftest import MODELS, ortbench, ortbench_here
 
 CPU_NODE = Place("1", "cpus", "10.0.0.1", {"CPU": 8, "memory": 1e9, "node:10.0.0.1": 1})
 GPU_NODE = Place("2", "cards", "10.0.0.2", {"CPU": 4, "GPU": 2, "H100": 2, "accelerator_type:H100": 1})
 HEAD = Place("3", "head", "10.0.0.3", {"node:10.0.0.3": 1})
 ALL = [CPU_NODE, GPU_NODE, HEAD]
-
-
-# Which machine
 
 
 def test_a_case_without_cards_takes_all_cpus_of_a_machine() -> None:
@@ -89,9 +86,10 @@ def test_every_machine_has_the_same_ortbench(version: str | None, message: str) 
     assert (found.name, found.address, found.packages) == ("mine", "10.0.0.9", ["onnxruntime 1.31.1"])
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("address", ["here", "local"])
 def test_what_cannot_be_an_address(address: str, tmp_path: Path) -> None:
-    ran = ortbench_here("suite", suite_file(tmp_path), "--ray", address, "--out", tmp_path / "out")
+    ran = ortbench("suite", suite_file(tmp_path), "--ray", address, "--out", tmp_path / "out")
     assert ran.code == 2
     assert ran.error_line.startswith(f"--ray '{address}': write auto or a cluster's address, such as ")
     assert not (tmp_path / "out").exists()
@@ -101,9 +99,6 @@ def test_without_ray_the_error_says_what_brings_it(tmp_path: Path) -> None:
     with patch("importlib.util.find_spec", return_value=None):
         ran = ortbench_here("suite", suite_file(tmp_path), "--ray", "auto", "--out", tmp_path / "out")
     assert (ran.code, ran.error_line) == (2, "--ray: Ray is not installed; pip install 'ortbench[ray]' brings it")
-
-
-# What travels
 
 
 def suite_file(folder: Path, *more: str) -> Path:
@@ -122,9 +117,8 @@ def test_the_parcels_of_a_job_are_what_it_names(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "input_0.pb").write_bytes(b"x")
     (tmp_path / "libep.so").write_bytes(b"y")
-    (work,) = works(
-        tmp_path, "input = 'data'", "ep-library = 'libep.so'", "python = 'envs/old'", "gate = {baseline = 'data'}"
-    )
+    named = ("input = 'data'", "ep-library = 'libep.so'", "python = 'envs/old'", "gate = {baseline = 'data'}")
+    (work,) = works(tmp_path, *named)
     parcels = {Path(it.path).name: it for it in parcels_of(work.job, "/nowhere")}  # paths of this suite are whole
     names = {name: [piece.name for piece in it.pieces] for name, it in parcels.items()}
     assert names == {"big.onnx": ["big.onnx", "sub.bin"], "libep.so": ["libep.so"], "data": ["data/input_0.pb"]}
@@ -171,18 +165,14 @@ def test_what_is_on_a_machine(tmp_path: Path) -> None:
 
 
 def test_a_result_names_the_card_that_it_was_given() -> None:
-    (order, gpus) = (
-        Order(cast(Any, None), (), {}, "s", GPU_NODE, {"H100": 1}, JOINING),
-        [{"name": "NVIDIA A", "driver": "580.1"}, {"name": "NVIDIA B", "driver": "580.1"}],
-    )
+    order = Order(cast(Any, None), (), {}, "s", GPU_NODE, {"H100": 1}, JOINING)
+    gpus = [{"name": "NVIDIA A", "driver": "580.1"}, {"name": "NVIDIA B", "driver": "580.1"}]
     node = machine._node(order, ["1"], cast(Any, gpus))
     where = {"name": "cards", "address": "10.0.0.2", "resources": {"H100": 1}}
     assert node == {**where, "card": "NVIDIA B", "driver": "580.1"}
     for given in ([], ["5"], ["GPU-8f"]):  # none, one that NVML does not list, one by another kind of name
         assert machine._node(order, given, cast(Any, gpus)) == {**where, "card": None, "driver": None}
 
-
-# What becomes of cases
 
 JOINING = Joining("auto", "/base", None, ())
 
@@ -252,12 +242,8 @@ def always(places: list[Place | Unusable]) -> Iterator[list[Place | Unusable]]:
 def test_cases_wait_for_room_and_files_are_put_once(tmp_path: Path) -> None:
     script = Script(always([CPU_NODE]))
     told = dispatched(script, works(tmp_path, TWICE))
-    assert told == [
-        Started("big--cpu--one", "cpus"),
-        Done("big--cpu--one", {}),
-        Started("big--cpu--two", "cpus"),
-        Done("big--cpu--two", {}),
-    ]
+    names = ("big--cpu--one", "big--cpu--two")
+    assert told == [it for name in names for it in (Started(name, "cpus"), Done(name, {}))]
     assert script.started[0][2] == {"CPU": 8}
     assert sorted(script.put_in) == ["big.onnx", "sub.bin"]
     assert script.left == ["1"]
@@ -270,32 +256,31 @@ def test_what_no_machine_can_take_is_said_before_anything_else_ends(tmp_path: Pa
     assert told[1] == Failed("big--cpu--two", "no machine of the cluster has 9 GPUs; cpus: 8 CPU")
 
 
-def test_a_case_that_is_lost_with_its_machine_goes_to_another(tmp_path: Path) -> None:
-    script = Script(always([CPU_NODE, GPU_NODE]), [TaskLost("NodeDiedError", True)])
-    told = dispatched(script, works(tmp_path))
-    assert told == [
-        Started("big--cpu", "cpus"), Lost("big--cpu", "cpus"), Started("big--cpu", "cards"), Done("big--cpu", {})
-    ]  # fmt: skip
-    assert script.left == ["2"]  # Ray still lists the other
+NODE_LOST = TaskLost("NodeDiedError", True)
+ON_CPUS, FAILED = Started("big--cpu", "cpus"), "no machine of the cluster has a CPU; none has a CPU for cases"
 
 
-def test_a_case_that_is_lost_again_and_again_is_given_up(tmp_path: Path) -> None:
-    script = Script(always([CPU_NODE]), [TaskLost("OutOfMemoryError", False)] * 3)
-    told = dispatched(script, works(tmp_path))
-    reason = "was lost 3 times, last on cpus (OutOfMemoryError)"
-    assert told == [Started("big--cpu", "cpus"), Lost("big--cpu", "cpus")] * 2 + [
-        Started("big--cpu", "cpus"), Failed("big--cpu", reason)
-    ]  # fmt: skip
-
-
-def test_when_the_last_machine_for_it_is_lost_a_case_has_failed(tmp_path: Path) -> None:
-    told = dispatched(Script(always([CPU_NODE]), [TaskLost("NodeDiedError", True)]), works(tmp_path))
-    assert told[-1] == Failed("big--cpu", "no machine of the cluster has a CPU; none has a CPU for cases")
-
-
-def test_a_case_that_fails_on_a_machine_is_not_tried_elsewhere(tmp_path: Path) -> None:
-    told = dispatched(Script(always([CPU_NODE, GPU_NODE]), [TaskFailed("its process ended with 1")]), works(tmp_path))
-    assert told[1:] == [Failed("big--cpu", "on cpus: its process ended with 1")]
+@pytest.mark.parametrize(
+    ("places", "outcomes", "told"),
+    [
+        ([CPU_NODE, GPU_NODE], [NODE_LOST],
+         [ON_CPUS, Lost("big--cpu", "cpus"), Started("big--cpu", "cards"), Done("big--cpu", {})]),
+        ([CPU_NODE], [TaskLost("OutOfMemoryError", False)] * 3,
+         [*[ON_CPUS, Lost("big--cpu", "cpus")] * 2, ON_CPUS,
+          Failed("big--cpu", "was lost 3 times, last on cpus (OutOfMemoryError)")]),
+        ([CPU_NODE], [NODE_LOST], [ON_CPUS, Lost("big--cpu", "cpus"), Failed("big--cpu", FAILED)]),
+        ([CPU_NODE, GPU_NODE], [TaskFailed("its process ended with 1")],
+         [ON_CPUS, Failed("big--cpu", "on cpus: its process ended with 1")]),
+    ],
+    ids=["goes to another machine", "again and again", "with the last machine for it", "that fails is not tried again"],
+)  # fmt: skip
+def test_a_case_that_is_lost(
+    places: list[Place | Unusable], outcomes: list[Exception], told: list[Any], tmp_path: Path
+) -> None:
+    script = Script(always(places), outcomes)
+    assert dispatched(script, works(tmp_path)) == told
+    if told[-1] == Done("big--cpu", {}):
+        assert script.left == ["2"]  # Ray still lists the other
 
 
 def test_a_file_that_is_gone_costs_its_case_alone(tmp_path: Path) -> None:
@@ -312,9 +297,8 @@ def test_at_first_every_machine_must_do_later_it_is_left_out(tmp_path: Path) -> 
     with pytest.raises(Unusable, match="old has ortbench 1"):
         dispatched(Script(always([bad])), [])
     told: list[Any] = []
-    dispatch = Dispatch(
-        cast(Any, Script([[CPU_NODE], [CPU_NODE, bad, GPU_NODE], [bad, GPU_NODE]])), JOINING, told.append
-    )
+    script = Script([[CPU_NODE], [CPU_NODE, bad, GPU_NODE], [bad, GPU_NODE]])
+    dispatch = Dispatch(cast(Any, script), JOINING, told.append)
     for strictly, names in ((True, {"cpus"}), (False, {"cpus", "cards"}), (False, {"cards"})):
         dispatch.look(strictly)
         assert {place.name for place in dispatch.places.values()} == names

@@ -12,10 +12,12 @@ import pytest
 
 from ortbench.analysis.enough import ROUNDS
 from ortbench.result import Result, save
-from tests.conftest import MODELS, ONCE, ROOT, ortbench, ortbench_here
+from tests.conftest import MODELS, ONCE, ROOT, ortbench
 from tests.refdevice import EP_NAME
 from tests.results import measured, result_of, steady, tensor
 from tests.truth import relu_model
+
+pytestmark = pytest.mark.process
 
 QUIET = [1_000_000, 1_001_000, 999_000, 1_000_500] * 6
 
@@ -40,7 +42,7 @@ def verdicts(out: str) -> list[str]:
 
 
 def test_two_results(files: Any) -> None:
-    ran = ortbench_here("compare", *files(old=at(1.0), new=at(1.2)))
+    ran = ortbench("compare", *files(old=at(1.0), new=at(1.2)))
     assert (ran.code, ran.err) == (0, "")
     rows = [line.split() for line in ran.out.splitlines() if line.startswith(("cpu ", "device "))]
     assert [row[:2] for row in rows] == [["cpu", "total"], ["device", "upload"], ["device", "total"]]
@@ -51,14 +53,13 @@ def test_two_results(files: Any) -> None:
 def test_the_words(files: Any) -> None:
     results = files(a=at(1.0), same=at(1.0), slower=at(1.5), faster=at(0.5), near=at(1.015))
     found = [
-        verdicts(ortbench_here("compare", results[0], other, "--mode", "cpu", "--same", "2.5%").out)
-        for other in results[1:]
+        verdicts(ortbench("compare", results[0], other, "--mode", "cpu", "--same", "2.5%").out) for other in results[1:]
     ]
     assert found == [["same"], ["slower"], ["faster"], ["cannot tell"]]
 
 
 def test_a_trend(files: Any) -> None:
-    ran = ortbench_here("compare", *files(may=at(1.0), june=at(1.1), july=at(1.3)), "--mode", "cpu")
+    ran = ortbench("compare", *files(may=at(1.0), june=at(1.1), july=at(1.3)), "--mode", "cpu")
     lines = [line for line in ran.out.splitlines() if re.search(r"(may|june|july) +1\.\d\d", line)]
     assert [line.split()[-2:] for line in lines] == [["–", "–"], ["×1.100", "slower"], ["×1.182", "slower"]]
     assert "×1.300" in lines[2]
@@ -68,24 +69,23 @@ def test_too_few_blocks_are_said_with_what_gives_more(files: Any, tmp_path: Path
     old, few = (result_of(measured("cpu", total=steady(QUIET[:count]))) for count in (6, 3))
     old.stopped, few.stopped = "precision: ±1 %", "iterations: 20 per mode"
     paths = files(old=old, few=few, fine=at(1.2))
-    ran = ortbench_here("compare", *paths[:2], COLUMNS="200")
+    ran = ortbench("compare", *paths[:2], COLUMNS="200")
     assert (ran.code, verdicts(ran.out)) == (0, ["cannot tell"])
     lines = ran.out.splitlines()
     first = lines.index("! old has 6 blocks and a comparison takes 8: measure it again, a run has 9 or more now")
     assert lines[first + 1] == "! few has 3 blocks and a comparison takes 8: measure it again without --iterations"
-    trend = ortbench_here("compare", *paths, COLUMNS="200").out
+    trend = ortbench("compare", *paths, COLUMNS="200").out
     assert (trend.count("old has 6 blocks"), trend.count("few has 3"), trend.count("fine has")) == (1, 1, 0)
     page = tmp_path / "page.html"
-    assert ortbench_here("report", *paths, "--html", page).code == 0
+    assert ortbench("report", *paths, "--html", page).code == 0
     said = "<b>cannot tell:</b> few has 3 blocks and a comparison takes 8: measure it again without --iterations"
     assert said in page.read_text().replace("\xa0", " ")
-    gate = ortbench_here("gate", paths[2], "--baseline", paths[1], COLUMNS="200")
+    gate = ortbench("gate", paths[2], "--baseline", paths[1], COLUMNS="200")
     assert gate.code == 4
     assert "the baseline has 3 blocks and a comparison takes 8: measure it again without --iterations" in gate.out
     assert "gate: cannot tell: too little is known, and the checks say what is lacking" in gate.out
 
 
-@pytest.mark.process
 def test_two_default_runs_can_be_compared(tmp_path: Path) -> None:
     """Also of a model whose medians are known at once: any precision will do."""
     for name in ("a", "b"):
@@ -103,39 +103,39 @@ def test_two_default_runs_can_be_compared(tmp_path: Path) -> None:
 def test_markdown_json_and_the_job_summary(files: Any, tmp_path: Path) -> None:
     paths = files(old=at(1.0), new=at(1.2))
     summary = tmp_path / "summary.md"
-    ran = ortbench_here("compare", *paths, "--markdown", "-", GITHUB_STEP_SUMMARY=str(summary))
+    ran = ortbench("compare", *paths, "--markdown", "-", GITHUB_STEP_SUMMARY=str(summary))
     assert "| cpu | total | 1.00 | 1.20 | ×1.200 |" in ran.out
     assert summary.read_text() == ran.out
-    records = json.loads(ortbench_here("compare", *paths, "--json", "-", "--phase", "upload").out)
+    records = json.loads(ortbench("compare", *paths, "--json", "-", "--phase", "upload").out)
     assert [(it["mode"], it["phase"], it["result"], it["median_ns"]) for it in records] == [
         ("device", "upload", "old", 250_062), ("device", "upload", "new", 300_075),
     ]  # fmt: skip
     assert records[1]["vs_first"]["verdict"] == "slower"
-    ortbench_here("compare", *paths, "--markdown", tmp_path / "c.md", "--json", tmp_path / "c.json")
+    ortbench("compare", *paths, "--markdown", tmp_path / "c.md", "--json", tmp_path / "c.json")
     assert (tmp_path / "c.md").read_text() == summary.read_text()
     assert len(json.loads((tmp_path / "c.json").read_text())) == 6
 
 
 def test_what_is_not_comparable_is_refused_unless_forced(files: Any) -> None:
     paths = files(a=at(1.0), b=at(1.0, model__sha256="b" * 64, target__ep="OtherExecutionProvider"))
-    ran = ortbench_here("compare", *paths)
+    ran = ortbench("compare", *paths)
     assert ran.code == 5
     assert "Some and Other are not comparable: model:" in ran.error_line
     assert "EP: SomeExecutionProvider and OtherExecutionProvider" in ran.error_line
-    forced = ortbench_here("compare", *paths, "--force")
+    forced = ortbench("compare", *paths, "--force")
     assert forced.code == 0
     assert "not comparable, forced: Some and Other: EP" in forced.out
 
 
 def test_versions_that_differ_are_said(files: Any) -> None:
-    ran = ortbench_here("compare", *files(a=at(1.0), b=at(1.0, environment__onnxruntime="1.31.0")))
+    ran = ortbench("compare", *files(a=at(1.0), b=at(1.0, environment__onnxruntime="1.31.0")))
     assert ran.code == 0
     assert "onnxruntime 1.28.0 → onnxruntime 1.31.0: ONNX Runtime: 1.28.0 → 1.31.0" in ran.out
 
 
 def test_folders_are_taken_and_tell_results_apart() -> None:
     folder = ROOT / "reports" / "copy_bound-refdevice"
-    ran = ortbench_here("compare", folder, folder / "result.json", "--mode", "cpu")
+    ran = ortbench("compare", folder, folder / "result.json", "--mode", "cpu")
     assert ran.code == 0, ran.err
     assert "1 copy_bound-refdevice" in ran.out
 
@@ -158,7 +158,7 @@ def test_bad_input_is_one_line(files: Any, tmp_path: Path, arguments: list[str],
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "future.json").write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 2}))
     named = {name: str(tmp_path / f"{name}.json") for name in ("a", "broken", "future")}
-    ran = ortbench_here("compare", *[named.get(argument, argument) for argument in arguments])
+    ran = ortbench("compare", *[named.get(argument, argument) for argument in arguments])
     assert ran.code == code
     assert message in ran.error_line
 
@@ -193,7 +193,7 @@ def test_a_folder_of_results_is_compared_by_what_differs(tmp_path: Path) -> None
         m_some_20260101_000002=at(1.2, target__threads=4),
         m_some_20260101_000001=at(1.0, target__threads=1),
     )
-    ran = ortbench_here("compare", place)
+    ran = ortbench("compare", place)
     assert (ran.code, ran.err) == (0, "")
     assert columns(ran.out) == ["threads=1", "threads=4"]
     assert re.search(r"^mode +phase +threads=1 +threads=4 +ratio", ran.out, re.MULTILINE)
@@ -202,18 +202,18 @@ def test_a_folder_of_results_is_compared_by_what_differs(tmp_path: Path) -> None
 
 def test_numbers_in_names_of_folders_are_numbers(tmp_path: Path) -> None:
     place = folders(tmp_path / "r", **{f"batch_{size}": at(1.0) for size in (10, 9, 100)})
-    assert columns(ortbench_here("compare", place).out) == ["batch-9", "batch-10", "batch-100"]
+    assert columns(ortbench("compare", place).out) == ["batch-9", "batch-10", "batch-100"]
 
 
 def test_names_that_were_given_are_the_columns(tmp_path: Path) -> None:
     one, other = at(1.0, target__threads=1), at(1.2, target__threads=2)
     one.name, other.name = "before", "after |x| <b>"
     place = folders(tmp_path / "r", a=one, b=other)
-    ran = ortbench_here("compare", place)
+    ran = ortbench("compare", place)
     assert columns(ran.out) == ["before", "after |x| <b>"]
-    text = ortbench_here("compare", place, "--markdown", "-").out
+    text = ortbench("compare", place, "--markdown", "-").out
     assert text.startswith("# ortbench compare: before, after |x| \\<b>\n")
-    assert ortbench_here("report", place).code == 0
+    assert ortbench("report", place).code == 0
     page = (place / "report.html").read_text()
     assert "<title>before, after |x| &lt;b&gt;: m.onnx on SomeExecutionProvider · ortbench</title>" in page
     assert '<a href="#result-2">after |x| &lt;b&gt;</a>' in page
@@ -224,17 +224,17 @@ def test_two_suites_are_compared_case_by_case(tmp_path: Path) -> None:
     cases = {"a": batch(1, name="a"), "b": batch(8, name="b")}
     slower = {"a": batch(1, 1.2, name="a"), "b": batch(8, 1.2, name="b"), "c": batch(64, name="c")}
     places = folders(tmp_path / "monday", **cases), folders(tmp_path / "tuesday", **slower)
-    ran = ortbench_here("compare", *places, "--mode", "cpu", COLUMNS="200")
+    ran = ortbench("compare", *places, "--mode", "cpu", COLUMNS="200")
     assert (ran.code, ran.err) == (0, "")
     assert verdicts(ran.out) == ["slower", "slower"]
     assert columns(ran.out) == ["monday", "tuesday"] * 2
     rest = "not compared, nothing else here was measured on the same thing: c (--force compares all)"
     assert ran.out.endswith(f"! {rest}\n")
-    text = ortbench_here("compare", *places, "--markdown", "-").out
+    text = ortbench("compare", *places, "--markdown", "-").out
     assert re.findall(r"^# (.*)", text, re.MULTILINE) == [
         "ortbench compare: a: monday, tuesday", "ortbench compare: b: monday, tuesday", "ortbench compare: the rest",
     ]  # fmt: skip
-    records = json.loads(ortbench_here("compare", *places, "--json", "-", "--phase", "total", "--mode", "cpu").out)
+    records = json.loads(ortbench("compare", *places, "--json", "-", "--phase", "total", "--mode", "cpu").out)
     assert [(it["group"], it["result"]) for it in records] == [
         ("a", "monday"), ("a", "tuesday"), ("b", "monday"), ("b", "tuesday"),
     ]  # fmt: skip
@@ -242,17 +242,17 @@ def test_two_suites_are_compared_case_by_case(tmp_path: Path) -> None:
 
 def test_a_folder_in_which_nothing_may_be_compared(tmp_path: Path) -> None:
     place = folders(tmp_path / "r", x=batch(8), y=batch(1), z=batch(16))
-    ran = ortbench_here("compare", place)
+    ran = ortbench("compare", place)
     assert ran.code == 5
     assert ran.error_line.startswith("batch=8 and batch=1 are not comparable: shapes: x 8x3 and x 1x3 (--force")
-    forced = ortbench_here("compare", place, "--force")
+    forced = ortbench("compare", place, "--force")
     assert forced.code == 0
     assert columns(forced.out) == ["batch=8", "batch=1", "batch=16"]
 
 
 def test_a_page_of_a_folder(tmp_path: Path) -> None:
     place = folders(tmp_path / "r", a_20260101_000001=batch(1), a_20260101_000002=batch(10), a_20260101_000003=batch(2))
-    ran = ortbench_here("report", place)
+    ran = ortbench("report", place)
     assert (ran.code, ran.out) == (0, f"Saved in {place / 'report.html'}\n")
     page = (place / "report.html").read_text()
     assert re.findall(r'<a href="#result-\d">(.*?)</a>', page) == ["batch=1", "batch=10", "batch=2"]
@@ -262,13 +262,13 @@ def test_a_page_of_a_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["compare", "report"])
 def test_a_folder_without_results_is_one_line(command: str, tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
-    ran = ortbench_here(command, tmp_path)
+    ran = ortbench(command, tmp_path)
     assert (ran.code, ran.out) == (2, "")
     assert ran.error_line == f"{tmp_path}: there is no result.json in this folder, nor in those in it"
 
 
 def test_a_folder_of_one_result_is_none_to_compare(tmp_path: Path) -> None:
-    ran = ortbench_here("compare", folders(tmp_path / "r", a=at(1.0)))
+    ran = ortbench("compare", folders(tmp_path / "r", a=at(1.0)))
     assert ran.code == 2
     assert ran.error_line.startswith("compare needs at least two results, and ")
 
@@ -276,7 +276,6 @@ def test_a_folder_of_one_result_is_none_to_compare(tmp_path: Path) -> None:
 # run with several EPs
 
 
-@pytest.mark.process
 def test_eps_side_by_side(library: Path, tmp_path: Path) -> None:
     model = relu_model(tmp_path / "relu.onnx", 1 << 16)
     out = tmp_path / "out"
@@ -299,7 +298,6 @@ def test_eps_side_by_side(library: Path, tmp_path: Path) -> None:
     assert again.code == 0  # two sides of one run are there to be compared
 
 
-@pytest.mark.process
 def test_an_ep_that_does_not_load_leaves_the_others(tmp_path: Path) -> None:
     ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--ep", "cuda", *ONCE, "--out", tmp_path)
     assert ran.code == 1
@@ -309,7 +307,6 @@ def test_an_ep_that_does_not_load_leaves_the_others(tmp_path: Path) -> None:
     assert [path.name for path in folder.iterdir() if path.is_dir()] == ["cpu"]
 
 
-@pytest.mark.process
 def test_an_ep_with_nodes_on_the_cpu_where_none_may_be_leaves_the_others(library: Path, tmp_path: Path) -> None:
     ran = ortbench("run", MODELS / "transformer_ids.onnx", "--ep", "cpu", "--ep", library, "--require-placement",
                    "--mode", "cpu", *ONCE, "--out", tmp_path)  # fmt: skip
@@ -319,7 +316,6 @@ def test_an_ep_with_nodes_on_the_cpu_where_none_may_be_leaves_the_others(library
     assert [path.name for path in folder.iterdir() if path.is_dir()] == ["cpu"]
 
 
-@pytest.mark.process
 def test_an_ep_with_other_outputs_fails_and_the_others_go_on(library: Path, tmp_path: Path) -> None:
     model = relu_model(tmp_path / "relu.onnx", 1 << 16)
     ran = ortbench("run", model, "--ep", "cpu", "--ep", library, "--ep-option", f"{library}:wrong_run=1+",
@@ -336,6 +332,6 @@ def test_an_ep_with_other_outputs_fails_and_the_others_go_on(library: Path, tmp_
     ],
 )
 def test_options_that_are_for_one_ep(options: list[str], message: str) -> None:
-    ran = ortbench_here("run", MODELS / "tiny.onnx", *options)
+    ran = ortbench("run", MODELS / "tiny.onnx", *options)
     assert ran.code == 2
     assert message in ran.error_line

@@ -12,7 +12,7 @@ from typing import Any
 import onnxruntime
 import pytest
 
-from tests.conftest import ortbench, ortbench_here
+from tests.conftest import ortbench
 from tests.softcuda import Config
 
 pytestmark = pytest.mark.process
@@ -51,7 +51,7 @@ def test_json_has_facts_and_findings() -> None:
 
 
 def test_json_to_a_file_shows_the_page_too(tmp_path: Path) -> None:
-    ran = ortbench_here("doctor", "--no-noise", "--json", tmp_path / "doctor.json")
+    ran = ortbench("doctor", "--no-noise", "--json", tmp_path / "doctor.json")
     assert ran.code == 0
     assert ran.out.startswith("ONNX Runtime\n")
     assert json.loads((tmp_path / "doctor.json").read_text())["works"] is True

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ortbench.glossary import Group, entries
-from tests.conftest import ortbench_here
+from tests.conftest import ortbench
+
+pytestmark = pytest.mark.process
 
 
 def explained(*words: str, width: str = "80") -> list[str]:
-    ran = ortbench_here("explain", *words, COLUMNS=width)
+    ran = ortbench("explain", *words, COLUMNS=width)
     assert (ran.code, ran.err) == (0, "")
     return ran.out.splitlines()
 
@@ -94,5 +96,5 @@ def test_alone_it_lists_the_words_in_groups() -> None:
     ],
 )
 def test_a_word_that_there_is_not(typed: list[str], said: str) -> None:
-    ran = ortbench_here("explain", *typed)
+    ran = ortbench("explain", *typed)
     assert (ran.code, ran.out, ran.error_line) == (2, "", said)

@@ -10,21 +10,26 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import onnx
 import pytest
 
+from ortbench.__main__ import main
+from ortbench.jobs import hold
 from ortbench.jobs.launch import launch
 from ortbench.modes import USUAL_MODES
 from ortbench.plan import Plan
 from ortbench.result import Result
-from tests.conftest import MODELS, ROOT, Ran, command, lacking, ortbench, ortbench_here
+from tests.conftest import MODELS, ROOT, Ran, command, lacking, ortbench
 from tests.environments import INSTALLED, plain, without_ortbench
 from tests.refdevice import EP_NAME
 from tests.results import broken, measured, result_of, steady
 from tests.truth import relu_model
+
+pytestmark = pytest.mark.process
 
 QUIET = [1_000_000, 1_001_000, 999_000, 1_000_500] * 6
 
@@ -40,7 +45,7 @@ def scaled(factor: float) -> Result:
     ("factor", "code", "word"), [(1.0, 0, "passed"), (0.8, 0, "passed"), (1.12, 3, "failed"), (1.05, 4, "cannot tell")]
 )
 def test_a_stored_baseline(files: Any, factor: float, code: int, word: str) -> None:
-    ran = ortbench_here("gate", files("new", scaled(factor)), "--baseline", files("old", scaled(1.0)))
+    ran = ortbench("gate", files("new", scaled(factor)), "--baseline", files("old", scaled(1.0)))
     assert (ran.code, ran.err) == (code, "")
     assert f"gate: {word}" in ran.out
     assert "must be at most ×1.05" in ran.out
@@ -48,7 +53,7 @@ def test_a_stored_baseline(files: Any, factor: float, code: int, word: str) -> N
 
 def test_its_json_and_junit_are_written(files: Any, tmp_path: Path) -> None:
     new, old = files("new", scaled(1.2)), files("old", scaled(1.0))
-    ran = ortbench_here("gate", new, "--baseline", old, "--json", "-", "--junit", tmp_path / "gate.xml")
+    ran = ortbench("gate", new, "--baseline", old, "--json", "-", "--junit", tmp_path / "gate.xml")
     data = json.loads(ran.out)
     assert (ran.code, data["exit_code"], data["verdict"]) == (3, 3, "failed")
     (check,) = data["checks"]
@@ -62,27 +67,25 @@ def test_its_json_and_junit_are_written(files: Any, tmp_path: Path) -> None:
 def test_the_job_summary_is_written_where_ci_wants_one(files: Any, tmp_path: Path) -> None:
     summary = tmp_path / "summary.md"
     summary.write_text("before\n")
-    ortbench_here(
-        "gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), GITHUB_STEP_SUMMARY=str(summary)
-    )
+    ortbench("gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), GITHUB_STEP_SUMMARY=str(summary))
     text = summary.read_text()
     assert text.startswith("before\n")
     assert "# ortbench gate: failed" in text
 
 
 def test_quiet_prints_nothing_and_keeps_the_code(files: Any) -> None:
-    ran = ortbench_here("gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), "--quiet")
+    ran = ortbench("gate", files("new", scaled(1.2)), "--baseline", files("old", scaled(1)), "--quiet")
     assert (ran.code, ran.out, ran.err) == (3, "", "")
 
 
 def test_other_machines_are_not_comparable_unless_forced(files: Any) -> None:
     old = result_of(*scaled(1.0).cases, environment__cpu__model="Another CPU")
     new, baseline = files("new", scaled(1.0)), files("old", old)
-    ran = ortbench_here("gate", new, "--baseline", baseline)
+    ran = ortbench("gate", new, "--baseline", baseline)
     assert ran.code == 5
     assert "CPU: Another CPU and Some CPU" in ran.error_line
     assert "--force" in ran.error_line
-    forced = ortbench_here("gate", new, "--baseline", baseline, "--force")
+    forced = ortbench("gate", new, "--baseline", baseline, "--force")
     assert forced.code == 0
     assert "not comparable, forced" in forced.out
 
@@ -92,7 +95,7 @@ def test_another_schema_is_not_comparable(files: Any) -> None:
     data = json.loads(path.read_text())
     for version in (0, 2):
         path.write_text(json.dumps({**data, "schema_version": version}))
-        ran = ortbench_here("gate", path, "--baseline", files("old", scaled(1.0)))
+        ran = ortbench("gate", path, "--baseline", files("old", scaled(1.0)))
         assert ran.code == 5
         assert f"has schema {version}; this ortbench reads schema 1" in ran.error_line
 
@@ -100,7 +103,7 @@ def test_another_schema_is_not_comparable(files: Any) -> None:
 def test_results_of_the_first_release_are_read() -> None:
     """They have no run_id; the committed reports are such files."""
     folder = ROOT / "reports" / "copy_bound-refdevice"
-    ran = ortbench_here(
+    ran = ortbench(
         "gate", folder, "--baseline", folder, "--max-regression", "40%", "--min-speedup", "device-resident=1"
     )
     assert ran.code == 0, ran.out + ran.err
@@ -108,7 +111,7 @@ def test_results_of_the_first_release_are_read() -> None:
 
 def test_a_failed_case_outweighs_every_verdict(files: Any) -> None:
     new = result_of(*scaled(1.0).cases, broken("device", reason="the driver died"))
-    ran = ortbench_here("gate", files("new", new), "--baseline", files("old", scaled(1.0)))
+    ran = ortbench("gate", files("new", new), "--baseline", files("old", scaled(1.0)))
     assert ran.code == 1
     assert ran.error_line == "candidate: device failed: the driver died"
 
@@ -132,7 +135,7 @@ def test_limits_without_a_baseline(files: Any) -> None:
         (("--require-mode", "host-accessible"), 3),
         (("--require-mode", "device"), 3),
     ]
-    assert [ortbench_here("gate", path, *limit).code for limit, _ in limits] == [code for _, code in limits]
+    assert [ortbench("gate", path, *limit).code for limit, _ in limits] == [code for _, code in limits]
 
 
 BAD: list[tuple[list[str], str]] = [
@@ -161,7 +164,7 @@ BAD: list[tuple[list[str], str]] = [
 @pytest.mark.parametrize(("options", "message"), BAD, ids=[" ".join(options) for options, _ in BAD])
 def test_bad_input_is_one_line(files: Any, options: list[str], message: str) -> None:
     old = str(files("old", scaled(1.0)))
-    ran = ortbench_here("gate", files("new", scaled(1.0)), *[old if option == "OLD" else option for option in options])
+    ran = ortbench("gate", files("new", scaled(1.0)), *[old if option == "OLD" else option for option in options])
     assert ran.code == 2
     assert message in ran.error_line
 
@@ -170,15 +173,11 @@ def test_only_the_modes_that_are_named_are_held_against_the_baseline(files: Any)
     slow = result_of(measured("cpu", total=steady(QUIET)), measured("device", total=steady(2 * x for x in QUIET)))
     old = result_of(measured("cpu", total=steady(QUIET)), measured("device", total=steady(QUIET)))
     new, baseline = files("new", slow), files("old", old)
-    codes = [ortbench_here("gate", new, "--baseline", baseline, *mode).code for mode in ((), ("--mode", "cpu"))]
+    codes = [ortbench("gate", new, "--baseline", baseline, *mode).code for mode in ((), ("--mode", "cpu"))]
     assert codes == [3, 0]
 
 
 # Live gates
-
-
-# By exit code; which of them it is, times decide.
-VERDICTS = {0: "passed", 3: "failed", 4: "cannot tell"}
 
 
 @pytest.fixture(scope="module")
@@ -186,10 +185,10 @@ def relu(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return relu_model(tmp_path_factory.mktemp("model") / "relu.onnx", 1 << 16)
 
 
-def live(relu: Path, library: Path, out: Path, *options: object, compute_us: int = 3000) -> Ran:
+def live(relu: Path, library: Path, out: Path, *options: object, compute_us: int = 3000, **environment: str) -> Ran:
     return ortbench(
         "gate", "--model", relu, "--ep", library, "--ep-option", f"compute_us={compute_us}", "--warmup", 2,
-        "--out", out, *options,
+        "--out", out, *options, **environment,
     )  # fmt: skip
 
 
@@ -200,77 +199,74 @@ def check_of(folder: Path) -> list[dict[str, Any]]:
     return checks
 
 
-# One mode that is slower fails a gate and all must pass, so the gate that passes has all of them.
-@pytest.mark.timing
-@pytest.mark.parametrize(
-    ("compute_us", "code", "modes"),
-    [(3000, 0, USUAL_MODES), (2000, 0, ("cpu",)), (4500, 3, ("cpu",)), (4500, 3, ("device-resident",))],
-)
-def test_a_live_gate_tells_a_slower_device(
-    relu: Path, library: Path, tmp_path: Path, compute_us: int, code: int, modes: tuple[str, ...]
-) -> None:
-    ran = live(relu, library, tmp_path, "--baseline-ep-option", "compute_us=3000", "--max-regression", "15%",
-               *(word for mode in modes for word in ("--mode", mode)), compute_us=compute_us)  # fmt: skip
+def tell_a_slower_device(ran: Ran, out: Path, compute_us: int, code: int, modes: Sequence[str]) -> None:
+    """Check what a gate against a baseline of 3000 µs printed and left."""
     assert (ran.code, ran.err) == (code, ""), ran.out + ran.err
-    assert {(check["name"], check["verdict"]) for check in check_of(tmp_path)} == {
+    assert {(check["name"], check["verdict"]) for check in check_of(out)} == {
         (f"{mode} total median", "failed" if code else "passed") for mode in modes
     }
-    (folder,) = tmp_path.iterdir()
-    result = json.loads((folder / "candidate" / "result.json").read_text())
-    assert result["stopped"] == "verdict: every contest is decided"
+    (folder,) = out.iterdir()
+    assert json.loads((folder / "gate.json").read_text())["exit_code"] == code
+    sides = [json.loads((folder / side / "result.json").read_text()) for side in ("candidate", "baseline")]
+    assert {side["stopped"] for side in sides} == {"verdict: every contest is decided"}
+    assert sides[0]["setup"]["run_id"] == sides[1]["setup"]["run_id"]
+    assert [side["target"]["ep_options"]["compute_us"] for side in sides] == [str(compute_us), "3000"]
+    assert ("EP options: compute_us 3000 → compute_us" in ran.out) == (compute_us != 3000)
     assert ("; with fresh workers ×1." in ran.out) == bool(code)
     assert (folder / "again" / "candidate" / "result.json").is_file() == bool(code)
-
-
-@pytest.mark.process
-def test_a_regression_that_fresh_workers_do_not_show_is_none(
-    relu: Path, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Something makes the candidate slower for as long as its worker lives, and not the next one."""
-    times = []
-
-    def launched(plans: list[Plan], *rest: Any, **named: Any) -> Any:
-        times.append(len(plans))
-        return launch(plans if len(times) == 1 else [plans[1]] * 2, *rest, **named)
-
-    monkeypatch.setattr("ortbench.jobs.hold.launch", launched)
-    ran = ortbench_here("gate", "--model", relu, "--ep", library, "--ep-option", "compute_us=9000", "--mode", "cpu",
-                        "--baseline-ep-option", "compute_us=1000", "--max-regression", "50%", "--warmup", 2,
-                        "--duration", 10, "--out", tmp_path)  # fmt: skip
-    assert (ran.code, times) == (4, [2, 2]), ran.out + ran.err
-    (check,) = check_of(tmp_path)
-    assert check["verdict"] == "cannot tell"
-    assert check["ratio"] > 1.5
-    assert re.search(r"; with fresh workers ×[01]\.\d+ .*so it is not confirmed$", check["text"])
-    (folder,) = tmp_path.iterdir()
-    assert {path.parent.name for path in folder.glob("again/*/result.json")} == {"candidate", "baseline"}
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("compute_us", [3000, 4500])
-def test_what_a_live_gate_leaves(relu: Path, library: Path, tmp_path: Path, compute_us: int) -> None:
-    """Whatever its verdict: passed or failed, or it cannot tell in its time."""
-    ran = live(relu, library, tmp_path, "--baseline-ep-option", "compute_us=3000", "--max-regression", "15%",
-               "--mode", "cpu", compute_us=compute_us)  # fmt: skip
-    assert (ran.code in VERDICTS, ran.err) == (True, ""), ran.out + ran.err
-    (folder,) = tmp_path.iterdir()
-    data = json.loads((folder / "gate.json").read_text())
-    assert data["exit_code"] == ran.code
-    assert [(check["name"], VERDICTS[ran.code]) for check in data["checks"]] == [
-        ("cpu total median", data["checks"][0]["verdict"])
-    ]
-    sides = [json.loads((folder / side / "result.json").read_text()) for side in ("candidate", "baseline")]
-    assert sides[0]["setup"]["run_id"] == sides[1]["setup"]["run_id"]
-    assert [side["target"]["ep_options"] for side in sides] == [
-        {"compute_us": str(compute_us)}, {"compute_us": "3000"},
-    ]  # fmt: skip
-    assert "EP options: compute_us 3000 → compute_us" in ran.out or compute_us == 3000
-    compared = ortbench_here("compare", folder / "baseline", folder / "candidate")
+    compared = ortbench("compare", folder / "baseline", folder / "candidate")
     assert compared.code == 0
     assert "blocks of the same rounds" in compared.out
 
 
-@pytest.mark.process
+AGAINST_3000 = ("--baseline-ep-option", "compute_us=3000", "--max-regression", "15%")
+# One mode that is slower fails a gate and all must pass, so the gate that passes has all of them.
+SPEEDS = [(3000, 0, USUAL_MODES), (2000, 0, ("cpu",)), (4500, 3, ("cpu",)), (4500, 3, ("device-resident",))]
+
+
+@pytest.mark.parametrize(("compute_us", "code", "modes"), SPEEDS)
+def test_a_live_gate_tells_a_slower_device(
+    relu: Path, library: Path, tmp_path: Path, compute_us: int, code: int, modes: tuple[str, ...]
+) -> None:
+    words = [word for mode in modes for word in ("--mode", mode)]
+    ran = live(relu, library, tmp_path, *AGAINST_3000, *words, compute_us=compute_us)
+    tell_a_slower_device(ran, tmp_path, compute_us, code, modes)
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize(("compute_us", "code", "modes"), [SPEEDS[0], SPEEDS[2]])
+def test_a_live_gate_tells_a_slower_device_in_real_time(
+    relu: Path, real_library: Path, tmp_path: Path, compute_us: int, code: int, modes: tuple[str, ...]
+) -> None:
+    words = [word for mode in modes for word in ("--mode", mode)]
+    ran = live(relu, real_library, tmp_path, *AGAINST_3000, *words, compute_us=compute_us)
+    tell_a_slower_device(ran, tmp_path, compute_us, code, modes)
+
+
+def with_a_slow_first_worker() -> None:
+    """The command, whose second pair of workers is two baselines: what made the candidate slower ended with its worker."""
+    launches: list[int] = []
+
+    def launched(plans: list[Plan], *rest: Any, **named: Any) -> Any:
+        launches.append(len(plans))
+        return launch(plans if len(launches) == 1 else [plans[1]] * 2, *rest, **named)
+
+    hold.launch = launched  # type: ignore[assignment, attr-defined]
+    main()
+
+
+def test_a_regression_that_fresh_workers_do_not_show_is_none(relu: Path, library: Path, tmp_path: Path) -> None:
+    ran = live(relu, library, tmp_path, "--mode", "cpu", "--baseline-ep-option", "compute_us=1000", "--max-regression",
+               "50%", compute_us=9000, ORTBENCH_TESTS_MAIN=f"{__name__}:with_a_slow_first_worker")  # fmt: skip
+    assert ran.code == 4, ran.out + ran.err
+    (check,) = check_of(tmp_path)
+    assert check["verdict"] == "cannot tell"
+    assert check["ratio"] > 1.5
+    assert re.search(r"; with fresh workers ×1\.000 .*so it is not confirmed$", check["text"]), check["text"]
+    (folder,) = tmp_path.iterdir()
+    assert {path.parent.name for path in folder.glob("again/*/result.json")} == {"candidate", "baseline"}
+
+
 def test_blocks_of_both_sides_share_rounds_and_have_one_size(relu: Path, library: Path, tmp_path: Path) -> None:
     live(relu, library, tmp_path, "--baseline-ep-option", "compute_us=3300", "--mode", "device-resident")
     (folder,) = tmp_path.iterdir()
@@ -283,109 +279,81 @@ def test_blocks_of_both_sides_share_rounds_and_have_one_size(relu: Path, library
     assert set(first) == {True, False}  # the order is shuffled
 
 
-@pytest.mark.process
 def test_a_budget_too_small_for_a_verdict_cannot_tell(relu: Path, library: Path, tmp_path: Path) -> None:
-    ran = live(relu, library, tmp_path, "--baseline-ep-option", "compute_us=3000", "--duration", 0.02,
-               "--mode", "device")  # fmt: skip
+    ran = live(
+        relu, library, tmp_path, "--baseline-ep-option", "compute_us=3000", "--duration", 0.02, "--mode", "device"
+    )
     assert ran.code == 4
     assert "gate: cannot tell" in ran.out
     assert "too few rounds" in ran.out
 
 
-@pytest.mark.timing
-def test_limits_of_a_live_gate(relu: Path, library: Path, tmp_path: Path) -> None:
-    # A latency, and not a size, makes the copies as long as the inference: a slow host moves no more than a few bytes.
+@pytest.mark.parametrize(
+    ("options", "code", "crosses"),
+    [
+        (["--max-copy-share", "70%", "--min-speedup", "device-resident=1.2", "--require-mode", "host-accessible",
+          "--max-cpu-nodes", 0], 0, 0),
+        (["--max-copy-share", "20%", "--min-speedup", "device-resident=4", "--mode", "cpu"], 3, 2),
+    ],
+)  # fmt: skip
+def test_limits_of_a_live_gate(
+    relu: Path, library: Path, tmp_path: Path, options: list[object], code: int, crosses: int
+) -> None:
     copies = ("--ep-option", "upload_latency_us=1000", "--ep-option", "download_latency_us=1000")
-    ran = live(relu, library, tmp_path / "a", *copies, "--max-copy-share", "70%", "--min-speedup",
-               "device-resident=1.2", "--require-mode", "host-accessible", "--max-cpu-nodes", 0, compute_us=2000)  # fmt: skip
-    assert ran.code == 0, ran.out + ran.err
-    ran = live(relu, library, tmp_path / "b", *copies, "--max-copy-share", "20%", "--min-speedup",
-               "device-resident=4", "--mode", "cpu", compute_us=2000)  # fmt: skip
-    assert ran.code == 3
-    assert ran.out.count("✗") == 2
+    ran = live(relu, library, tmp_path, *copies, *options, compute_us=2000)
+    assert (ran.code, ran.out.count("✗")) == (code, crosses), ran.out + ran.err
 
 
-def gate_with_a_limit(relu: Path, library: Path, out: Path) -> Ran:
-    """A gate of `device` against the baseline, and on a ratio of another mode."""
-    return live(relu, library, out, "--mode", "device", "--min-speedup", "device-resident=0.5",
-                "--baseline-ep-option", "compute_us=3000", "--max-regression", "50%")  # fmt: skip
-
-
-@pytest.mark.process
 def test_modes_that_only_a_limit_needs_are_not_held_against_the_baseline(
     relu: Path, library: Path, tmp_path: Path
 ) -> None:
-    ran = gate_with_a_limit(relu, library, tmp_path)
-    assert ran.code in VERDICTS, ran.out + ran.err
+    ran = live(relu, library, tmp_path, "--mode", "device", "--min-speedup", "device-resident=0.5", *AGAINST_3000)
+    assert ran.code == 0, ran.out + ran.err
     assert [check["name"] for check in check_of(tmp_path)] == ["device total median", "device-resident speedup"]
 
 
-@pytest.mark.timing
-def test_a_mode_of_the_same_speed_passes_and_so_does_a_limit_on_a_ratio(
-    relu: Path, library: Path, tmp_path: Path
-) -> None:
-    assert gate_with_a_limit(relu, library, tmp_path).code == 0
-
-
-def gate_of_one_phase(relu: Path, library: Path, out: Path) -> Ran:
-    """A gate on uploads, which take ten times as long as the baseline's."""
-    slow, fast = "upload_latency_us=2000", "upload_latency_us=200"
-    return live(relu, library, out, "--ep-option", slow, "--baseline-ep-option", fast, "--baseline-ep-option",
-                "compute_us=200", "--metric", "device.upload.median", "--mode", "device", compute_us=200)  # fmt: skip
-
-
-@pytest.mark.process
 def test_a_metric_of_one_phase(relu: Path, library: Path, tmp_path: Path) -> None:
-    ran = gate_of_one_phase(relu, library, tmp_path)
-    assert ran.code in VERDICTS, ran.out + ran.err
+    """Uploads take ten times as long as the baseline's."""
+    ran = live(relu, library, tmp_path, "--ep-option", "upload_latency_us=2000", "--baseline-ep-option",
+               "upload_latency_us=200", "--baseline-ep-option", "compute_us=200", "--metric", "device.upload.median",
+               "--mode", "device", compute_us=200)  # fmt: skip
+    assert ran.code == 3, ran.out + ran.err
     assert [check["name"] for check in check_of(tmp_path)] == ["device upload median"]
     (folder,) = tmp_path.iterdir()
     (case,) = json.loads((folder / "candidate" / "result.json").read_text())["cases"]
     assert set(case["samples_ns"]) == {"upload", "total", "cpu_time"}
 
 
-@pytest.mark.timing
-def test_a_metric_of_one_phase_fails_where_it_is_slower(relu: Path, library: Path, tmp_path: Path) -> None:
-    assert gate_of_one_phase(relu, library, tmp_path).code == 3
-
-
-@pytest.mark.process
-def test_a_mode_that_is_lost_fails(relu: Path, library: Path, tmp_path: Path) -> None:
-    """The CPU EP on one side has no device; the other has."""
+def test_two_eps_are_held_against_each_other(relu: Path, library: Path, tmp_path: Path) -> None:
     ran = ortbench("gate", "--model", relu, "--ep", "cpu", "--baseline-ep", library, "--mode", "host-accessible",
                    "--max-regression", "5%", "--warmup", 1, "--out", tmp_path)  # fmt: skip
-    assert ran.code in VERDICTS, ran.out + ran.err  # two EPs may be compared; both have the mode
-    ran = ortbench(
-        "gate", "--model", MODELS / "tiny.onnx", "--ep", "cpu", "--baseline-ep", "nowhere", "--out", tmp_path
-    )
-    assert ran.code == 2
+    assert ran.code == 0, ran.out + ran.err
+    nowhere = ortbench("gate", "--model", relu, "--ep", "cpu", "--baseline-ep", "nowhere", "--out", tmp_path)
+    assert nowhere.code == 2
 
 
-@pytest.mark.process
-def test_a_wrong_output_on_one_side_is_no_verdict(relu: Path, library: Path, tmp_path: Path) -> None:
-    ran = live(relu, library, tmp_path, "--ep-option", "wrong_run=1+", "--baseline-ep-option", "compute_us=3000")
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("wrong_run=1+", "differ"),
+        ("abort_run=60:default", "candidate: device-resident failed: the worker was ended by SIGABRT"),
+    ],
+)
+def test_a_side_that_fails_is_no_verdict(relu: Path, library: Path, tmp_path: Path, fault: str, said: str) -> None:
+    ran = live(relu, library, tmp_path, "--ep-option", fault, *AGAINST_3000, "--mode", "device-resident")
     assert ran.code == 1
-    assert "differ" in ran.error_line
+    assert said in ran.err
 
 
-@pytest.mark.process
-def test_a_side_that_fails_is_no_verdict(relu: Path, library: Path, tmp_path: Path) -> None:
-    ran = live(relu, library, tmp_path, "--ep-option", "abort_run=60:default", "--baseline-ep-option", "compute_us=3000",
-               "--mode", "device-resident")  # fmt: skip
-    assert ran.code == 1
-    assert "candidate: device-resident failed: the worker was ended by SIGABRT" in ran.err
-
-
-@pytest.mark.process
 def test_models_with_other_inputs_are_not_comparable(tmp_path: Path) -> None:
     models = ["--model", MODELS / "tiny.onnx", "--baseline-model", MODELS / "multi_output.onnx", "--ep", "cpu"]
-    ran = ortbench_here("gate", *models, "--out", tmp_path)
+    ran = ortbench("gate", *models, "--out", tmp_path)
     assert ran.code == 5
     assert "the inputs differ" in ran.error_line
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.process
+@pytest.mark.usefixtures("clock")
 def test_models_with_other_outputs_are_compared_with_a_warning(relu: Path, tmp_path: Path) -> None:
     other = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> g (float[16384] x) => (float[16384] y) { y = Neg(x) }'
@@ -398,16 +366,16 @@ def test_models_with_other_outputs_are_compared_with_a_warning(relu: Path, tmp_p
 
 
 def test_a_live_gate_needs_a_model_and_something_to_check(relu: Path) -> None:
-    assert "nothing to check" in ortbench_here("gate", "--model", relu, "--ep", "cpu").error_line
-    assert "name a result file" in ortbench_here("gate", "--baseline-ep", "cpu").error_line
-    percentile = ortbench_here("gate", "--model", relu, "--baseline-model", relu, "--metric", "p99")
+    assert "nothing to check" in ortbench("gate", "--model", relu, "--ep", "cpu").error_line
+    assert "name a result file" in ortbench("gate", "--baseline-ep", "cpu").error_line
+    percentile = ortbench("gate", "--model", relu, "--baseline-model", relu, "--metric", "p99")
     assert percentile.code == 2
     assert "a live gate compares short blocks" in percentile.error_line
-    nowhere = ortbench_here("gate", "--model", relu, "--baseline-python", "/nowhere/python")
+    nowhere = ortbench("gate", "--model", relu, "--baseline-python", "/nowhere/python")
     assert (nowhere.code, nowhere.error_line) == (2, "--baseline-python: no such interpreter: /nowhere/python")
 
 
-@pytest.mark.process
+@pytest.mark.usefixtures("clock")
 def test_the_same_on_both_sides_is_said_and_passes(tmp_path: Path) -> None:
     tiny = MODELS / "tiny.onnx"
     shutil.copy(tiny, tmp_path / "copy.onnx")
@@ -420,7 +388,7 @@ def test_the_same_on_both_sides_is_said_and_passes(tmp_path: Path) -> None:
     assert f"\n- {said}\n" in (folder / "gate.md").read_text()
 
 
-@pytest.mark.process
+@pytest.mark.wide
 def test_two_environments_with_two_versions_of_onnx_runtime(tmp_path: Path) -> None:
     """As users have them: ortbench and its ONNX Runtime lie in one folder, of which the other one must see nothing."""
     other = os.environ.get("ORTBENCH_TESTS_OTHER_PYTHON")
@@ -446,11 +414,11 @@ def test_two_environments_with_two_versions_of_onnx_runtime(tmp_path: Path) -> N
     assert f"baseline → candidate: ONNX Runtime: {versions[1]} → {versions[0]}" in ran.stdout
 
 
-@pytest.mark.process
-def test_workers_that_are_paused_end_with_a_killed_gate(relu: Path, library: Path, tmp_path: Path) -> None:
+@pytest.mark.wide
+def test_workers_that_are_paused_end_with_a_killed_gate(relu: Path, real_library: Path, tmp_path: Path) -> None:
     if sys.platform != "linux":
         lacking("Linux, whose kernel ends a worker with its parent")
-    line = command("gate", "--model", relu, "--ep", library, "--baseline-ep-option", "compute_us=3000", "--ep-option",
+    line = command("gate", "--model", relu, "--ep", real_library, "--baseline-ep-option", "compute_us=3000", "--ep-option",
                    "compute_us=3000", "--max-regression", "0.0001%", "--mode", "device-resident", "--warmup", 1,
                    "--out", tmp_path)  # fmt: skip
     with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
@@ -462,19 +430,16 @@ def test_workers_that_are_paused_end_with_a_killed_gate(relu: Path, library: Pat
         process.kill()
     for child in children:
         stat = Path(f"/proc/{child}/stat")
-        for _ in range(1000):
-            if not stat.exists() or stat.read_text().rsplit(")", 1)[1].split()[0] == "Z":
-                break
+        deadline = time.monotonic() + 600
+        while stat.exists() and stat.read_text().rsplit(")", 1)[1].split()[0] != "Z":
+            assert time.monotonic() < deadline, f"worker {child} is still there"
             time.sleep(0.01)
-        else:
-            raise AssertionError(f"worker {child} is still there")
 
 
-@pytest.mark.process
 def test_an_ep_may_be_named_by_its_library(relu: Path, library: Path, tmp_path: Path) -> None:
     ran = ortbench("run", relu, "--ep", library, "--iterations", 1, "--warmup", 1, "--mode", "cpu",
                    "--json", "-", "--out", tmp_path)  # fmt: skip
     assert json.loads(ran.out)["target"]["ep"] == EP_NAME
-    twice = ortbench_here("run", relu, "--ep", library, "--ep-library", library)
+    twice = ortbench("run", relu, "--ep", library, "--ep-library", library)
     assert twice.code == 2
     assert "leave --ep-library out" in twice.error_line

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -18,10 +16,16 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper
 
-from ortbench.plan import CPU_EP
+from ortbench.plan import CPU_EP, Inputs, Target
 from ortbench.worker.looks import graph as looks_graph
-from tests.conftest import MODELS, ONCE, ROOT, command, measure, ortbench
+from ortbench.worker.looks import nodes as looks_nodes
+from ortbench.worker.session import providers
+from tests.conftest import MODELS, ONCE, ROOT, cases, command, measure, ortbench
+from tests.jobs.test_interrupted import interrupted
 from tests.refdevice import Config, Trace, failures_so_far
+from tests.truth import in_fork, run_on_device
+
+pytestmark = pytest.mark.process
 
 ISLAND = MODELS / "cpu_island.onnx"
 WEBGPU = "WebGpuExecutionProvider"
@@ -83,29 +87,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-# Runs in a process of its own; the reference device can be registered once in one.
-_PASS = """
-import json, sys
-import onnxruntime
-from ortbench.plan import Inputs, Target
-from ortbench.worker.looks import nodes
-from ortbench.worker.session import providers
-
-onnxruntime.set_default_logger_severity(3)
-ep, *paths = sys.argv[1:]
-target = Target(library=ep) if "/" in ep else Target(ep=ep)
-provider = providers.find(target)
-providers.find = lambda _: provider
-print(json.dumps({path: nodes.profile_nodes(path, target, Inputs(), 2)[0] for path in paths}))
-"""
+def print_passes() -> None:
+    """The pass of every model, by path; the reference device can be registered once in a process."""
+    onnxruntime.set_default_logger_severity(3)
+    ep, *paths = sys.argv[1:]
+    target = Target(library=ep) if "/" in ep else Target(ep=ep)
+    provider = providers.find(target)
+    with patch.object(providers, "find", lambda _: provider):
+        print(json.dumps({path: looks_nodes.profile_nodes(path, target, Inputs(), 2)[0] for path in paths}))
 
 
-def passes(ep: str, paths: Sequence[Path], prefix: Sequence[str] = ()) -> dict[str, Any]:
-    """The pass of every model, by name."""
-    line = [*prefix, sys.executable, "-c", _PASS, ep, *map(str, paths)]
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return {Path(path).stem: found for path, found in json.loads(done.stdout.splitlines()[-1]).items()}
+PASSES = f"{print_passes.__module__}:{print_passes.__name__}"
+
+
+def by_name(found: dict[str, Any]) -> dict[str, Any]:
+    return {Path(path).stem: it for path, it in found.items()}
 
 
 def copies(found: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -141,9 +137,11 @@ def count(kind: str) -> int:
     return int(np.prod([int(size) for size in kind.partition("[")[2].strip("]").split(",")]))
 
 
-@pytest.mark.process
 def test_copies_and_who_forces_them_where_nodes_have_kernels(software_gpu: tuple[str, ...], folder: Path) -> None:
-    found = passes("webgpu", sorted(folder.glob("*.onnx")), software_gpu)
+    code = "from tests.jobs.test_hidden_copies import print_passes; print_passes()"
+    line = [*software_gpu, sys.executable, "-c", code, "webgpu", *map(str, sorted(folder.glob("*.onnx")))]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)
+    found = by_name(json.loads(done.stdout.splitlines()[-1]))
     check(found)
     operators = {(row["op"], row["ep"]): row["nodes"] for row in found["two"]["operators"]}
     assert operators == {
@@ -152,12 +150,11 @@ def test_copies_and_who_forces_them_where_nodes_have_kernels(software_gpu: tuple
     }  # fmt: skip
 
 
-@pytest.mark.process
 def test_copies_and_who_forces_them_where_an_ep_compiles(library: Path, folder: Path, tmp_path: Path) -> None:
     apart = tmp_path / "apart.onnx"
     onnx.save(onnx.load(ISLAND), apart, save_as_external_data=True, location="weights", size_threshold=0)
     in_ort_format = written_in_ort_format(tmp_path)
-    found = passes(str(library), [*sorted(folder.glob("*.onnx")), apart, in_ort_format])
+    found = by_name(in_fork(PASSES, library, *sorted(folder.glob("*.onnx")), apart, in_ort_format))
     assert "ORT format" in found.pop("island")["problem"]
     assert copies(found.pop("apart")) == [
         ("determinants", "from host", ["Det_4"], "Det_4"), ("matrices", "to host", ["Det_4"], "Det_4"),
@@ -176,12 +173,15 @@ def written_in_ort_format(folder: Path) -> Path:
     return folder / "island.ort"
 
 
-@pytest.mark.process
 def test_a_run_with_nodes_on_a_device(software_gpu: tuple[str, ...], tmp_path: Path) -> None:
-    result = measure(
-        ISLAND, "--ep", "webgpu", "--nodes", "--mode", "cpu", "--iterations", 1, "--warmup", 1, out=tmp_path,
-        prefix=software_gpu,
-    )  # fmt: skip
+    modes = ("--mode", "cpu", "--mode", "device", "--mode", "host-accessible")
+    result = measure(ISLAND, "--ep", "webgpu", "--nodes", *modes, *ONCE, out=tmp_path, prefix=software_gpu)
+    assert result["placement"]["memcpy"] == {
+        "to_host": {"nodes": 1, "bytes": 65536}, "from_host": {"nodes": 1, "bytes": 16384},
+    }  # fmt: skip
+    places = {mode: case["places"] for mode, case in cases(result).items()}
+    on_device = [it["memory"] for it in (*places["device"]["inputs"], *places["device"]["outputs"])]
+    assert (on_device, places["host-accessible"]) == (["WebGPU_Buf (DEFAULT)"] * 2, None)
     nodes = result["nodes"]
     assert 3 <= nodes["runs"] <= 20
     det = {"name": "Det_4", "op": "Det", "ep": CPU_EP}
@@ -202,78 +202,60 @@ def test_a_run_with_nodes_on_a_device(software_gpu: tuple[str, ...], tmp_path: P
     assert "Det on the CPU forces 2 Memcpy nodes that move 81.9 kB a run" in text
 
 
-@pytest.mark.process
 def test_the_pass_comes_last_in_a_process_of_its_own(library: Path, tmp_path: Path) -> None:
-    trace = tmp_path / "trace"
-    line = command(
-        "run", ISLAND, "--ep-library", library, "--nodes", "--mode", "cpu", "--mode", "device-resident",
-        "--iterations", 3, "--warmup", 1, "--out", tmp_path,
-    )  # fmt: skip
-    environment = {**os.environ, **Config(compute_us=100, trace=trace).environ()}
-    done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "\noperator" in done.stdout
-    events = Trace.read(trace).of("inference")
+    config = Config(compute_us=100, trace=tmp_path / "trace")
+    modes = ("--nodes", "--mode", "cpu", "--mode", "device-resident")
+    code, result, out, errors = run_on_device(
+        library, ISLAND, config, tmp_path, *modes, "--iterations", 3, "--warmup", 1
+    )
+    assert (code, errors) == (0, "")
+    assert "\noperator" in out
+    events = Trace.read(tmp_path / "trace").of("inference")
     last = int(max(events["pid"], key=lambda pid: int(events["end_ns"][events["pid"] == pid].max())))
     measured, profiled = events[events["pid"] != last], events[events["pid"] == last]
     assert len(np.unique(measured["pid"])) == 1
     assert measured["end_ns"].max() < profiled["start_ns"].min()
-    result = json.loads(next(tmp_path.glob("*/result.json")).read_text())
-    assert len(profiled) == 2 * (2 + result["nodes"]["runs"])  # two compiled graphs; two runs to warm up
+    assert result.nodes is not None
+    assert len(profiled) == 2 * (2 + result.nodes["runs"])  # two compiled graphs; two runs to warm up
 
 
-@pytest.mark.process
+# Only the first run of the measured worker has tensors in host memory.
+TINY, RESIDENT = MODELS / "tiny.onnx", ("--mode", "device-resident", "--iterations", 3, "--warmup", 1, "--nodes")
+
+
 @pytest.mark.parametrize(
     ("knob", "words"),
     [
-        (Config(compute_us=100, abort_run="4:host"), "--nodes gave nothing: the worker was ended by SIGABRT"),
-        (
-            Config(compute_us=100, fail_download="4:host"),
-            "--nodes gave nothing: profiling failed: the reference device",
-        ),
+        ({"abort_run": "4:host"}, "--nodes gave nothing: the worker was ended by SIGABRT"),
+        ({"fail_download": "4:host"}, "--nodes gave nothing: profiling failed: the reference device"),
     ],
     ids=["lost", "failed"],
 )
 def test_a_pass_that_fails_is_a_warning_and_the_result_stays(
-    knob: Config, words: str, library: Path, tmp_path: Path
+    knob: dict[str, str], words: str, library: Path, tmp_path: Path
 ) -> None:
-    # Only the first run of the measured worker has tensors in host memory.
-    arguments = ["--mode", "device-resident", "--iterations", "3", "--warmup", "1", "--nodes", "--quiet"]
-    line = command("run", MODELS / "tiny.onnx", "--ep-library", library, *arguments, "--out", tmp_path)
-    done = subprocess.run(line, cwd=ROOT, env={**os.environ, **knob.environ()}, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    result = json.loads(next(tmp_path.glob("*/result.json")).read_text())
-    assert result["nodes"] is None
-    (warning,) = result["warnings"]
+    config = Config(compute_us=100, **knob)  # type: ignore[arg-type]
+    code, result, _, errors = run_on_device(library, TINY, config, tmp_path, *RESIDENT, "--quiet")
+    assert (code, errors, result.nodes) == (0, "", None)
+    (warning,) = result.warnings
     assert (warning["code"], warning["message"][: len(words)]) == ("nodes-failed", words)
-    assert result["cases"][0]["phases"]["total"]["n"] == 3
+    assert len(result.cases[0].samples_ns["total"]) == 3
 
 
-@pytest.mark.process
-def test_ctrl_c_gives_the_pass_up_and_keeps_the_result(library: Path, tmp_path: Path) -> None:
-    arguments = ["--mode", "device-resident", "--iterations", "3", "--warmup", "1", "--nodes"]
-    line = command("run", MODELS / "tiny.onnx", "--ep-library", library, *arguments, "--out", tmp_path)
+@pytest.mark.wide
+def test_ctrl_c_gives_the_pass_up_and_keeps_the_result(real_library: Path, tmp_path: Path) -> None:
+    line = command("run", TINY, "--ep-library", real_library, *RESIDENT, "--out", tmp_path)
     trace = tmp_path / "trace"
     environment = {**os.environ, **Config(compute_us=100, hang_run="4:host", trace=trace).environ()}
-    with subprocess.Popen(line, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 600
-        while "hang_run" not in failures_so_far(trace):  # the pass has begun, and never ends
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        try:
-            out, _ = process.communicate(timeout=600)
-        finally:
-            process.kill()
-    assert process.returncode == 130
-    assert "\ndevice-resident" in out
+    # The pass has begun, and never ends.
+    ran = interrupted(line, lambda: "hang_run" in failures_so_far(trace), cwd=ROOT, env=environment)
+    assert ran.code == 130
+    assert "\ndevice-resident" in ran.out
     result = json.loads(next(tmp_path.glob("*/result.json")).read_text())
     assert (result["stopped"], result["nodes"]) == ("iterations: 3 per mode", None)
     assert len(list(tmp_path.glob("*/table.md"))) == 1
 
 
-@pytest.mark.process
 def test_the_cpu_ep_has_times_and_no_copies(tmp_path: Path) -> None:
     result = measure(MODELS / "image_classifier.onnx", "--ep", "cpu", "--nodes", "--mode", "cpu", *ONCE, out=tmp_path)
     nodes = result["nodes"]
@@ -284,16 +266,11 @@ def test_the_cpu_ep_has_times_and_no_copies(tmp_path: Path) -> None:
     assert nodes["runs"] == 20 or nodes["run_ns"] > 0
 
 
-@pytest.mark.process
 def test_without_the_option_there_is_no_pass(tmp_path: Path) -> None:
     result = measure(MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", *ONCE, out=tmp_path)
     assert result["nodes"] is None
 
 
-# Before a run
-
-
-@pytest.mark.process
 def test_inspect_names_node_sentences(library: Path) -> None:
     ran = ortbench("inspect", ISLAND, "--ep-library", library, COLUMNS="80")
     assert ran.code == 0, ran.err
@@ -316,40 +293,33 @@ def picky(tmp_path: Path) -> Path:
     return tmp_path / "picky.onnx"
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("ep", ["webgpu", "library"])
-def test_inspect_lists_what_is_known_without_a_run(ep: str, picky: Path, request: pytest.FixtureRequest) -> None:
-    target, prefix = (["--ep", "webgpu"], request.getfixturevalue("software_gpu")) if ep == "webgpu" else (
-        ["--ep-library", request.getfixturevalue("library")], ()
-    )  # fmt: skip
+@pytest.mark.parametrize("ep", [pytest.param("webgpu", marks=pytest.mark.wide), "library"])
+def test_inspect_lists_what_is_known_without_a_run(
+    ep: str, library: Path, picky: Path, request: pytest.FixtureRequest
+) -> None:
+    prefix = request.getfixturevalue("software_gpu") if ep == "webgpu" else ()
+    target = ("--ep", ep if ep == "webgpu" else library)
     ran = ortbench("inspect", picky, *target, "--json", "-", prefix=prefix)
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
     assert "the first run failed with made-up inputs" in found["not_run"]
-    assert found["outputs"][0]["shape"] == [8]
-    assert found["outputs"][1]["shape"] is None
+    assert [output["shape"] for output in found["outputs"]] == [[8], None]
     assert found["copies"]["problem"] is None
     rows = copies(found["copies"])
-    assert ("a", "to host", ["Det_1"], "Det_1") in rows
-    assert ("b", "from host", ["Det_1"], "Det_1") in rows
+    assert {("a", "to host", ("Det_1",), "Det_1"), ("b", "from host", ("Det_1",), "Det_1")} <= {
+        (tensor, direction, tuple(forced_by), island) for tensor, direction, forced_by, island in rows
+    }
     assert found["placement"]["memcpy_nodes"] == len(rows) >= 2
     assert {row["bytes"] for row in found["copies"]["memcpy"]} == {None}
-    if ep == "library":
-        text = " ".join(ortbench("inspect", picky, *target).out.split())
-        assert (
-            "run not possible, so what only a run tells is not known: the first run failed with made-up inputs" in text
-        )
-        assert "(--shape and --dim change their shapes; ortbench run --nodes takes real ones)" in text
+    text = " ".join(ortbench("inspect", picky, *target, prefix=prefix).out.split())
+    assert "run not possible, so what only a run tells is not known: the first run failed with made-up inputs" in text
+    assert "(--shape and --dim change their shapes; ortbench run --nodes takes real ones)" in text
 
 
-@pytest.mark.process
 def test_of_a_model_in_ort_format_the_placement_is_not_known(tmp_path: Path) -> None:
     ran = ortbench("inspect", written_in_ort_format(tmp_path), "--ep", "cpu")
     assert ran.code == 0, ran.err
     assert "placement is not known" in ran.out
-
-
-# Names
 
 
 def test_nodes_without_a_name_get_the_one_that_a_profile_has_for_them(folder: Path) -> None:

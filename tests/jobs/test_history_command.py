@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from ortbench.result import Result, result_json, save
-from tests.conftest import ROOT, ortbench_here
-from tests.made_history import night, nights, noise, save_nights, stepped
-from tests.made_load import serving
+from tests.conftest import ROOT, ortbench
+from tests.results import night, nights, noise, save_nights, serving, stepped
+
+pytestmark = pytest.mark.process
 
 STEPPED = nights(stepped(30, 18, 1.12), noise(30, seed=5), upgraded=18)
 
@@ -45,14 +46,14 @@ ortbench explain over time, scatter, steps … says what the words mean.
 
 
 def test_a_folder_of_nights(reports: Path) -> None:
-    ran = ortbench_here("history", "reports", cwd=reports.parent, COLUMNS="200")
+    ran = ortbench("history", "reports", cwd=reports.parent, COLUMNS="200")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == WHOLE
 
 
 def test_what_is_written(reports: Path, tmp_path: Path) -> None:
     exports = [word for kind in ("html", "json", "markdown") for word in (f"--{kind}", tmp_path / f"h.{kind}")]
-    ran = ortbench_here("history", reports, *exports, "--mode", "cpu")
+    ran = ortbench("history", reports, *exports, "--mode", "cpu")
     assert (ran.code, ran.err) == (0, "")
     assert "30 results" in ran.out
     (record,) = json.loads((tmp_path / "h.json").read_text())
@@ -60,13 +61,13 @@ def test_what_is_written(reports: Path, tmp_path: Path) -> None:
     assert (tmp_path / "h.html").read_text().count("<figure>") == 1
     assert "## Steps" in (tmp_path / "h.markdown").read_text()
     for kind, begins in (("html", "<!DOCTYPE html>"), ("json", "["), ("markdown", "# ortbench history")):
-        ran = ortbench_here("history", reports, f"--{kind}", "-")
+        ran = ortbench("history", reports, f"--{kind}", "-")
         assert ran.out.startswith(begins)
         assert "30 results from" not in ran.out or kind != "json"
 
 
 def test_places_that_hold_the_same_files_count_them_once(reports: Path) -> None:
-    ran = ortbench_here("history", reports, reports / "night-03", reports / "night-04" / "result.json")
+    ran = ortbench("history", reports, reports / "night-03", reports / "night-04" / "result.json")
     assert ran.out.startswith("30 results")
 
 
@@ -75,7 +76,7 @@ def test_what_cannot_be_read_is_left_out_and_said(reports: Path) -> None:
     (reports / "night-07" / "result.json").write_text(json.dumps(newer))
     (reports / "night-08" / "result.json").write_text("{")
     save(serving(), reports / "night-09" / "result.json")
-    ran = ortbench_here("history", reports, COLUMNS="300")
+    ran = ortbench("history", reports, COLUMNS="300")
     assert ran.code == 0
     assert ran.out.startswith("27 results")
     assert "night-07/result.json has schema 2; this ortbench reads schema 1" in ran.out
@@ -101,7 +102,7 @@ def test_bad_input(arguments: list[str], code: int, said: str, tmp_path: Path) -
     (tmp_path / "broken.json").write_text("{")
     save(night(0, 1), tmp_path / "night.json")
     save(replace(night(0, 1), schema_version=2), tmp_path / "newer.json")
-    ran = ortbench_here("history", *arguments, cwd=tmp_path)
+    ran = ortbench("history", *arguments, cwd=tmp_path)
     assert (ran.code, ran.out) == (code, "")
     assert said in ran.error_line
 
@@ -111,7 +112,7 @@ def test_results_of_another_machine_are_one_series_where_it_is_forced(tmp_path: 
     for result in moved[12:]:
         result.environment["cpu"]["model"] = "Other CPU"
     save_nights(moved, tmp_path)
-    apart, together = (ortbench_here("history", tmp_path, *more, COLUMNS="300").out for more in ([], ["--force"]))
+    apart, together = (ortbench("history", tmp_path, *more, COLUMNS="300").out for more in ([], ["--force"]))
     assert "2 series: no steps" in apart.splitlines()[0]
     assert "1 series: 1 step" in together.splitlines()[0]
     assert "CPU: Some CPU → Other CPU" in together
@@ -137,7 +138,6 @@ def commit(folder: Path, result: Result | None, place: str, message: str = "nigh
     git(folder, "commit", "--quiet", "--message", message)
 
 
-@pytest.mark.process
 def test_results_that_are_committed(tmp_path: Path) -> None:
     """One file that each night overwrites, in a repository that also has others; the last night removes it."""
     git(tmp_path, "init", "--quiet", "--initial-branch=main")
@@ -151,7 +151,7 @@ def test_results_that_are_committed(tmp_path: Path) -> None:
     (tmp_path / "reports" / "deeper").mkdir(parents=True)
 
     def history(*arguments: str, cwd: Path = tmp_path) -> Any:
-        return ortbench_here("history", *arguments, "--mode", "cpu", cwd=cwd, COLUMNS="300")
+        return ortbench("history", *arguments, "--mode", "cpu", cwd=cwd, COLUMNS="300")
 
     ran = history("begin..main", "--json", "-")
     assert (ran.code, ran.err) == (0, "")
@@ -178,15 +178,14 @@ def test_results_that_are_committed(tmp_path: Path) -> None:
         assert (ran.code, ran.out, ran.error_line.removeprefix("ortbench: ")) == (2, "", said)
 
 
-@pytest.mark.process
 def test_without_git_a_revision_is_nothing(tmp_path: Path) -> None:
     for environment in ({}, {"PATH": ""}):
-        ran = ortbench_here("history", "HEAD", cwd=tmp_path, **environment)
+        ran = ortbench("history", "HEAD", cwd=tmp_path, **environment)
         assert ran.code == 2
         assert "HEAD: there is no such file or folder, and no such commits here that git knows" in ran.error_line
 
 
 def test_the_reports_of_this_repository() -> None:
-    ran = ortbench_here("history", ROOT / "reports", COLUMNS="200")
+    ran = ortbench("history", ROOT / "reports", COLUMNS="200")
     assert ran.code == 0
     assert "too few results" in ran.out

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -14,7 +10,9 @@ from typing import Any
 import pytest
 
 from ortbench.result import Result, load
-from tests.conftest import MODELS, ROOT, Ran, command, ortbench, ortbench_here
+from tests.conftest import MODELS, Ran, ortbench
+
+pytestmark = pytest.mark.process
 
 TINY = MODELS / "tiny.onnx"
 SIDES = ("candidate", "baseline")
@@ -43,14 +41,12 @@ def are_in_turns(results: list[Result], rounds: int) -> None:
         assert len(numbers[0]) >= rounds
 
 
-@pytest.mark.process
-def test_a_model_is_no_slower_than_itself_with_callers_and_at_a_rate(library: Path, tmp_path: Path) -> None:
+def test_a_model_is_no_slower_than_itself(library: Path, tmp_path: Path) -> None:
     junit, action = tmp_path / "gate.xml", tmp_path / "action.json"
-    same = {"compute_us": 2000, "baseline_us": 2000}
-    options = ("--concurrency", 2, "--rate", 100, "--slo", "p99=1000s", "--duration", 1, "--max-regression", "200%")
-    ran = live(library, tmp_path / "out", *options, "--junit", junit, "--action-json", action, **same)
-    assert ran.code in (0, 4), ran.out + ran.err
-    assert ran.err == ""
+    options = ("--concurrency", 1, "--rate", 100, "--slo", "p99=1000s", "--duration", 20, "--max-regression", "5%")
+    files = ("--junit", junit, "--action-json", action)
+    ran = live(library, tmp_path / "out", *options, *files, compute_us=2000, baseline_us=2000)
+    assert (ran.code, ran.err) == (0, "")
     (folder,) = (tmp_path / "out").glob("gate-*")
     assert not (folder / "again").exists()
     results = results_of(folder)
@@ -59,82 +55,41 @@ def test_a_model_is_no_slower_than_itself_with_callers_and_at_a_rate(library: Pa
         assert result.kind == "load"
         assert (result.back_to_back or {}).keys() == {"device-resident"}
     verdict = json.loads((folder / "gate.json").read_text())
-    assert verdict["exit_code"] == ran.code
     names = [check["name"] for check in verdict["checks"]]
     assert names == [
-        "device-resident runs/s with 2 callers", "device-resident p99 at 100 a second", "SLO of device-resident p99 at 100 a second",
+        "device-resident runs/s with 1 caller", "device-resident p99 at 100 a second", "SLO of device-resident p99 at 100 a second",
     ]  # fmt: skip
     cases = [case.get("name") for case in ET.parse(junit).getroot().iter("testcase")]
-    assert cases == ["device-resident with 2 callers", "device-resident at 100 a second", *names]
+    assert cases == ["device-resident with 1 caller", "device-resident at 100 a second", *names]
     assert {it["unit"] for it in json.loads(action.read_text())} == {"ms"}
-    assert f"gate: {verdict['verdict']}" in ran.out
+    assert "gate: passed" in ran.out
 
 
-@pytest.mark.process
 def test_a_device_four_times_as_slow_fails_and_so_it_does_with_fresh_workers(library: Path, tmp_path: Path) -> None:
-    metrics = ("--metric", "load@concurrency=2", "--metric", "load.p50@rate=100")
-    options = ("--concurrency", 2, "--rate", 100, "--sessions", "process", *metrics, "--max-regression", "50%")
-    ran = live(library, tmp_path, *options, "--duration", 6, compute_us=8000, baseline_us=2000)
+    metrics = ("--metric", "load@concurrency=1", "--metric", "load.p50@rate=100")
+    options = ("--concurrency", 1, "--rate", 100, "--sessions", "process", *metrics, "--max-regression", "50%")
+    ran = live(library, tmp_path, *options, "--duration", 20, compute_us=8000, baseline_us=2000)
     assert (ran.code, ran.err) == (3, ""), ran.out
     (folder,) = tmp_path.glob("gate-*")
     are_in_turns(results_of(folder), rounds=10)
     are_in_turns(results_of(folder / "again"), rounds=10)
     checks = json.loads((folder / "gate.json").read_text())["checks"]
-    assert {(check["name"], check["verdict"]) for check in checks} == {
-        ("device-resident runs/s with 2 callers", "failed"), ("device-resident p50 at 100 a second", "failed"),
+    assert {check["name"]: (check["verdict"], round(check["ratio"])) for check in checks} == {
+        "device-resident runs/s with 1 caller": ("failed", 4), "device-resident p50 at 100 a second": ("failed", 8),
     }  # fmt: skip
     for check in checks:
-        assert check["ratio"] > 1.5
         assert "; with fresh workers ×" in check["text"]
     assert {result.stopped for result in results_of(folder)} == {"verdict: every level is decided"}
 
 
-@pytest.mark.process
 def test_an_slo_alone_needs_no_baseline(tmp_path: Path) -> None:
-    line = ("--model", TINY, "--ep", "cpu", "--mode", "cpu", "--load", "--rate", 50, "--duration", 2, "--out", tmp_path)
-    codes = [ortbench("gate", *line, "--slo", f"max={limit}").code for limit in ("1ns", "1000s")]
+    line = ("--model", TINY, "--ep", "cpu", "--mode", "cpu", "--load", "--rate", 50, "--duration", 0.4, "--warmup", 1)
+    codes = [ortbench("gate", *line, "--slo", f"max={limit}", "--out", tmp_path).code for limit in ("1ns", "1000s")]
     assert codes == [3, 0]
     for folder in tmp_path.iterdir():
         assert load(folder / "result.json").levels[0]["n"] > 0
 
 
-@pytest.mark.process
-def test_ctrl_c_keeps_what_both_sides_have(tmp_path: Path) -> None:
-    options = (
-        "--model",
-        TINY,
-        "--ep",
-        "cpu",
-        "--mode",
-        "cpu",
-        "--baseline-threads",
-        1,
-        "--load",
-        "--concurrency",
-        "1,2",
-    )
-    line = command("gate", *options, "--max-regression", "0.01%", "--duration", 2000, "--out", tmp_path)
-    process = subprocess.Popen(
-        line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
-    )
-
-    def measured() -> bool:
-        found = [load(path) for path in tmp_path.glob("*/*/result.json")]
-        return len(found) == 2 and all(result.levels and all(it["n"] for it in result.levels) for result in found)
-
-    until = time.monotonic() + 600
-    while not measured() and time.monotonic() < until:
-        time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=600)
-    assert process.returncode == 130, err
-    assert err.splitlines()[-1] == "ortbench: interrupted before the gate was decided"
-    for result in results_of(next(tmp_path.iterdir())):
-        assert result.stopped == "interrupted"
-        assert all(level["n"] for level in result.levels)
-
-
-@pytest.mark.process
 def test_a_suite_has_live_gates_of_loads(tmp_path: Path) -> None:
     file = tmp_path / "bench.toml"
     file.write_text(
@@ -170,8 +125,7 @@ BAD: list[tuple[list[object], str]] = [
 @pytest.mark.parametrize(("options", "message"), BAD, ids=[" ".join(map(str, options[-4:])) for options, _ in BAD])
 def test_bad_input_is_one_line(options: list[object], message: str, tmp_path: Path) -> None:
     line = [word for it in options for word in (LIVE[it] if isinstance(it, str) and it in LIVE else [it])]
-    ran = ortbench_here(
-        "gate", *line, "--out" if "model" in options else "--quiet", *([tmp_path] if "model" in options else [])
-    )
+    ran = ortbench("gate", *line, cwd=tmp_path)
     assert ran.code == 2
     assert message in ran.error_line
+    assert list(tmp_path.iterdir()) == []

@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ortbench.errors import CANNOT_TELL, DONE
-from ortbench.result import load
-from tests.conftest import MODELS, Ran, ortbench_here
-from tests.made_load import broken, paced, serving
+from ortbench.result import Result, load
+from tests.conftest import MODELS, Ran, ortbench
+from tests.results import failed_level, paced, serving
 
 pytestmark = pytest.mark.process
 
@@ -23,7 +24,7 @@ TINY = MODELS / "tiny.onnx"
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ran, Path]:
     """A load of callers and of requests, with all that may be written of it, and its folder."""
     out = tmp_path_factory.mktemp("load")
-    done = ortbench_here(
+    done = ortbench(
         "load", TINY, "--ep", "cpu", "--mode", "cpu", "--concurrency", "1,2", "--rate", 200, "--slo", "p99=10s", "--duration", 0.6,
         "--warmup", 1, "--out", out, "--html", out / "page.html", "--junit", out / "j.xml", "--action-json", out / "a.json",
     )  # fmt: skip
@@ -43,11 +44,8 @@ def test_the_report_of_a_load_is_shown_and_saved(ran: tuple[Ran, Path]) -> None:
     assert lines[-1] == f"Saved in {folder}"
     result = load(folder / "result.json")
     assert result.knee is not None
-    assert [(level.get("concurrency"), level.get("rate")) for level in result.levels] == [
-        (1, None),
-        (2, None),
-        (None, 200),
-    ]
+    levels = [(level.get("concurrency"), level.get("rate")) for level in result.levels]
+    assert levels == [(1, None), (2, None), (None, 200)]
     assert all(len(level["blocks"]) >= 3 for level in result.levels)
     assert [row["status"] for row in csv.DictReader(io.StringIO((folder / "table.csv").read_text()))] == ["ok"] * 3
     assert (folder / "table.md").read_text().startswith("# ortbench load: ")
@@ -58,25 +56,23 @@ def test_the_report_of_a_load_is_shown_and_saved(ran: tuple[Ran, Path]) -> None:
 
 def test_commands_that_read_results_know_loads(ran: tuple[Ran, Path], tmp_path: Path) -> None:
     _, folder = ran
-    compared = ortbench_here("compare", folder, folder)
+    compared = ortbench("compare", folder, folder)
     assert compared.code == 0
     assert sum(line.startswith("cpu ") for line in compared.out.splitlines()) == 3 + 3 + 2
-    page = ortbench_here("report", folder, folder, "--html", tmp_path / "two.html")
+    page = ortbench("report", folder, folder, "--html", tmp_path / "two.html")
     assert page.code == 0
-    kept = ortbench_here("gate", folder, "--slo", "p99=1000s", "--max-cpu-nodes", 0)
+    kept = ortbench("gate", folder, "--slo", "p99=1000s", "--max-cpu-nodes", 0)
     assert (kept.code, kept.out.splitlines()[-1]) == (0, "gate: passed")
     assert "✓ SLO of cpu p99 at 200 a second: " in kept.out
-    broke = ortbench_here("gate", folder, "--slo", "p50=1ns")
+    broke = ortbench("gate", folder, "--slo", "p50=1ns")
     assert (broke.code, broke.out.splitlines()[-1]) == (3, "gate: failed")
-    wide = ortbench_here(
-        "gate", folder, "--baseline", folder, "--metric", "load.p50@rate=200", "--max-regression", "50%"
-    )
+    wide = ortbench("gate", folder, "--baseline", folder, "--metric", "load.p50@rate=200", "--max-regression", "50%")
     assert wide.code in (DONE, CANNOT_TELL)  # as noisy as the machine is
     assert " cpu p50 at 200 a second: " in wide.out
-    none = ortbench_here("gate", folder, "--baseline", folder, "--metric", "load@concurrency=3")
+    none = ortbench("gate", folder, "--baseline", folder, "--metric", "load@concurrency=3")
     assert none.code == 2
     assert "no such level was measured in both; there are concurrency=1, concurrency=2, rate=200" in none.error_line
-    live = ortbench_here("gate", "--model", TINY, "--slo", "p99=1s")
+    live = ortbench("gate", "--model", TINY, "--slo", "p99=1s")
     assert (live.code, live.error_line) == (2, "--slo is of a load: add --load, or name a result of 'ortbench load'")
 
 
@@ -92,33 +88,27 @@ slo = "p99=1000s"
 duration = 0.3
 warmup = 1
 """)
-    done = ortbench_here(
-        "suite", tmp_path / "bench.toml", "--out", tmp_path / "out", "--quiet", "--json", "-", cwd=tmp_path
-    )
+    line = ("suite", tmp_path / "bench.toml", "--out", tmp_path / "out")
+    done = ortbench(*line, "--quiet", "--json", "-")
     assert done.code == 0
     (case,) = json.loads(done.out)["cases"]
     assert (case["outcome"], case["fastest"], [it["name"] for it in case["checks"]]) == (
         "passed", "cpu", ["SLO of cpu p99 at 500 a second"]
     )  # fmt: skip
     assert case["runs_per_s"] > 0
-    again = ortbench_here("suite", tmp_path / "bench.toml", "--out", tmp_path / "out", cwd=tmp_path)
-    assert "done before" in again.err
+    assert "done before" in ortbench(*line).err
 
 
-def test_stored_loads_are_gated_without_a_session(tmp_path: Path) -> None:
-    from ortbench.result import save
-
-    for name, result in (("old", paced()), ("new", paced(1.2)), ("bad", serving())):
-        (tmp_path / name).mkdir()
-        if name == "bad":
-            result.levels[3] = broken(result.levels[3])
-        save(result, tmp_path / name / "result.json")
-    slower = ortbench_here("gate", tmp_path / "new", "--baseline", tmp_path / "old", "--metric", "load.p99@rate=30")
+def test_stored_loads_are_gated_without_a_session(files: Callable[[str, Result], Path]) -> None:
+    bad = serving()
+    bad.levels[3] = failed_level(bad.levels[3])
+    old, new, lost = files("old", paced()), files("new", paced(1.2)), files("bad", bad)
+    slower = ortbench("gate", new, "--baseline", old, "--metric", "load.p99@rate=30")
     assert slower.code == 3
     text = (
         "✗ device p99 at 30 a second: 16.8 ms against 14.0 ms, ×1.200 as slow (1.158 to 1.243 with the noise of both runs), must "
         "be at most ×1.05"
     )
     assert text in " ".join(slower.out.split())
-    lost = ortbench_here("gate", tmp_path / "bad", "--max-cpu-nodes", 0)
-    assert (lost.code, lost.error_line) == (1, "candidate: cpu with 8 callers failed: the worker was ended by SIGSEGV")
+    ran = ortbench("gate", lost, "--max-cpu-nodes", 0)
+    assert (ran.code, ran.error_line) == (1, "candidate: cpu with 8 callers failed: the worker was ended by SIGSEGV")

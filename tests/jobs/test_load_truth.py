@@ -11,15 +11,15 @@ import pytest
 from ortbench.analysis.load_requests import Requests
 from ortbench.analysis.queueing import cycle_interval
 from ortbench.result import Result
-from ortbench.schema import Level
-from tests.queues import MS, Moments, disagreements, hidden, md1_wait
+from tests.queues import MS, disagreements, hidden, md1_wait
 from tests.refdevice import Config, Trace
 from tests.truth import relu_model, run_on_device
-
-pytestmark = pytest.mark.timing
+from tests.virtual import CALL_NS
 
 ATTEMPTS = 3  # what else goes on on the machine adds to times and takes from none
-_HOST_NS = 400_000  # the longest that the host takes from one run of a busy server to the next
+# In virtual time, with one caller: a call of a run and its end, and what the host does from the end of a request to the
+# beginning of the next one that waits.
+SERVICE_NS, BETWEEN_NS = 2 * CALL_NS, 4 * CALL_NS
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,12 @@ class Put:
 
 
 def put(
-    library: Path, folder: Path, *arguments: object, mode: str = "device-resident", size: int = 4096, **knobs: float
+    library: Path,
+    folder: Path,
+    *arguments: object,
+    mode: str = "device-resident",
+    size: int = 4096,
+    **knobs: float,
 ) -> Put:
     model = relu_model(folder / "relu.onnx", size)
     config = Config(trace=folder / "trace", **knobs)  # type: ignore[arg-type]
@@ -41,6 +46,14 @@ def put(
     assert (code, errors) == (0, "")
     (path,) = (it.parent for it in (folder / "out").glob("*/result.json"))
     return Put(result, path, Trace.read(folder / "trace"))
+
+
+@pytest.mark.process
+def test_one_caller_has_the_engine_to_itself(library: Path, tmp_path: Path) -> None:
+    (level,) = put(library, tmp_path, "--concurrency", 1, "--duration", 1, compute_us=4000).result.levels
+    latency = 4_000_000 + SERVICE_NS
+    assert level["latency_ns"] == dict.fromkeys(("mean", "p50", "p95", "p99", "max"), latency)
+    assert level["runs_per_s"] == pytest.approx(1e9 / (latency + CALL_NS))
 
 
 def service_ns(found: Put, number: int) -> float:
@@ -54,9 +67,10 @@ def service_ns(found: Put, number: int) -> float:
     return float((inferences["end_ns"] - inferences["start_ns"])[inside].mean())
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("servers", [1, 2])
 def test_engines_give_what_they_can_and_latency_is_what_then_must_be(
-    servers: int, library: Path, tmp_path: Path
+    servers: int, real_library: Path, tmp_path: Path
 ) -> None:
     """An inference of 10 ms: 100 a second of one engine from two callers on, 200 of two where more than two keep them busy;
     what the engine took longer on a busy machine is in its trace."""
@@ -65,7 +79,7 @@ def test_engines_give_what_they_can_and_latency_is_what_then_must_be(
         folder = tmp_path / str(attempt)
         folder.mkdir()
         load = ("--concurrency", "1,2,4", "--duration", 2)
-        found = put(library, folder, *load, compute_us=10_000, servers=servers)
+        found = put(real_library, folder, *load, compute_us=10_000, servers=servers)
         wrong = {}
         for number, level in enumerate(found.result.levels):
             callers, latency = level["concurrency"], level["latency_ns"]
@@ -96,7 +110,8 @@ def waiting_share(found: Put, number: int, callers: int) -> float:
     return 1 - float(inside) / float(callers * (spans[:, 1] - spans[:, 0]).sum())
 
 
-def test_the_share_of_time_in_which_callers_wait_for_pythons_lock(library: Path, tmp_path: Path) -> None:
+@pytest.mark.timing
+def test_the_share_of_time_in_which_callers_wait_for_pythons_lock(real_library: Path, tmp_path: Path) -> None:
     """Copies of 4 ms hold it, and there is nothing else to do: one of n callers has it, the others wait, (n - 1)/n of the
     time but for the runs between."""
     wrong: dict[str, float | None] | None = None
@@ -106,8 +121,8 @@ def test_the_share_of_time_in_which_callers_wait_for_pythons_lock(library: Path,
         resident.mkdir()
         load = ("--concurrency", "1,2,4", "--duration", 2)
         times = {"upload_latency_us": 4000, "download_latency_us": 4000, "compute_us": 0}
-        held = put(library, copying, *load, mode="device", **times)
-        free = put(library, resident, *load, compute_us=5000)
+        held = put(real_library, copying, *load, mode="device", **times)
+        free = put(real_library, resident, *load, compute_us=5000)
         now: dict[str, float | None] = {}
         for number, level in enumerate(held.result.levels):
             callers, share = level["concurrency"], level["lock_wait"]
@@ -131,93 +146,50 @@ def test_the_share_of_time_in_which_callers_wait_for_pythons_lock(library: Path,
     raise AssertionError(wrong)
 
 
-# Open loops
+# Open loops, in virtual time
 
 
-def requests_of(found: Put, number: int) -> tuple[Requests, int]:
-    """The record of a level, and when it began."""
+def requests_of(found: Put, number: int) -> Requests:
+    """The record of a level."""
     with np.load(found.folder / "load-samples.npz") as samples:
-        due, start, end, begin = (samples[f"{number}/{it}"] for it in ("due_ns", "start_ns", "end_ns", "begin_ns"))
-    free = np.concatenate([[0], end[:-1]])
-    return Requests(due, free, start, end, None, 1, 0, 1), int(begin[0])
+        due, start, end = (samples[f"{number}/{it}"] for it in ("due_ns", "start_ns", "end_ns"))
+    return Requests(due, np.concatenate([[0], end[:-1]]), start, end, None, 1, 0, 1)
 
 
-def services_of(found: Put, record: Requests, begin: int) -> Moments:
-    """How long the server had each request, by the device's trace: its run and, where the next one was waiting already, what
-    the host took from the one to the other."""
-    runs = np.sort(found.trace.of("run"), order="start_ns")
-    first = int(np.searchsorted(runs["start_ns"], begin + int(record.start[0])))
-    runs = runs[first : first + record.due.size]
-    took = runs["end_ns"] - runs["start_ns"]
-    between = runs["start_ns"][1:] - runs["end_ns"][:-1]
-    busy = between < _HOST_NS
-    usual = int(np.median(between[busy]))
-    host = np.append(np.where(busy, between, usual), usual)
-    return np.asarray(took + host, np.int64)
-
-
+@pytest.mark.process
 def test_every_wait_is_the_one_of_lindleys_recursion(library: Path, tmp_path: Path) -> None:
     """At 30, 50, 70 and 90 % utilisation; a record that hides what was late does not pass."""
-    wrong: list[str] = []
-    for attempt in range(ATTEMPTS):
-        folder = tmp_path / str(attempt)
-        folder.mkdir()
-        load = ("--rate", "75,125,175,225", "--duration", 3)
-        found = put(library, folder, *load, compute_us=4000)
-        wrong = []
-        for number in range(4):
-            record, begin = requests_of(found, number)
-            services = services_of(found, record, begin)
-            wrong += [f"level {number}: {it}" for it in disagreements(record, services, record.due)]
-            assert disagreements(hidden(record), services, record.due), "a generator that hides late requests passes"
-        if not wrong:
-            return
-    raise AssertionError(wrong)
+    found = put(library, tmp_path, "--rate", "75,125,175,225", "--duration", 2, compute_us=4000)
+    for number in range(4):
+        record = requests_of(found, number)
+        assert set(record.end - record.start) == {4_000_000 + SERVICE_NS}
+        # The next one that waits begins at once, and else the clock is read until one is due.
+        waiting = record.free + BETWEEN_NS > record.due + CALL_NS
+        assert set((record.start - record.free)[waiting]) == {BETWEEN_NS}
+        assert set((record.start - record.due)[~waiting] // CALL_NS) == {1}
+        service = record.end - record.start + BETWEEN_NS
+        assert disagreements(record, service, record.due) == []
+        assert disagreements(hidden(record), service, record.due), "a generator that hides late requests passes"
 
 
-def level_of(found: Put, number: int) -> Level:
-    return found.result.levels[number]
-
-
+@pytest.mark.process
 def test_poisson_arrivals_before_one_engine_wait_as_long_as_theory_says(library: Path, tmp_path: Path) -> None:
-    """M/D/1 at 30 and 50 %, with service time and utilisation as measured in the same run: that of the request and, as far as
-    one waits behind another, what the host needs between them, which only the requests that wait have."""
-    wrong: dict[int, str] | None = None
-    for attempt in range(ATTEMPTS):
-        folder = tmp_path / str(attempt)
-        folder.mkdir()
-        found = put(
-            library, folder, "--rate", "600,1000", "--duration", 45, "--seed", attempt, compute_us=480, spin_us=1000
-        )
-        now: dict[int, str] = {}
-        for number in range(2):
-            record, begin = requests_of(found, number)
-            service = level_of(found, number)["service_ns"]
-            assert service is not None
-            rate = (record.due.size - 1) * 1e9 / float(record.due[-1] - record.due[0])
-            each = service["mean"], float(services_of(found, record, begin).mean())
-            least, most = (md1_wait(ns, rate * ns / 1e9) for ns in each)
-            interval = cycle_interval(record.waits, record.anew, 0.99)
-            assert interval is not None
-            low, high = interval
-            if low > most or high < least or high - low > 0.1 * (least + most):
-                theory = f"theory {least / 1e3:.1f} to {most / 1e3:.1f} µs"
-                now[number] = f"{theory}, measured {low / 1e3:.1f} to {high / 1e3:.1f} µs"
-        wrong = now if wrong is None else {level: said for level, said in now.items() if level in wrong}
-        if not wrong:
-            return
-    raise AssertionError(wrong)
+    """M/D/1 at 30 and 50 %; what the host needs between two requests only those have that wait."""
+    found = put(library, tmp_path, "--rate", "600,1000", "--duration", 12, "--seed", 1, compute_us=480)
+    for number, level in enumerate(found.result.levels):
+        record, service = requests_of(found, number), 480_000 + SERVICE_NS
+        assert level["service_ns"] == {"mean": service, "p50": service}
+        rate = (record.due.size - 1) * 1e9 / float(record.due[-1] - record.due[0])
+        least, most = (md1_wait(ns, rate * ns / 1e9) for ns in (service, service + BETWEEN_NS))
+        interval = cycle_interval(record.waits, record.anew, 0.99)
+        assert interval is not None
+        low, high = interval
+        assert low <= most
+        assert high >= least
+        assert high - low <= 0.2 * most
 
 
+@pytest.mark.process
 def test_uniform_arrivals_below_capacity_do_not_wait(library: Path, tmp_path: Path) -> None:
-    """No request finds the engine busy, but where the machine stood still for the length of a gap."""
-    found_busy: list[float] = []
-    for attempt in range(ATTEMPTS):
-        folder = tmp_path / str(attempt)
-        folder.mkdir()
-        found = put(library, folder, "--rate", "100", "--arrivals", "uniform", "--duration", 2, compute_us=5000)
-        record, _ = requests_of(found, 0)
-        found_busy.append(float((record.free > record.due).mean()))
-        if found_busy[-1] < 0.03 and np.median(record.waits) < MS // 10:
-            return
-    raise AssertionError(found_busy)
+    found = put(library, tmp_path, "--rate", 100, "--arrivals", "uniform", "--duration", 1, compute_us=5000)
+    assert set(requests_of(found, 0).waits // CALL_NS) == {1}

@@ -8,18 +8,17 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import MODELS, ROOT, Ran, ortbench, ortbench_here
+from tests.conftest import MODELS, Ran, ortbench
+from tests.jobs.test_bandwidth_command import with_knobs
 from tests.jobs.test_profile_command import Nsys
-from tests.made_loops import level, loop_of, loop_result
 from tests.refdevice import Config
-from tests.results import measured, result_of, steady
+from tests.results import level, loop_of, loop_result, measured, result_of, steady
+
+pytestmark = pytest.mark.process
 
 CELL = MODELS / "recurrent_cell.onnx"
 LARGE = MODELS / "loop_on_device.onnx"
 FED = ("--feedback", "state_out=state")
-
-
-# Stored results
 
 
 @pytest.mark.parametrize(
@@ -38,7 +37,7 @@ def test_a_stored_loop_against_another(
     old = files("old", loop_result(level("cpu"), level("device-resident")))
     new = files("new", loop_result(level("cpu"), level("device-resident", factor)))
     asked = [word for text in metric for word in ("--metric", text)]
-    ran = ortbench_here("gate", new, "--baseline", old, *asked)
+    ran = ortbench("gate", new, "--baseline", old, *asked)
     assert (ran.code, ran.err) == (code, "")
     assert said in ran.out
 
@@ -48,38 +47,19 @@ def test_a_loop_is_not_held_against_a_run_or_another_loop(files: Any) -> None:
     single = files("single", result_of(measured("cpu", total=steady([1_000_000] * 24))))
     longer = files("longer", loop_result(level("cpu", count=8)))
     for other, kind in ((single, "kind: single inferences and a loop of 4 steps"), (longer, "steps: 8 and 4")):
-        ran = ortbench_here("gate", loop, "--baseline", other)
-        said = f"ortbench: baseline and candidate are not comparable: {kind} (--force compares them all the same)\n"
-        assert (ran.code, ran.err) == (5, said)
-        assert ortbench_here("gate", loop, "--baseline", other, "--max-regression", "900%", "--force").code in (0, 3)
-        ran = ortbench_here("compare", other, loop)
-        assert (ran.code, ran.out) == (5, "")
-        assert (
-            ran.err
-            == f"ortbench: {other.stem} and loop are not comparable: {kind} (--force compares them all the same)\n"
-        )
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--max-copy-share", "10%"], "--max-copy-share is of single inferences; of a loop say --min-speedup "
-         "device-resident=X"),
-        (["--steps", "4"], "--steps says how to measure: it is for a live gate (--model), not for a result file"),
-        (["--feedback", "a=b"], "--feedback says how to measure: it is for a live gate (--model), not for a result file"),
-    ],
-)  # fmt: skip
-def test_what_a_stored_loop_has_not(files: Any, options: list[str], message: str) -> None:
-    loop = files("loop", loop_result(level("cpu")))
-    ran = ortbench_here("gate", loop, "--max-cpu-nodes", "0", *options)
-    assert (ran.code, ran.out, ran.err) == (2, "", f"ortbench: {message}\n")
+        gate = ("gate", loop, "--baseline", other)
+        for line in (gate, ("compare", other, loop)):
+            ran = ortbench(*line)
+            assert (ran.code, ran.out) == (5, "")
+            assert ran.error_line.endswith(f" are not comparable: {kind} (--force compares them all the same)")
+        assert ortbench(*gate, "--max-regression", "900%", "--force").code in (0, 3)
 
 
 def test_two_loops_side_by_side(files: Any) -> None:
     one = files("one", loop_result(level("cpu"), level("device-resident")))
     fed = loop_of(resident=["x"])
     other = files("other", loop_result(level("cpu"), level("device-resident", 0.5), loop=fed))
-    ran = ortbench_here("compare", one, other)
+    ran = ortbench("compare", one, other)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.count("loop of 4 steps: hidden_out → hidden") == 2
     rows = [line.split() for line in ran.out.splitlines() if line.startswith(("cpu ", "device-resident "))]
@@ -90,100 +70,85 @@ def test_two_loops_side_by_side(files: Any) -> None:
         ["device-resident", "step", "1.00", "0.500", "×0.500"],
     ]
     assert "copied once: none → x" in ran.out
-    only = ortbench_here("compare", one, other, "--phase", "step", "--mode", "device-resident", "--json", "-")
+    only = ortbench("compare", one, other, "--phase", "step", "--mode", "device-resident", "--json", "-")
     assert [(it["mode"], it["phase"], it["median_ns"]) for it in json.loads(only.out)] == [
         ("device-resident", "step", 1_000_250), ("device-resident", "step", 500_125)
     ]  # fmt: skip
 
 
-# Live
-
-
-def live(library: Path, out: Path, *options: object, **config: Any) -> Ran:
-    device = Config(**{"compute_us": 500, "upload_gbps": 1, "download_gbps": 1, **config})
+def live(library: Path, out: Path, *options: object, **knobs: Any) -> Ran:
+    device = Config(**{"compute_us": 500, "upload_gbps": 1, "download_gbps": 1, **knobs})
     line = ("gate", "--model", LARGE, "--ep-library", library, *FED, "--steps", 4, "--duration", 40, "--out", out)
-    return ortbench(*line, *options, prefix=(), cwd=ROOT, **device.environ())
-
-
-def checks_in(out: Path) -> list[dict[str, Any]]:
-    (folder,) = out.glob("gate-*")
-    found: list[dict[str, Any]] = json.loads((folder / "gate.json").read_text())["checks"]
-    return found
-
-
-@pytest.mark.process
-def test_a_live_gate_of_a_loop_has_metrics_of_loops_and_steps(library: Path, tmp_path: Path) -> None:
-    """Two of the same are no regression of five times, whatever else this machine does."""
-    metrics = ("--metric", "loop.median", "--metric", "device-resident.step.median", "--metric", "shared.loop.mean")
-    more = ("--baseline-model", LARGE, "--max-regression", "400%", "--share-buffers", "--mode", "device-resident")
-    ran = live(library, tmp_path, *more, *metrics)
+    ran = ortbench(*line, *options, prefix=with_knobs(device))
     assert ran.code == 0, ran.out + ran.err
-    assert [(check["name"], check["verdict"]) for check in checks_in(tmp_path)] == [
-        ("device-resident loop median", "passed"),
-        ("shared loop median", "passed"),
-        ("device-resident step median", "passed"),
-        ("shared loop mean", "passed"),
+    return ran
+
+
+def test_a_live_gate_of_a_loop_has_metrics_of_loops_and_steps(library: Path, tmp_path: Path) -> None:
+    metrics = ("--metric", "loop.median", "--metric", "device-resident.step.median", "--metric", "shared.loop.mean")
+    more = ("--baseline-model", LARGE, "--max-regression", "1%", "--share-buffers", "--mode", "device-resident")
+    live(library, tmp_path, *more, *metrics)
+    (folder,) = tmp_path.glob("gate-*")
+    checks = json.loads((folder / "gate.json").read_text())["checks"]
+    assert [(check["name"], check["verdict"]) for check in checks] == [
+        (f"{name} {statistic}", "passed")
+        for name, statistic in (
+            ("device-resident loop", "median"),
+            ("shared loop", "median"),
+            ("device-resident step", "median"),
+            ("shared loop", "mean"),
+        )
     ]
     for side in ("candidate", "baseline"):
-        (stored,) = tmp_path.glob(f"gate-*/{side}*/result.json")
-        data = json.loads(stored.read_text())
+        data = json.loads((folder / side / "result.json").read_text())
         assert (data["kind"], data["loop"]["steps"]) == ("loop", 4)
 
 
-@pytest.mark.process
 def test_a_live_gate_tells_that_a_state_is_copied(library: Path, tmp_path: Path) -> None:
     """The state crosses twice a step in cpu, never in device-resident: each is held against the other by a limit."""
-    slow = {"upload_gbps": 0.1, "download_gbps": 0.1}
     limits = ("--min-speedup", "device-resident=1.5", "--require-mode", "shared")
-    ran = live(library, tmp_path, *limits, **slow)
-    assert ran.code == 0, ran.out + ran.err
+    ran = live(library, tmp_path, *limits, upload_gbps=0.1, download_gbps=0.1)
     assert "✓ shared is ok" in ran.out
     assert "✓ device-resident is as fast as cpu: ×" in ran.out
 
 
-@pytest.mark.process
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--metric", "upload"], "--metric upload.median: a loop has step, loop and cpu_time only"),
-        (["--metric", "step.p99"], "--metric step.p99: a live gate compares short blocks, which have median, mean, min, "
-         "and p99 of steps from --steps 51 on; use more, or a stored --baseline"),
-        (["--max-copy-share", "1%"], "--max-copy-share is of single inferences; of a loop say --min-speedup "
-         "device-resident=X"),
-        (["--cuda-graph"], "--cuda-graph: is for single inferences, leave it out of a loop"),
-    ],
-)  # fmt: skip
-def test_bad_input_of_a_live_gate_is_one_line(options: list[str], message: str, tmp_path: Path) -> None:
-    line = ("gate", "--model", CELL, "--baseline-model", CELL, "--feedback", "hidden_out=hidden", "--ep", "cpu")
-    ran = ortbench_here(*line, "--out", tmp_path / "out", *options)
-    assert (ran.code, ran.out, ran.err) == (2, "", f"ortbench: {message}\n")
-    assert not (tmp_path / "out").exists()
+LIVE = ("--model", CELL, "--ep", "cpu")
+SIDES = (*LIVE, "--baseline-model", CELL)
+LOOPS = (*SIDES, "--feedback", "hidden_out=hidden")
+STORED = ("loop.json", "--max-cpu-nodes", "0")
+NOT_STORED = "says how to measure: it is for a live gate (--model), not for a result file"
+NO_COPIES = "--max-copy-share is of single inferences; of a loop say --min-speedup device-resident=X"
+NO_LOOP = "say what is fed back with --feedback OUT=IN"
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("line", "message"),
     [
-        (["--baseline-keep", "y"], "--baseline-keep is for a loop: say what is fed back with --feedback OUT=IN"),
-        (["--baseline-model", str(CELL), "--metric", "step"], "--metric step.median: single inferences have no steps; say "
-         "what is fed back with --feedback OUT=IN"),
-        (["--baseline-model", str(CELL), "--fill", "x=1"], "--fill is for a loop: say what is fed back with --feedback "
-         "OUT=IN"),
+        ((*STORED, "--max-copy-share", "10%"), NO_COPIES),
+        ((*STORED, "--steps", "4"), f"--steps {NOT_STORED}"),
+        ((*STORED, "--feedback", "a=b"), f"--feedback {NOT_STORED}"),
+        ((*LOOPS, "--metric", "upload"), "--metric upload.median: a loop has step, loop and cpu_time only"),
+        ((*LOOPS, "--metric", "step.p99"), "--metric step.p99: a live gate compares short blocks, which have median, mean, "
+         "min, and p99 of steps from --steps 51 on; use more, or a stored --baseline"),
+        ((*LOOPS, "--max-copy-share", "1%"), NO_COPIES),
+        ((*LOOPS, "--cuda-graph"), "--cuda-graph: is for single inferences, leave it out of a loop"),
+        ((*LIVE, "--baseline-keep", "y"), f"--baseline-keep is for a loop: {NO_LOOP}"),
+        ((*SIDES, "--metric", "step"), f"--metric step.median: single inferences have no steps; {NO_LOOP}"),
+        ((*SIDES, "--fill", "x=1"), f"--fill is for a loop: {NO_LOOP}"),
     ],
 )  # fmt: skip
-def test_words_of_loops_without_one_are_one_line(options: list[str], message: str) -> None:
-    ran = ortbench_here("gate", "--model", CELL, "--ep", "cpu", *options)
-    assert (ran.code, ran.out, ran.err) == (2, "", f"ortbench: {message}\n")
+def test_what_a_gate_has_not(files: Any, line: tuple[object, ...], message: str, tmp_path: Path) -> None:
+    files("loop", loop_result(level("cpu")))
+    ran = ortbench("gate", *line, cwd=tmp_path)
+    assert (ran.code, ran.out, ran.error_line) == (2, "", message)
+    assert [path.name for path in tmp_path.iterdir()] == ["loop.json"]
 
 
-# Under Nsight Systems
-
-
-@pytest.mark.process
-def test_a_profiled_loop_has_ranges_of_loops_and_of_steps(recorder: Path, library: Path, tmp_path: Path) -> None:
+def test_a_profiled_loop_has_ranges_of_loops_and_of_steps(recorder: Path, real_library: Path, tmp_path: Path) -> None:
     nsys = Nsys(tmp_path, recorder)
-    knobs = Config(trace=tmp_path / "trace", compute_us=200, upload_gbps=1, download_gbps=1).environ()
-    line = ("profile", LARGE, "--ep-library", library, *FED, "--steps", 3, "--warmup", 1, "--iterations", 2)
-    ran = ortbench(*line, "--out", tmp_path / "out", prefix=(), cwd=ROOT, **knobs, **nsys.environ)
+    device = Config(trace=tmp_path / "trace", compute_us=200, upload_gbps=1, download_gbps=1)
+    line = ("profile", LARGE, "--ep-library", real_library, *FED, "--steps", 3, "--warmup", 1, "--iterations", 2)
+    ran = ortbench(*line, "--out", tmp_path / "out", prefix=with_knobs(device), **nsys.environ)
     assert ran.code == 0, ran.err
     assert "loop of 3 steps: state_out → state" in ran.out
     (file,) = (tmp_path / "out").glob("*/profile.json")

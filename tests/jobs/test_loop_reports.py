@@ -16,6 +16,8 @@ from tests.conftest import MODELS, ortbench
 from tests.report.test_page import Page
 from tests.results import decoding
 
+pytestmark = pytest.mark.process
+
 SUGGESTED = {
     "recurrent_cell": "--feedback hidden_out=hidden",
     "decoder": "--feedback 'present.*=past_key_values.*' --dim total_length=past_length+sequence --fill attention_mask=1 "
@@ -37,7 +39,6 @@ def test_clean_knows_what_a_loop_left(tmp_path: Path) -> None:
     assert found.foreign == []
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("model", SUGGESTED)
 def test_the_loop_that_inspect_suggests_is_one(model: str, tmp_path: Path) -> None:
     path = MODELS / f"{model}.onnx"
@@ -50,7 +51,6 @@ def test_the_loop_that_inspect_suggests_is_one(model: str, tmp_path: Path) -> No
     assert json.loads((tmp_path / "result.json").read_text())["loop"]["feedback"] == answer["feedback"]
 
 
-@pytest.mark.process
 def test_inspect_prints_the_loop_and_nothing_of_one_where_there_is_none() -> None:
     ran = ortbench("inspect", MODELS / "recurrent_cell.onnx", COLUMNS="200")
     lines = ran.out.splitlines()
@@ -61,7 +61,6 @@ def test_inspect_prints_the_loop_and_nothing_of_one_where_there_is_none() -> Non
     assert "  loop    " not in ortbench("inspect", MODELS / "multi_output.onnx").out
 
 
-@pytest.mark.process
 def test_a_loop_leaves_its_page_its_steps_and_what_ci_reads(tmp_path: Path) -> None:
     files = {name: tmp_path / name for name in ("page.html", "junit.xml", "action.json")}
     ran = ortbench(

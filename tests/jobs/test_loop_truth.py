@@ -1,49 +1,41 @@
-"""The times of loops against the reference device's own trace."""
+"""The times of loops in virtual time against the reference device's own trace."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
 import pytest
 
-from tests.loop_truth import FED, checks, loop_model, plain_checks
+from tests import wrong_builds
+from tests.loop_truth import FED, STATE_BYTES, differences, loop_model
 from tests.refdevice import HONESTY, Config, Honesty, Trace
-from tests.truth import Check, run_on_device, wrong_in_all
+from tests.truth import run_on_device
 
-ATTEMPTS, STEPS = 5, 5
+pytestmark = pytest.mark.process
 
-
-def attempts(library: Path, folder: Path, honesty: Honesty) -> Iterator[list[Check]]:
-    """Loops, each with its medians against the device's trace and the host's own time."""
-    model = loop_model(folder / "loop.onnx")
-    for attempt in range(ATTEMPTS):
-        place = folder / str(attempt)
-        place.mkdir()
-        # A waiting host that sleeps comes back tens of microseconds late; that is its own time, not the device's.
-        config = Config(trace=place / "trace", spin_us=1e6, honesty=honesty, compute_us=3000)
-        line = (*FED, "--steps", STEPS, "--share-buffers", "--iterations", 9, "--warmup", 2)
-        code, result, _, errors = run_on_device(
-            library, model, config, place, *line, program=("tests.loop_truth", place / "bare"), command="loop"
-        )
-        assert code == 0, errors
-        yield checks(result, Trace.read(place / "trace"), place / "bare")
+STEPS = {f"step {number}": 1 for number in range(5)}
+ONE_LOOP = ("--steps", len(STEPS), "--iterations", 4, "--warmup", 1)
 
 
-@pytest.mark.timing
 @pytest.mark.parametrize("honesty", HONESTY)
-def test_steps_and_whole_loops_agree_with_the_devices_trace(honesty: Honesty, library: Path, tmp_path: Path) -> None:
-    def complete() -> Iterator[list[Check]]:
-        for found in attempts(library, tmp_path, honesty):
-            assert {check.what for check in found} == {
-                (mode, *what)
-                for mode in ("cpu", "device-resident", "host-accessible", "shared")
-                for what in (("total",), ("step",), *(("step", number) for number in range(STEPS)))
-            }
-            yield found
+def test_steps_and_whole_loops_are_what_the_devices_trace_has_of_them(
+    honesty: Honesty, library: Path, tmp_path: Path
+) -> None:
+    config = Config(trace=tmp_path / "trace", honesty=honesty, compute_us=3000)
+    model, line = loop_model(tmp_path / "loop.onnx"), (*FED, "--share-buffers", *ONE_LOOP)
+    code, result, _, errors = run_on_device(library, model, config, tmp_path, *line, command="loop")
+    assert code == 0, errors
+    assert [case.mode for case in result.cases] == ["cpu", "device-resident", "host-accessible", "shared"]
+    assert differences(result, Trace.read(tmp_path / "trace"), STEPS, first_bytes=STATE_BYTES) == {}
 
-    assert wrong_in_all(complete()) == {}
+
+def test_a_microsecond_too_many_is_found_out(library: Path, tmp_path: Path) -> None:
+    model, config = loop_model(tmp_path / "loop.onnx"), Config(trace=tmp_path / "trace")
+    line, wrong = (*FED, "--mode", "device-resident", *ONE_LOOP), wrong_builds.build("adds_a_microsecond")
+    _, result, _, _ = run_on_device(library, model, config, tmp_path, *line, command="loop", **wrong)
+    found = differences(result, Trace.read(tmp_path / "trace"), STEPS, first_bytes=STATE_BYTES)
+    assert found.keys() == {("device-resident", "total")}
 
 
 GROWS = """<ir_version: 8, opset_import: ["" : 17]>
@@ -51,29 +43,14 @@ GROWS = """<ir_version: 8, opset_import: ["" : 17]>
 FIRST_BYTES = 4 * 65536
 
 
-@pytest.mark.timing
 @pytest.mark.parametrize("honesty", ["sync", "async-wait"])
-def test_steps_of_a_state_that_grows_agree_with_the_devices_trace(
-    honesty: Honesty, library: Path, tmp_path: Path
-) -> None:
-    """Steps of 30 ms, beside which the host's own time is nothing, and copies of up to 3 ms, which are not."""
+def test_so_are_steps_of_a_state_that_grows(honesty: Honesty, library: Path, tmp_path: Path) -> None:
     model = tmp_path / "grows.onnx"
     onnx.save(onnx.parser.parse_model(GROWS), model)
-    line = ("--feedback", "present=past", "--first-dim", "N=1", "--steps", STEPS, "--iterations", 5, "--warmup", 1,
-            "--mode", "cpu", "--mode", "device-resident")  # fmt: skip
-
-    def attempts() -> Iterator[list[Check]]:
-        for attempt in range(ATTEMPTS):
-            place = tmp_path / str(attempt)
-            place.mkdir()
-            config = Config(
-                trace=place / "trace", spin_us=1e6, honesty=honesty, compute_us=30_000, upload_gbps=1, download_gbps=1
-            )
-            code, result, _, errors = run_on_device(library, model, config, place, *line, command="loop")
-            assert code == 0, errors
-            assert result.loop is not None
-            assert result.loop["grows"] == ["past"]
-            counts = {f"step {it}": 1 for it in range(STEPS)}
-            yield plain_checks(result, Trace.read(place / "trace"), counts, FIRST_BYTES)
-
-    assert wrong_in_all(attempts()) == {}
+    line = ("--feedback", "present=past", "--first-dim", "N=1", "--mode", "cpu", "--mode", "device-resident", *ONE_LOOP)
+    config = Config(trace=tmp_path / "trace", honesty=honesty, upload_gbps=1, download_gbps=1)
+    code, result, _, errors = run_on_device(library, model, config, tmp_path, *line, command="loop")
+    assert code == 0, errors
+    assert result.loop is not None
+    assert result.loop["grows"] == ["past"]
+    assert differences(result, Trace.read(tmp_path / "trace"), STEPS, first_bytes=FIRST_BYTES) == {}

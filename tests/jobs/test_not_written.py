@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MODELS, ONCE, ROOT, Ran, ortbench, ortbench_here
+from tests.conftest import MODELS, ONCE, ROOT, Ran, ortbench
 from tests.small_disk import PAGE, SmallDisk, small_disk
 
 pytestmark = pytest.mark.process
@@ -67,14 +67,10 @@ def test_a_run_writes_what_there_is_room_for(disk: SmallDisk) -> None:
 
 
 def test_what_is_kept_during_a_run_does_not_end_it(disk: SmallDisk) -> None:
-    # As soon as a state of the result has been kept, something else takes all of the disk but room for two small files.
-    taken = (
-        f'until ls "$0"/*/result.json; do sleep 0.1; done; '
-        f'cat /dev/zero >> "$0"/filler; truncate -s -{2 * PAGE} "$0"/filler'
-    )
+    # When a state of the result has been kept, something else takes all of the disk but room for two small files.
     ran = disk.run(
-        64 * A_LOT, "run", TINY, "--ep", "cpu", "--mode", "cpu", "--duration", 7, "--precision", "0.0001%",
-        "--out", disk.place, meanwhile=taken,
+        64 * A_LOT, "run", TINY, "--ep", "cpu", "--mode", "cpu", "--iterations", 9000, "--warmup", 1, "--out", disk.place,
+        meanwhile=f"cat /dev/zero >> $0/filler; truncate -s -{2 * PAGE} $0/filler",
     )  # fmt: skip
     assert "Saved in" in ran.out
     assert "result.json (an earlier state of it is there)" in ran.err
@@ -138,7 +134,7 @@ def test_a_suite_and_what_it_did_is_not_done(disk: SmallDisk, tmp_path: Path) ->
 
 
 def test_shards_are_merged(disk: SmallDisk, tmp_path: Path) -> None:
-    assert ortbench_here("suite", a_suite(tmp_path), "--out", tmp_path / "a").code == 0
+    assert ortbench("suite", a_suite(tmp_path), "--out", tmp_path / "a").code == 0
     ran = disk.run(4 * PAGE, "merge", tmp_path / "a", "--out", disk.place / "m", *exports(disk.place, "j.xml"))
     assert "suite bench: 1 case: 1 measured" in ran.out
     assert ran.code == 1
@@ -195,7 +191,7 @@ def test_commands_that_look(arguments: list[str], disk: SmallDisk) -> None:
 def test_the_job_summary_is_whole_or_as_it_was(disk: SmallDisk) -> None:
     ran = disk.run(
         PAGE, "run", TINY, "--ep", "cpu", *ONCE, "--out", disk.place.parent / "out",
-        meanwhile="printf 'before\\n' > $0/summary.md",
+        meanwhile="echo before > $0/summary.md",
         GITHUB_STEP_SUMMARY=str(disk.place / "summary.md"),
     )  # fmt: skip
     assert "device-resident" in ran.out
@@ -211,28 +207,22 @@ def test_standard_output_on_a_full_disk(disk: SmallDisk, tmp_path: Path) -> None
     assert len(list(tmp_path.glob("*/table.md"))) == 1
 
 
-WHEN_KEPT = "until ls $0/*/result.json; do sleep 0.02; done; "
-
-
-def test_a_disk_that_becomes_read_only(disk: SmallDisk) -> None:
-    ran = disk.run(
-        64 * A_LOT, "run", TINY, "--ep", "cpu", "--duration", 1, "--precision", "0.0001%", "--out", disk.place,
-        meanwhile=f"{WHEN_KEPT} mount -o remount,ro $0",
-    )  # fmt: skip
+@pytest.mark.parametrize(
+    ("meanwhile", "why", "left"),
+    [
+        ("mount -o remount,ro $0", "Read-only file system", {"result.json"}),
+        ("rm -r $0/tiny*", "No such file or directory", set()),
+    ],
+)
+def test_a_folder_that_becomes_read_only_or_is_removed(
+    meanwhile: str, why: str, left: set[str], disk: SmallDisk
+) -> None:
+    line = ("run", TINY, "--ep", "cpu", "--iterations", 9, "--warmup", 1, "--out", disk.place)
+    ran = disk.run(64 * A_LOT, *line, meanwhile=meanwhile)
     assert "device-resident" in ran.out
-    assert "result.json (an earlier state of it is there)" in ran.err
-    assert not_written(ran, "Read-only file system") == {"result.json", "table.md", "table.csv"}
-    assert disk.files() == {"result.json"}
-
-
-def test_a_folder_that_is_removed(disk: SmallDisk) -> None:
-    ran = disk.run(
-        64 * A_LOT, "run", TINY, "--ep", "cpu", "--duration", 1, "--precision", "0.0001%", "--out", disk.place,
-        meanwhile=f"{WHEN_KEPT} rm -r $0/tiny*",
-    )  # fmt: skip
-    assert "device-resident" in ran.out
-    assert not_written(ran, "No such file or directory") == {"result.json", "table.md", "table.csv"}
-    assert disk.files() == set()
+    assert ("result.json (an earlier state of it is there)" in ran.err) == bool(left)
+    assert not_written(ran, why) == {"result.json", "table.md", "table.csv"}
+    assert disk.files() == left
 
 
 def test_a_file_too_large_for_the_user(tmp_path: Path) -> None:

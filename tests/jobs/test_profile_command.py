@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from ortbench.measure import nsys as measure_nsys
 from ortbench.modes import COSTS
 from tests import nvtx
-from tests.conftest import MODELS, ROOT, Ran, ortbench
+from tests.conftest import MODELS, Ran, ortbench
 from tests.refdevice import Config
 from tests.truth import relu_model
 
@@ -35,42 +34,29 @@ class Nsys:
         script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m tests.nsys "$@"\n')
         script.chmod(0o755)
         self.log = folder / "nsys.jsonl"
-        self.environ = {
-            "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}",
-            "NSYS_LOG": str(self.log),
-            **({} if recorder is None else {"NSYS_RECORDER": str(recorder)}),
-        }
+        self.environ: dict[str, Any] = {"PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}", "NSYS_LOG": str(self.log)}
+        if recorder is not None:
+            self.environ["NSYS_RECORDER"] = str(recorder)
 
     def lines(self) -> list[list[str]]:
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
 
-def run(*arguments: object, **environ: str) -> Ran:
-    return ortbench("profile", *arguments, prefix=(), cwd=ROOT, **environ)
-
-
-def profile(*arguments: object, out: Path, **environ: str) -> tuple[Ran, dict[str, Any], Path]:
+def profile(*arguments: object, out: Path, **environ: Any) -> tuple[Ran, dict[str, Any], Path]:
     """Run `ortbench profile`, and give what it printed, its profile.json and its folder."""
-    ran = run(*arguments, "--out", out, **environ)
+    ran = ortbench("profile", *arguments, *SHORT, "--out", out, **environ)
     assert ran.code == 0, ran.err
     (folder,) = out.glob("[!.]*")
     return ran, json.loads((folder / "profile.json").read_text()), folder
 
 
 def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_ours(
-    recorder: Path, library: Path, tmp_path: Path
+    recorder: Path, real_library: Path, tmp_path: Path
 ) -> None:
     nsys = Nsys(tmp_path, recorder)
     knobs = Config(trace=tmp_path / "trace", compute_us=500, upload_gbps=1, download_gbps=1).environ()
-    ran, found, folder = profile(
-        relu_model(tmp_path / "relu.onnx", BYTES),
-        "--ep-library",
-        library,
-        *SHORT,
-        out=tmp_path / "out",
-        **knobs,
-        **nsys.environ,
-    )
+    line = (relu_model(tmp_path / "relu.onnx", BYTES), "--ep-library", real_library)
+    ran, found, folder = profile(*line, out=tmp_path / "out", **knobs, **nsys.environ)
     assert "profiling under Nsight Systems 2099.1.1.7 …" in ran.err
 
     version, started, stats = nsys.lines()
@@ -123,108 +109,91 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
 
 def test_a_chain_has_a_range_for_each_stage_and_for_the_whole(recorder: Path, tmp_path: Path) -> None:
     nsys = Nsys(tmp_path, recorder)
-    line = (MODELS / "text_to_image.toml", *SHORT, "--mode", "cpu", "--mode", "device-resident")
+    line = (MODELS / "text_to_image.toml", "--mode", "cpu", "--mode", "device-resident")
     ran, found, folder = profile(*line, out=tmp_path / "out", **nsys.environ)
-    assert {name: len(it["durations_ns"]) for name, it in found["nsight"]["ranges"].items()} == {
-        f"{mode}/{part}": 3 for mode in ("cpu", "device-resident") for part in ("chain", "text", "denoise", "image")
-    }
+    names = [f"{mode}/{part}" for mode in ("cpu", "device-resident") for part in ("chain", "text", "denoise", "image")]
+    counts = {name: len(it["durations_ns"]) for name, it in found["nsight"]["ranges"].items()}
+    assert counts == dict.fromkeys(names, 3)
     rows = [line.split("|")[1].strip() for line in (folder / "table.md").read_text().splitlines() if line[:1] == "|"]
-    assert [name for name in rows if "/" in name] == [
-        "cpu/chain", "cpu/text", "cpu/denoise", "cpu/image", "device-resident/chain", "device-resident/text",
-        "device-resident/denoise", "device-resident/image",
-    ]  # fmt: skip
+    assert [name for name in rows if "/" in name] == names
     assert "has not as many ranges" not in ran.out
 
 
-def test_an_option_that_chains_have_not_is_one_line() -> None:
-    ran = run(MODELS / "text_to_image.toml", "--ep", "cpu")
-    assert (ran.code, ran.error_line) == (2, "--ep is not for a chain, whose file says how each stage runs")
-
-
 @pytest.mark.timing
-def test_nsights_ranges_and_our_samples_agree(recorder: Path, library: Path, tmp_path: Path) -> None:
+def test_nsights_ranges_and_our_samples_agree(recorder: Path, real_library: Path, tmp_path: Path) -> None:
     """A thread that loses its core between the clock and the range makes that range longer, so one attempt is enough."""
     nsys = Nsys(tmp_path, recorder)
-    model = relu_model(tmp_path / "relu.onnx", BYTES)
+    line = (relu_model(tmp_path / "relu.onnx", BYTES), "--ep-library", real_library)
     for attempt in range(5):
-        line = (model, "--ep-library", library, *SHORT)
         ran, _, _ = profile(*line, out=tmp_path / str(attempt), **Config(compute_us=500).environ(), **nsys.environ)
         if "Nsight's ranges and ortbench's samples agree" in ran.out:
             return
     raise AssertionError(ran.out)
 
 
+TINY = ("models/tiny.onnx", "--ep", "cpu")
+
+
 def test_without_nsys_the_session_runs_and_says_where_to_get_it(tmp_path: Path) -> None:
-    ran, found, _ = profile("models/tiny.onnx", "--ep", "cpu", *SHORT, out=tmp_path / "out", PATH="/nowhere")
+    ran, found, folder = profile(*TINY, "--json", tmp_path / "copy", out=tmp_path / "out", PATH="/nowhere")
+    assert json.loads((tmp_path / "copy").read_text()) == found
     assert found["nsight"] is None
-    assert (
-        "nsys is not on the PATH, so nothing was recorded: Nsight Systems is at https://developer.nvidia.com" in ran.out
-    )
+    where = "nsys is not on the PATH, so nothing was recorded: Nsight Systems is at https://developer.nvidia.com"
+    assert where in ran.out
     assert "device-resident/total" in ran.out
     assert [case["mode"] for case in found["session"]["cases"] if case["samples_ns"]] == [
         "cpu", "device", "device-resident", "host-accessible",
     ]  # fmt: skip
+    compared = ortbench("compare", folder / "profile.json", folder / "profile.json")
+    assert compared.code == 2
+    assert "is a profiled session: its times are for a timeline, not for comparisons" in compared.error_line
+    ran, found, _ = profile(*TINY, "--json", "-", out=tmp_path / "printed", PATH="/nowhere")
+    assert json.loads(ran.out) == found
 
 
 def test_attach_only_starts_nothing_and_says_how_to(tmp_path: Path) -> None:
     nsys = Nsys(tmp_path, None)
-    ran, _, _ = profile(
-        "models/tiny.onnx", "--ep", "cpu", *SHORT, "--attach-only", out=tmp_path / "out", **nsys.environ
-    )
+    ran, _, _ = profile(*TINY, "--attach-only", out=tmp_path / "out", **nsys.environ)
     assert not nsys.log.exists()
     assert "no profiler is attached; start it as: nsys profile --trace=cuda,nvtx" in ran.out
 
 
 def test_attach_only_under_a_listener_needs_no_advice(recorder: Path, tmp_path: Path) -> None:
     listener = nvtx.environ(recorder, tmp_path / "record")
-    ran, _, _ = profile("models/tiny.onnx", "--ep", "cpu", *SHORT, "--attach-only", out=tmp_path / "out", **listener)
+    ran, _, _ = profile(*TINY, "--attach-only", out=tmp_path / "out", **listener)
     assert "profiler" not in ran.out
     record = nvtx.Record.read(tmp_path / "record", "ortbench")
     assert [(it["event"], it.get("message")) for it in record.others] == [("start", "capture"), ("end", None)]
     assert [it.name for it in record.ranges] == ["cpu", *["device"] * 4, "device-resident", "host-accessible"]
 
 
-def test_a_profiler_that_takes_no_ranges_is_named(tmp_path: Path) -> None:
-    nsys = Nsys(tmp_path, None)
-    ran, found, _ = profile("models/tiny.onnx", "--ep", "cpu", *SHORT, out=tmp_path / "out", **nsys.environ)
+@pytest.mark.parametrize(
+    ("listens", "broken", "said"),
+    [
+        (False, "", "takes no ranges from the nvtx package, so nothing was recorded"),
+        (True, "stats", "could not be read"),
+    ],
+)
+def test_a_session_outlives_a_recording_that_is_none(
+    listens: bool, broken: str, said: str, recorder: Path, tmp_path: Path
+) -> None:
+    nsys = Nsys(tmp_path, recorder if listens else None)
+    ran, found, _ = profile(*TINY, out=tmp_path / "out", NSYS_BREAK=broken, **nsys.environ)
     assert found["nsight"] is None
-    assert "takes no ranges from the nvtx package, so nothing was recorded" in ran.out
-    assert "cpu/total" in ran.out
-
-
-def test_a_session_outlives_a_recording_that_cannot_be_read(recorder: Path, tmp_path: Path) -> None:
-    nsys = Nsys(tmp_path, recorder)
-    ran, found, _ = profile(
-        "models/tiny.onnx", "--ep", "cpu", *SHORT, out=tmp_path / "out", NSYS_BREAK="stats", **nsys.environ
-    )
-    assert found["nsight"] is None
-    assert "could not be read" in ran.out
+    assert said in ran.out
     assert "cpu/total" in ran.out
 
 
 def test_what_went_wrong_under_nsys_is_said_in_one_line(recorder: Path, tmp_path: Path) -> None:
     nsys = Nsys(tmp_path, recorder)
-    ran = run("models/tiny.onnx", "--ep", "cpu", "--out", tmp_path / "a", NSYS_BREAK="profile", **nsys.environ)
+    ran = ortbench("profile", *TINY, "--out", tmp_path / "a", NSYS_BREAK="profile", **nsys.environ)
     assert ran.code == 1
     assert ran.err.splitlines()[-1].startswith("ortbench: nsys ended with exit code 1: the stand-in was told to break")
-    ran = run("models/tiny.onnx", "--ep", "cpu", "--dim", "nothing=3", "--out", tmp_path / "b", **nsys.environ)
-    assert ran.code == 2, ran.err
-    assert ran.err.splitlines()[-1] == (
-        "ortbench: --dim nothing: the model has no such symbolic dimension; it has none"
-    )
+    ran = ortbench("profile", *TINY, "--dim", "nothing=3", "--out", tmp_path / "b", **nsys.environ)
+    said = "ortbench: --dim nothing: the model has no such symbolic dimension; it has none"
+    assert (ran.code, ran.err.splitlines()[-1]) == (2, said)
 
 
-def test_profiles_cannot_be_compared(tmp_path: Path) -> None:
-    _, _, folder = profile("models/tiny.onnx", "--ep", "cpu", *SHORT, out=tmp_path / "out", PATH="/nowhere")
-    file = folder / "profile.json"
-    ran = ortbench("compare", file, file)
-    assert ran.code == 2
-    assert "is a profiled session: its times are for a timeline, not for comparisons" in ran.error_line
-    assert shutil.which("nsys", path="/nowhere") is None
-
-
-def test_json_goes_to_standard_output_alone(tmp_path: Path) -> None:
-    ran, found, _ = profile(
-        "models/tiny.onnx", "--ep", "cpu", *SHORT, "--json", "-", out=tmp_path / "out", PATH="/nowhere"
-    )
-    assert json.loads(ran.out) == found
+def test_an_option_that_chains_have_not_is_one_line() -> None:
+    ran = ortbench("profile", MODELS / "text_to_image.toml", "--ep", "cpu")
+    assert (ran.code, ran.error_line) == (2, "--ep is not for a chain, whose file says how each stage runs")

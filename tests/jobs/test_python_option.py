@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
 from ortbench.analysis.doctor.finding import BAD, Finding, Section
 from ortbench.jobs.doctor import of_environment
-from tests.conftest import MODELS, ONCE, lacking, ortbench, ortbench_here
+from tests.conftest import MODELS, ONCE, lacking, ortbench
 from tests.environments import Environment, plain, with_onnxruntime_alone
+from tests.jobs.test_sides_command import results
 
 pytestmark = pytest.mark.process
 TINY, IDS = MODELS / "tiny.onnx", MODELS / "transformer_ids.onnx"
@@ -38,46 +40,37 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return made
 
 
-def results(out: Path) -> dict[str, Any]:
-    """The results of a run of several sides, by the names of their folders."""
-    (folder,) = out.glob("[!.]*")
-    return {path.parent.name: json.loads(path.read_text()) for path in sorted(folder.glob("*/result.json"))}
-
-
+@pytest.mark.wide
 def test_an_environment_needs_nothing_of_ortbenchs(bare: Environment, tmp_path: Path) -> None:
     ran = ortbench("run", TINY, *CPU, "--python", bare.python, "--out", tmp_path / "out", COLUMNS="400")
     assert (ran.code, ran.err) == (0, "")
-    assert f", ONNX Runtime {own_version()} of {bare.python}\n" in ran.out
+    assert f", ONNX Runtime {onnxruntime.__version__} of {bare.python}\n" in ran.out
     (folder,) = (tmp_path / "out").glob("[!.]*")
     assert folder.name.startswith("tiny-cpu-bare-")
     result = json.loads((folder / "result.json").read_text())
     assert {case["status"] for case in result["cases"]} == {"ok"}
     assert result["target"]["python"] == str(bare.python)
     packages = result["environment"]["packages"]
-    assert set(packages.values()) == {own_version()}
+    assert set(packages.values()) == {onnxruntime.__version__}
     assert all(name in ("onnxruntime", "onnxruntime-gpu") for name in packages)
 
 
-def own_version() -> str:
-    import onnxruntime
-
-    return str(onnxruntime.__version__)
-
-
+@pytest.mark.wide
 def test_its_folder_stands_for_it(bare: Environment, tmp_path: Path) -> None:
     folder = bare.python.parent.parent
-    ran = ortbench_here("inspect", TINY, "--python", folder, "--json", "-")
+    ran = ortbench("inspect", TINY, "--python", folder, "--json", "-")
     assert (ran.code, ran.err) == (0, "")
     found = json.loads(ran.out)
     assert found["operators"] is None  # the package onnx reads them
     assert found["inputs"][0]["shape"] == [16]
-    listed = json.loads(ortbench_here("devices", "--python", folder, "--json", "-").out)
+    listed = json.loads(ortbench("devices", "--python", folder, "--json", "-").out)
     assert {ep["name"] for ep in listed["eps"]} >= {"CPUExecutionProvider"}
     assert "onnxruntime-ep-webgpu" not in listed["runtime"]["packages"]
 
 
-def test_all_modes_and_bandwidth_of_a_device(bare: Environment, library: Path, tmp_path: Path) -> None:
-    where = ["--python", bare.python, "--ep", library]
+@pytest.mark.wide
+def test_all_modes_and_bandwidth_of_a_device(bare: Environment, real_library: Path, tmp_path: Path) -> None:
+    where = ["--python", bare.python, "--ep", real_library]
     ran = ortbench("run", TINY, *where, *ONCE, "--pinned", "--async-runs", "--depth", 2, "--nodes", "--trace",
                    tmp_path / "trace.json", "--out", tmp_path, "--json", "-")  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
@@ -92,12 +85,14 @@ def test_all_modes_and_bandwidth_of_a_device(bare: Environment, library: Path, t
     assert {point["status"] for point in swept["points"]} == {"ok"}
 
 
+@pytest.mark.wide
 def test_profile_does_without_nvtx(bare: Environment, tmp_path: Path) -> None:
     ran = ortbench("profile", TINY, "--ep", "cpu", "--attach-only", "--iterations", 3, "--python", bare.python,
                    "--out", tmp_path)  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
 
 
+@pytest.mark.wide
 def test_environments_stand_side_by_side_with_the_same_inputs(bare: Environment, tmp_path: Path) -> None:
     """One of them can read the ids' range from the model, the other cannot."""
     ran = ortbench("run", IDS, *CPU, "--dim", "sequence=4", "--python", bare.python, "--python", sys.executable,
@@ -116,18 +111,20 @@ def test_environments_stand_side_by_side_with_the_same_inputs(bare: Environment,
     assert "bare" in (folder / "comparison.md").read_text()
 
 
+@pytest.mark.wide
 def test_several_eps_and_environments_are_measured_each_with_each(
-    bare: Environment, library: Path, tmp_path: Path
+    bare: Environment, real_library: Path, tmp_path: Path
 ) -> None:
     link = tmp_path / "second"
     link.symlink_to(bare.python.parent.parent)
-    ran = ortbench("run", TINY, "--ep", "cpu", "--ep", library, "--python", bare.python, "--python", link, *ONCE,
+    ran = ortbench("run", TINY, "--ep", "cpu", "--ep", real_library, "--python", bare.python, "--python", link, *ONCE,
                    "--mode", "cpu", "--out", tmp_path / "out")  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
-    device = library.stem
+    device = real_library.stem
     assert set(results(tmp_path / "out")) == {"cpu-bare", "cpu-second", f"{device}-bare", f"{device}-second"}
 
 
+@pytest.mark.wide
 def test_wrong_outputs_of_another_environment_are_found(bare: Environment, tmp_path: Path) -> None:
     """Its own numpy hands ONNX Runtime something else."""
     other = tmp_path / "other"
@@ -142,6 +139,7 @@ def test_wrong_outputs_of_another_environment_are_found(bare: Environment, tmp_p
     assert "the outputs of other are not those of bare: output y: 16 of 16 va" in ran.err
 
 
+@pytest.mark.wide
 def test_nothing_of_ortbenchs_own_environment_reaches_it(bare: Environment, tmp_path: Path) -> None:
     fake = tmp_path / "fake"
     fake.mkdir()
@@ -149,30 +147,28 @@ def test_nothing_of_ortbenchs_own_environment_reaches_it(bare: Environment, tmp_
         (fake / f"{name}.py").write_text("raise RuntimeError('of another environment')\n")
     # ortbench itself sees its own packages first; a worker of another interpreter must see neither.
     path = f"{Path(onnx.__file__).parent.parent}:{fake}"
-    ran = ortbench_here("inspect", TINY, "--python", bare.python, "--json", "-", PYTHONPATH=path)
+    ran = ortbench("inspect", TINY, "--python", bare.python, "--json", "-", PYTHONPATH=path)
     assert (ran.code, ran.err) == (0, "")
     assert json.loads(ran.out)["operators"] is None
 
 
+@pytest.mark.wide
 def test_what_onnx_reads_is_said_in_one_line_where_it_is_not(bare: Environment, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "input_0.pb").write_bytes(numpy_helper.from_array(np.ones(16, np.float32)).SerializeToString())
-    ran = ortbench_here("run", TINY, *CPU, "--input", folder, "--python", bare.python, "--out", tmp_path / "out")
+    ran = ortbench("run", TINY, *CPU, "--input", folder, "--python", bare.python, "--out", tmp_path / "out")
     assert ran.code == 2
-    expected = (
-        f"{folder}/input_0.pb is read with the package onnx, which {bare.python} has not; what it reads is an .npz"
-    )
-    assert ran.error_line == expected
+    lacks = f"is read with the package onnx, which {bare.python} has not"
+    assert ran.error_line == f"{folder}/input_0.pb {lacks}; what it reads is an .npz"
     sequence = helper.make_tensor_sequence_value_info("s", onnx.TensorProto.FLOAT, [2])
     length = helper.make_tensor_value_info("n", onnx.TensorProto.INT64, [])
     graph = helper.make_graph([helper.make_node("SequenceLength", ["s"], ["n"])], "g", [sequence], [length])
     path = tmp_path / "sequence.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    ran = ortbench_here("run", path, *CPU, "--length", "s=2", "--python", bare.python, "--out", tmp_path / "out")
+    ran = ortbench("run", path, *CPU, "--length", "s=2", "--python", bare.python, "--out", tmp_path / "out")
     assert ran.code == 1
-    what = f"what is in the sequences that {path} takes or gives is read with the package onnx"
-    assert ran.error_line == f"{what}, which {bare.python} has not"
+    assert ran.error_line == f"what is in the sequences that {path} takes or gives {lacks}"
 
 
 def script(path: Path, text: str) -> Path:
@@ -210,6 +206,7 @@ def test_an_environment_without_onnxruntime_is_one_line(tmp_path: Path) -> None:
     assert ran.error_line == f"{python} has no package numpy; install it with: {python} -m pip install onnxruntime"
 
 
+@pytest.mark.wide
 def test_what_numpy_lacks_is_mended_without_another_onnxruntime(tmp_path: Path) -> None:
     """One that is not the plain one, whose module `pip install onnxruntime` would overwrite; some packages bring no numpy."""
     venv.create(tmp_path / "env", symlinks=True)
@@ -243,9 +240,10 @@ def test_a_python_that_is_too_old_says_so(tmp_path: Path) -> None:
     assert ran.error_line == f"the worker of {python} ended with exit code 1; its last words: {words}"
 
 
+@pytest.mark.wide
 def test_doctor_examines_that_environment(bare: Environment) -> None:
     """And what it would have mended is mended there."""
-    ran = ortbench_here("doctor", "--no-noise", "--python", bare.python, "--json", "-")
+    ran = ortbench("doctor", "--no-noise", "--python", bare.python, "--json", "-")
     assert (ran.code, ran.err) == (0, "")
     found = json.loads(ran.out)
     assert found["facts"]["packages"]["module"] == str(bare.site)
@@ -253,23 +251,15 @@ def test_doctor_examines_that_environment(bare: Environment) -> None:
     assert [it["package"] for it in found["facts"]["installed"]["eps"]][:1] == [found["facts"]["installed"]["package"]]
 
 
-def test_doctor_mends_that_environment(bare: Environment) -> None:
-    section = Section(
-        "Some", [Finding(BAD, "it is broken", "pip uninstall -y a && pip install b"), Finding(BAD, "x", "nvidia-smi")]
-    )
-    pip = f"{bare.python} -m pip"
-    assert [it.command for it in of_environment(section, str(bare.python)).findings] == [
-        f"{pip} uninstall -y a && {pip} install b", "nvidia-smi"
-    ]  # fmt: skip
+def test_doctor_mends_that_environment() -> None:
+    findings = [Finding(BAD, "it is broken", "pip uninstall -y a && pip install b"), Finding(BAD, "x", "nvidia-smi")]
+    section, pip = Section("Some", findings), "/env/bin/python -m pip"
+    commands = [it.command for it in of_environment(section, "/env/bin/python").findings]
+    assert commands == [f"{pip} uninstall -y a && {pip} install b", "nvidia-smi"]
     assert of_environment(section, None) == section
 
 
-def test_json_is_for_one_of_them(bare: Environment) -> None:
-    ran = ortbench_here("run", TINY, "--python", bare.python, "--python", sys.executable, "--json", "-")
-    assert ran.code == 2
-    assert ran.error_line == "--json is for one result: every side has a result.json in a folder of its own"
-
-
+@pytest.mark.wide
 def test_a_gates_baseline_is_of_the_candidates_environment_unless_it_has_its_own(
     bare: Environment, tmp_path: Path
 ) -> None:
@@ -287,30 +277,34 @@ def test_a_gates_baseline_is_of_the_candidates_environment_unless_it_has_its_own
     assert f"baseline → candidate: interpreter: {sys.executable} → {bare.python}" in ran.out
 
 
-def test_a_baselines_interpreter_is_refused_by_its_own_name(tmp_path: Path) -> None:
-    ran = ortbench_here("gate", "--model", TINY, "--baseline-python", tmp_path / "none", "--max-regression", "5%")
+def test_what_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    ran = ortbench("gate", "--model", TINY, "--baseline-python", tmp_path / "none", "--max-regression", "5%")
+    assert (ran.code, ran.error_line) == (2, f"--baseline-python: no such interpreter: {tmp_path}/none")
+    (tmp_path / "second").symlink_to(sys.executable)
+    ran = ortbench("run", TINY, "--python", tmp_path / "second", "--python", sys.executable, "--json", "-")
     assert ran.code == 2
-    assert ran.error_line == f"--baseline-python: no such interpreter: {tmp_path}/none"
+    assert ran.error_line == "--json is for one result: every side has a result.json in a folder of its own"
 
 
+@pytest.mark.wide
 def test_a_suite_has_an_environment_for_each_ep(bare: Environment, tmp_path: Path) -> None:
     (tmp_path / "env").symlink_to(bare.python.parent.parent)
-    (tmp_path / "suite.toml").write_text(
-        f"""[defaults]
-iterations = 1
-warmup = 1
-mode = "cpu"
-[[bench]]
-model = "{TINY}"
-ep = ["cpu", {{name = "other", ep = "cpu", python = "env"}}]
-"""
-    )
-    ran = ortbench("suite", tmp_path / "suite.toml", "--out", tmp_path / "out")
+    suite = tmp_path / "suite.toml"
+    suite.write_text(f"""
+        [defaults]
+        iterations = 1
+        warmup = 1
+        mode = "cpu"
+        [[bench]]
+        model = "{TINY}"
+        ep = ["cpu", {{name = "other", ep = "cpu", python = "env"}}]
+    """)
+    ran = ortbench("suite", suite, "--out", tmp_path / "out")
     assert ran.code == 0, ran.err
     found = {path.parent.name: json.loads(path.read_text()) for path in (tmp_path / "out").glob("*/result.json")}
     assert found["tiny--cpu"]["target"]["python"] is None
     assert found["tiny--other"]["target"]["python"] == str(tmp_path / "env")
-    (tmp_path / "suite.toml").write_text((tmp_path / "suite.toml").read_text().replace('"env"', '"nowhere"'))
-    ran = ortbench("suite", tmp_path / "suite.toml", "--out", tmp_path / "out")
+    suite.write_text(suite.read_text().replace('"env"', '"nowhere"'))
+    ran = ortbench("suite", suite, "--out", tmp_path / "out")
     assert ran.code == 2
     assert f"python: no such interpreter: {tmp_path}/nowhere" in ran.error_line

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from ortbench.result import Result, save
-from tests.conftest import MODELS, ONCE, measure, ortbench, ortbench_here
+from tests.conftest import MODELS, ONCE, measure, ortbench
 from tests.results import measured, result_of, steady
+
+pytestmark = pytest.mark.process
 
 SAME = "nothing that was recorded differs between the two: same model, EP, options, versions, machine"
 
@@ -26,7 +28,6 @@ def plain() -> Result:
     return result_of(measured("cpu", total=steady([1000, 1001, 999] * 8)))
 
 
-@pytest.mark.process
 def test_a_run_records_them_and_compare_lists_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = [MODELS / "tiny.onnx", "--ep", "cpu", "--mode", "cpu", *ONCE, "--record-env", "SIMDEV_*"]
     monkeypatch.setenv("SIMDEV_DELAY", "5")
@@ -42,12 +43,11 @@ def test_a_run_records_them_and_compare_lists_what_differs(tmp_path: Path, monke
     monkeypatch.setenv("SIMDEV_DELAY", "9")
     measure(*arguments, out=tmp_path / "other")
     (one,), (other,) = (list((tmp_path / name).glob("*/result.json")) for name in ("one", "other"))
-    ran = ortbench_here("compare", one, other, COLUMNS="300")
+    ran = ortbench("compare", one, other, COLUMNS="300")
     assert ran.code == 0
     assert any(it.endswith(": environment variable SIMDEV_DELAY: 5 → 9") for it in ran.out.splitlines())
 
 
-@pytest.mark.process
 def test_a_suite_has_the_key_and_does_a_case_again_when_a_value_changes(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(
         f'[defaults]\niterations = 1\nwarmup = 1\nmode = "cpu"\nrecord-env = ["SIMDEV_*"]\n'
@@ -66,23 +66,23 @@ def test_a_suite_has_the_key_and_does_a_case_again_when_a_value_changes(tmp_path
 def test_hostile_values_are_shown_without_harm(tmp_path: Path) -> None:
     paths = [saved(tmp_path, "a", SIMDEV_A="1"), saved(tmp_path, "b", SIMDEV_A="\x1b[31mred\nline |<b>\u202e")]
     shown = "environment variable SIMDEV_A: 1 → \N{REPLACEMENT CHARACTER}[31mred line |<b>\N{REPLACEMENT CHARACTER}"
-    page = ortbench_here("report", paths[1], "--html", "-").out
+    page = ortbench("report", paths[1], "--html", "-").out
     assert "SIMDEV_A=\N{REPLACEMENT CHARACTER}[31mred" in page
     assert "|&lt;b&gt;\N{REPLACEMENT CHARACTER}" in page
-    ran = ortbench_here("compare", *paths, COLUMNS="300")
+    ran = ortbench("compare", *paths, COLUMNS="300")
     assert f"! a → b: {shown}" in ran.out.splitlines()
-    markdown = ortbench_here("compare", *paths, "--markdown", "-").out
+    markdown = ortbench("compare", *paths, "--markdown", "-").out
     assert "\x1b" not in markdown
     assert r"\<b>" in markdown
 
 
 def test_results_that_are_the_same_in_everything_are_told_so(tmp_path: Path) -> None:
     one, other = (saved(tmp_path, name, SIMDEV_A="1") for name in ("a", "b"))
-    ran = ortbench_here("compare", one, other, COLUMNS="200")
+    ran = ortbench("compare", one, other, COLUMNS="200")
     assert ran.code == 0
     assert f"! a and b: {SAME}" in ran.out.splitlines()
-    assert f"- a and b: {SAME}" in ortbench_here("compare", one, other, "--markdown", "-").out.splitlines()
-    gate = ortbench_here("gate", one, "--baseline", other, "--max-regression", "5%", COLUMNS="200", cwd=tmp_path)
+    assert f"- a and b: {SAME}" in ortbench("compare", one, other, "--markdown", "-").out.splitlines()
+    gate = ortbench("gate", one, "--baseline", other, "--max-regression", "5%", COLUMNS="200", cwd=tmp_path)
     assert gate.code == 0
     assert f"! baseline and candidate: {SAME}" in gate.out.splitlines()
 
@@ -104,4 +104,4 @@ def test_results_that_differ_in_something_are_not(path: str, value: object, tmp_
     part, key = path.split("__")
     getattr(other, part)[key] = value
     save(other, tmp_path / "b.json")
-    assert SAME not in ortbench_here("compare", tmp_path / "a.json", tmp_path / "b.json", COLUMNS="300").out
+    assert SAME not in ortbench("compare", tmp_path / "a.json", tmp_path / "b.json", COLUMNS="300").out

@@ -5,34 +5,35 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import onnx
 import pytest
 
-from tests.compiling import BuildError
-from tests.conftest import lacking, ortbench_here
-from tests.refdevice import build
+from tests.conftest import ROOT, device_library, ortbench
+from tests.virtual import Clock
 
 pytestmark = pytest.mark.process
 
-IMAGE, TINY, MULTI = (f"models/{name}.onnx" for name in ("copy_bound", "tiny", "multi_output"))
+TINY, MULTI = (f"models/{name}.onnx" for name in ("tiny", "multi_output"))
 SHORT = ("--iterations", 3, "--warmup", 1)
 CPU, CPU_EP = ("--ep", "cpu", "--mode", "cpu"), "CPUExecutionProvider …"
 SAME = "nothing that was recorded differs between the two: same model, EP, options, versions, machine"
 UNITS = {"ns", "µs", "ms", "s"}  # below the names of columns
 NOTHING_RAN = "! Nothing ran on RefDeviceExecutionProvider: all # nodes are on the CPU (Mul, Add, Clip)."
-_FIGURE = re.compile(r"(?<![=\w-])[≈×±]?\d[\d.]*k?\b×?(?! %)(?: (?:[nµm]?s|[kMG]?B)(?:/s)?\b)?")
+_FIGURE = re.compile(r"(?<![=\w-])[≈×±]?\d[\d.]*[kM]?\b×?(?! %)(?: (?:[nµm]?s|[kMG]?B)(?:/s)?\b)?")
 
 
-def without(operators: tuple[str, ...], folder: Path) -> Path:
-    """The reference device that takes these operators and no others."""
-    try:
-        return build(folder / "library", operators=operators)
-    except BuildError as error:
-        lacking(str(error))
+def device(operators: tuple[str, ...], folder: Path) -> tuple[object, ...]:
+    """An image's model in a folder, and a reference device that takes some of its operators alone."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,3,64,64] image) => (float[1,3,64,64] adjusted)
+        <float half = {0.5}, float one = {1}, float none = {0}>
+        { a = Mul(image, half) b = Add(a, half) adjusted = Clip(b, none, one) }"""
+    onnx.save(onnx.parser.parse_model(text), folder / "image.onnx")
+    return ("image.onnx", "--ep-library", device_library(operators=operators), "--out", folder / "out")
 
 
-def seen(*arguments: object, code: int = 0) -> list[str]:
+def seen(*arguments: object, code: int = 0, cwd: Path = ROOT) -> list[str]:
     """The lines of a command on a screen of any width, each as `masked`."""
-    ran = ortbench_here(*arguments, COLUMNS="1000")
+    ran = ortbench(*arguments, COLUMNS="1000", cwd=cwd)
     assert (ran.code, ran.err) == (code, "")
     return [line for line in map(masked, ran.out.splitlines()) if line and set(line.split()) - UNITS]
 
@@ -47,12 +48,11 @@ def masked(line: str) -> str:
     return " ".join(_FIGURE.sub("#", line).split())
 
 
-def test_a_run_with_a_node_on_the_cpu(tmp_path: Path) -> None:
+def test_a_run_with_a_node_on_the_cpu(clock: Clock, tmp_path: Path) -> None:
     """The copy inside the graph is the first sentence, where the output is the second, and nothing is downloaded."""
-    library = without(("Mul", "Add"), tmp_path)
-    modes = ("--mode", "cpu", "--mode", "device")
-    assert seen("run", IMAGE, "--ep-library", library, *modes, *SHORT, "--out", tmp_path / "out") == [
-        "models/copy_bound.onnx (image 1x3x1080x1920)",
+    line = device(("Mul", "Add"), tmp_path)
+    assert seen("run", *line, "--mode", "cpu", "--mode", "device", *SHORT, cwd=tmp_path) == [
+        "image.onnx (image 1x3x64x64)",
         "RefDeviceExecutionProvider …",
         "fence: the run itself waits; memory: EP device RefDevice (DEFAULT) and RefDeviceHostAccessible (HOST_ACCESSIBLE); "
         "done after #: # iterations per mode",
@@ -95,23 +95,15 @@ def test_one_mode_on_the_host(tmp_path: Path) -> None:
     ]
 
 
-def test_a_gate_whose_sides_are_the_same_and_run_nothing_on_the_ep(tmp_path: Path) -> None:
+def test_a_gate_whose_sides_are_the_same_and_run_nothing_on_the_ep(clock: Clock, tmp_path: Path) -> None:
     """Both are said, the one before any figure and the other as a warning; no second time as nodes on the CPU."""
-    both = (
-        "--model",
-        IMAGE,
-        "--baseline-model",
-        IMAGE,
-        "--ep-library",
-        without(("Relu",), tmp_path),
-        "--mode",
-        "device",
-    )
-    assert seen("gate", *both, "--duration", 0.1, "--out", tmp_path / "out", code=4) == [
+    model, *line = device(("Relu",), tmp_path)
+    both = ("--model", model, "--baseline-model", model, "--mode", "device")
+    assert seen("gate", *both, *line, "--duration", 0.001, code=4, cwd=tmp_path) == [
         NOTHING_RAN,
-        "baseline models/copy_bound.onnx (image 1x3x1080x1920)",
+        "baseline image.onnx (image 1x3x64x64)",
         "RefDeviceExecutionProvider …",
-        "candidate models/copy_bound.onnx (image 1x3x1080x1920)",
+        "candidate image.onnx (image 1x3x64x64)",
         "RefDeviceExecutionProvider …",
         "mode phase baseline candidate ratio 95 %",
         "device total # # # –",
@@ -127,11 +119,10 @@ def test_a_gate_whose_sides_are_the_same_and_run_nothing_on_the_ep(tmp_path: Pat
     assert f"\n- {SAME}\n" in told
 
 
-def test_settings_side_by_side_with_copies_inside_the_graph(tmp_path: Path) -> None:
+def test_settings_side_by_side_with_copies_inside_the_graph(clock: Clock, tmp_path: Path) -> None:
     """They are said with their bytes, once for both, and before that there is too little to tell."""
-    library = without(("Mul", "Add"), tmp_path)
-    levels = ("--opt-level", "basic,all", "--mode", "cpu")
-    said = seen("run", IMAGE, "--ep-library", library, *levels, *SHORT, "--out", tmp_path / "out")
+    line = device(("Mul", "Add"), tmp_path)
+    said = seen("run", *line, "--opt-level", "basic,all", "--mode", "cpu", *SHORT, cwd=tmp_path)
     assert [line for line in said if line[0] in "•!"] == [
         "• # Memcpy node copies # to the host inside every run, in every mode, since # of # nodes is on the CPU (Clip). That "
         "counts as inference here, not as copies; --nodes says what it takes.",
@@ -169,7 +160,7 @@ def test_results_that_were_given_names(tmp_path: Path) -> None:
     """Two have the same, and their folders tell them apart; the third is of another setting, which needs no name."""
     for name, threads in (("before the fix", 1), ("before the fix", 1), ("after", 2)):
         named = ("--name", name, "--threads", threads, "--out", tmp_path)
-        assert ortbench_here("run", TINY, *CPU, *SHORT, *named).code == 0
+        assert ortbench("run", TINY, *CPU, *SHORT, *named).code == 0
     names = ["after", "before-the-fix", "before-the-fix-2"]
     said = seen("compare", tmp_path)
     assert said[:6] == [line for name in names for line in (f"{name} models/tiny.onnx (x #)", CPU_EP)]
@@ -187,14 +178,11 @@ def test_results_that_were_given_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (["run", TINY, "--ep", "cpu", "--ep", "cpu"], "--ep cpu: was given twice; give it once"),
-        (
-            ["run", TINY, "--mode", "cpu,device"],
-            "--mode 'cpu,device': there is no such mode; give each by itself, as in --mode cpu --mode device",
-        ),
-        (["compare", "nowhere"], "cannot read nowhere: No such file or directory"),
+        (["--ep", "cpu", "--ep", "cpu"], "--ep cpu: was given twice; give it once"),
+        (["--mode", "cpu,device"],
+         "--mode 'cpu,device': there is no such mode; give each by itself, as in --mode cpu --mode device"),
     ],
-)
+)  # fmt: skip
 def test_what_is_typed_wrongly(line: list[str], message: str) -> None:
-    ran = ortbench_here(*line)
+    ran = ortbench("run", TINY, *line)
     assert (ran.code, ran.out, ran.error_line) == (2, "", message)

@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -23,6 +22,7 @@ import pytest
 
 from ortbench.stopping import NOTHING_MEASURED
 from tests.conftest import MODELS, ROOT, Ran, command, ortbench
+from tests.jobs import stopped_at
 from tests.softcuda import Card, Config
 
 pytestmark = [
@@ -32,115 +32,47 @@ pytestmark = [
 
 TINY = MODELS / "tiny.onnx"
 INT, TERM, HUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
-MARK = "ORTBENCH_TESTS_MARK"  # in the environment of a command and of all that it starts
-
-# The program itself, which at the first or a later time that something happens sends itself a signal, once its own
-# handler is there. What happens is an event of Python's audit (an import, a rename), a stage or block of a side, or that a
-# worker was asked for something.
-_AT = """
-import os, signal, sys
-number, what, times, log = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4]
-del sys.argv[1:5]
-
-def happens(name):
-    global times
-    if name == what and signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        times -= 1
-        if times < 0:
-            times = 10**9
-            with open(log, "w") as file:
-                file.write("sent")
-            os.kill(os.getpid(), number)
-
-sys.addaudithook(lambda event, _: happens(event))
-
-def hook(name, found):
-    if name == "ortbench.measure.side":
-        stage, block = found.Side.stage, found.Side.block
-        def staged(self, name, *rest):
-            happens("stage " + name)
-            return stage(self, name, *rest)
-        def blocked(*all):
-            happens("block")
-            return block(*all)
-        found.Side.stage, found.Side.block = staged, blocked
-    if name == "ortbench.measure.process":
-        send = found.Client.send
-        def sent(self, do, **rest):
-            send(self, do, **rest)
-            happens("asked " + do)
-        found.Client.send = sent
-
-class Finder:
-    wanted = {"ortbench.measure.side", "ortbench.measure.process"}
-
-    def find_spec(self, name, path, target=None):
-        if name not in self.wanted:
-            return None
-        self.wanted.remove(name)
-        from importlib.util import find_spec
-        spec = find_spec(name)
-        run = spec.loader.exec_module
-        def exec_module(module):
-            run(module)
-            hook(name, module)
-        spec.loader.exec_module = exec_module
-        return spec
-
-sys.meta_path.insert(0, Finder())
-from ortbench.__main__ import main
-main()
-"""
+START = 'exec "$@"'
 
 
-def stopped(number: int, what: str, times: int, folder: Path, *arguments: object, shell: str = 'exec "$@"') -> Ran:
+def stopped(number: int, what: str, times: int, folder: Path, *arguments: object, shell: str | None = None) -> Ran:
     """Run `ortbench` to its end, which gets a signal at a moment; nothing of it may be left running.
 
     Args:
         number: the signal.
-        what: happens then.
+        what: happens then, see `stopped_at`.
         times: it has happened before.
-        folder: for a note that it was sent; the test fails without it.
+        folder: for a note that it was sent, and where it runs.
         arguments: of `ortbench`.
-        shell: what starts the program, its words being ``$@``.
+        shell: what starts the program as a process of its own, its words being ``$@``; else it is a fork.
     """
-    sent, mark = folder / f"sent-{uuid.uuid4().hex}", uuid.uuid4().hex
-    line = [
-        "sh",
-        "-c",
-        shell,
-        "sh",
-        sys.executable,
-        "-c",
-        _AT,
-        str(number),
-        what,
-        str(times),
-        str(sent),
-        *map(str, arguments),
-    ]
-    done = subprocess.run(line, cwd=ROOT, env={**os.environ, MARK: mark}, capture_output=True, text=True, timeout=600)
-    assert sent.exists(), (what, times)
-    assert_nothing_runs(mark)
-    return Ran(done.returncode, done.stdout, done.stderr)
+    note = folder / "sent"
+    note.unlink(missing_ok=True)
+    words = [number, what, times, note, *arguments]
+    if shell is None:
+        ran = ortbench(*words, cwd=folder, ORTBENCH_TESTS_MAIN=stopped_at.__name__ + ":main")
+    else:
+        line = ["sh", "-c", shell, "sh", sys.executable, "-m", stopped_at.__name__, *map(str, words)]
+        done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=1800)
+        ran = Ran(done.returncode, done.stdout, done.stderr)
+    assert note.exists(), (what, times, ran)
+    assert_nothing_runs(folder)
+    return ran
 
 
-def assert_nothing_runs(mark: str) -> None:
-    """Hold that no process with a mark is there, or is about to be gone."""
-    deadline = time.monotonic() + 30
-    while running := marked(mark):
+def assert_nothing_runs(folder: Path) -> None:
+    """Hold that no process is there that runs in a folder, or is about to be gone."""
+    deadline = time.monotonic() + 600
+    while running := [process for process in Path("/proc").glob("[0-9]*") if runs_in(process, folder)]:
         assert time.monotonic() < deadline, running
         time.sleep(0.02)
 
 
-def marked(mark: str) -> list[str]:
-    """The command lines of the processes with a mark."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if f"{MARK}={mark}".encode() in (process / "environ").read_bytes():
-                found.append((process / "cmdline").read_text())
-    return found
+def runs_in(process: Path, folder: Path) -> bool:
+    try:
+        return Path(os.readlink(process / "cwd")) == folder
+    except OSError:
+        return False
 
 
 def assert_whole(out: Path) -> None:
@@ -155,31 +87,29 @@ def run_line(out: Path, *more: object) -> list[object]:
     return ["run", TINY, "--ep", "cpu", "--warmup", 1, "--out", out, *more]
 
 
-@pytest.mark.parametrize("times", [0, 1, 5, 20, 50, 100, 150, 200, 300])
+@pytest.mark.parametrize("times", [0, 5, 50, 150, 300])
 def test_while_the_program_is_loaded(times: int, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    ran = stopped(INT, "import", times, tmp_path, *run_line(out, "--iterations", 1))
+    ran = stopped(INT, "import", times, tmp_path, *run_line(out, "--iterations", 1), shell=START)
     assert (ran.code, ran.out, ran.err) == (130, "", f"{NOTHING_MEASURED}\n")
     assert not out.exists() or not list(out.iterdir())
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("number", "times", "arguments"),
     [
-        ["--help"],
-        ["compare", "reports/copy_bound-refdevice", "reports/copy_bound-refdevice"],
-        ["devices"],
-        ["suite", "tests/suites/all.toml", "--list"],
+        (INT, 0, ["--help"]),
+        (TERM, 10, ["compare", ROOT / "reports/copy_bound-refdevice", ROOT / "reports/copy_bound-refdevice"]),
+        (HUP, 30, ["devices"]),
+        (INT, 30, ["suite", ROOT / "tests/suites/all.toml", "--list"]),
     ],
-    ids=lambda arguments: arguments[0],
 )
-def test_commands_that_measure_nothing(arguments: list[str], tmp_path: Path) -> None:
-    for number, times in ((INT, 0), (TERM, 10), (HUP, 30)):
-        ran = stopped(number, "import", times, tmp_path, *arguments)
-        assert (ran.code, ran.err) == (128 + number, f"{NOTHING_MEASURED}\n")
+def test_commands_that_measure_nothing(number: int, times: int, arguments: list[object], tmp_path: Path) -> None:
+    ran = stopped(number, "import", times, tmp_path, *arguments, shell=START)
+    assert (ran.code, ran.err) == (128 + number, f"{NOTHING_MEASURED}\n")
 
 
-@pytest.mark.parametrize("what", ["subprocess.Popen", "tempfile.mkstemp", "os.mkdir"])
+@pytest.mark.parametrize("what", ["os.fork", "tempfile.mkstemp", "os.mkdir"])
 def test_while_a_worker_and_the_folder_are_made(what: str, tmp_path: Path) -> None:
     ran = stopped(INT, what, 0, tmp_path, *run_line(tmp_path / "out", "--iterations", 1))
     assert (ran.code, ran.out, ran.err) == (130, "", f"{NOTHING_MEASURED}\n")
@@ -335,7 +265,7 @@ def test_a_suite_ends_between_its_cases_and_goes_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("streams", ["stdout", "stdout and stderr"])
 def test_a_reader_that_goes_costs_nothing(streams: str, tmp_path: Path) -> None:
     merged = {"stderr": subprocess.STDOUT} if "stderr" in streams else {"stderr": subprocess.PIPE}
-    line = command(*run_line(tmp_path, "--iterations", 2, "--html", tmp_path / "p.html"))
+    line = command(*run_line(tmp_path, "--mode", "cpu", "--iterations", 1, "--html", tmp_path / "p.html"))
     with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, **merged) as process:  # type: ignore[call-overload]
         process.stdout.close()
         errors = process.stderr.read() if process.stderr else b""
@@ -344,14 +274,13 @@ def test_a_reader_that_goes_costs_nothing(streams: str, tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*/table.md"))) == 1
 
 
+@pytest.mark.wide
 def test_a_terminal_that_closes(tmp_path: Path) -> None:
-    mark, out = uuid.uuid4().hex, tmp_path / "out"
+    out = tmp_path / "out"
     script = "import fcntl, os, sys, termios\nfcntl.ioctl(0, termios.TIOCSCTTY, 0)\nos.execv(sys.argv[1], sys.argv[1:])"
     terminal, inner = os.openpty()
     line = [sys.executable, "-c", script, *command(*run_line(out, "--duration", 60, "--precision", "0.0001%"))]
-    process = subprocess.Popen(
-        line, cwd=ROOT, stdin=inner, stdout=inner, stderr=inner, start_new_session=True, env={**os.environ, MARK: mark}
-    )
+    process = subprocess.Popen(line, cwd=tmp_path, stdin=inner, stdout=inner, stderr=inner, start_new_session=True)
     os.close(inner)
     read_until(terminal, lambda: bool(list(out.glob("*/result.json"))))
     os.close(terminal)
@@ -359,7 +288,7 @@ def test_a_terminal_that_closes(tmp_path: Path) -> None:
     (file,) = out.glob("*/result.json")
     assert json.loads(file.read_text())["stopped"] == "interrupted"
     assert (file.parent / "table.md").exists()
-    assert_nothing_runs(mark)
+    assert_nothing_runs(tmp_path)
 
 
 def read_until(terminal: int, is_there: Callable[[], bool]) -> None:
@@ -398,17 +327,16 @@ main()
 """
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", ["run", "gate", "suite", "bandwidth"])
-def test_a_killed_command_leaves_whole_files_and_no_process(name: str, library: Path, tmp_path: Path) -> None:
+def test_a_killed_command_leaves_whole_files_and_no_process(name: str, real_library: Path, tmp_path: Path) -> None:
     chance = random.Random(name)
     kept = 0
     for attempt in range(4):
-        folder, mark = tmp_path / str(attempt), uuid.uuid4().hex
+        folder = tmp_path / str(attempt)
         folder.mkdir()
-        line = [sys.executable, "-c", _KEEPS_OFTEN, *map(str, lines_that_measure(folder, library)[name])]
-        with subprocess.Popen(
-            line, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, MARK: mark}
-        ) as process:
+        line = [sys.executable, "-c", _KEEPS_OFTEN, *map(str, lines_that_measure(folder, real_library)[name])]
+        with subprocess.Popen(line, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             deadline = time.monotonic() + 600
             # Once at any moment, else while a result is written again and again.
             while attempt and not saved(folder) and time.monotonic() < deadline:
@@ -419,7 +347,7 @@ def test_a_killed_command_leaves_whole_files_and_no_process(name: str, library: 
         for path in saved(folder):
             json.loads(path.read_text())
         kept += len(saved(folder))
-        assert_nothing_runs(mark)
+        assert_nothing_runs(folder)
     assert kept >= 3
 
 
@@ -428,6 +356,7 @@ def saved(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*.json") if path.name in ("result.json", "bandwidth.json")]
 
 
+@pytest.mark.wide
 def test_a_session_under_nsight_systems_ends_with_the_command(tmp_path: Path) -> None:
     nsys = tmp_path / "nsys"
     nsys.write_text(
@@ -435,12 +364,12 @@ def test_a_session_under_nsight_systems_ends_with_the_command(tmp_path: Path) ->
         'while [ "${1#--}" != "$1" ]; do shift; done\n"$@"\n'
     )
     nsys.chmod(0o755)
-    mark, out, scratch = uuid.uuid4().hex, tmp_path / "out", tmp_path / "scratch"
+    out, scratch = tmp_path / "out", tmp_path / "scratch"
     scratch.mkdir()
     line = command("profile", TINY, "--ep", "cpu", "--warmup", 1, "--iterations", 300_000, "--out", out)
-    environment = {**os.environ, MARK: mark, "PATH": f"{tmp_path}:{os.environ['PATH']}", "TMPDIR": str(scratch)}
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "TMPDIR": str(scratch)}
     with subprocess.Popen(
-        line, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        line, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         deadline = time.monotonic() + 600
         while not list(scratch.rglob("result.json")):
@@ -457,4 +386,4 @@ def test_a_session_under_nsight_systems_ends_with_the_command(tmp_path: Path) ->
     (file,) = out.glob("*/profile.json")
     assert json.loads(file.read_text())["session"]["stopped"] == "interrupted"
     assert not list(scratch.glob("ortbench-*"))
-    assert_nothing_runs(mark)
+    assert_nothing_runs(tmp_path)

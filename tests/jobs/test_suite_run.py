@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import signal
-import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import onnx
 import pytest
 
-from tests.conftest import MODEL_NAMES, MODELS, ROOT, Ran, command, ortbench, ortbench_here
+from tests.conftest import MODEL_NAMES, MODELS, ROOT, Ran, command, ortbench
+from tests.jobs.test_interrupted import interrupted
+
+pytestmark = pytest.mark.process
 
 QUICK = "iterations = 3\nwarmup = 1\nep = 'cpu'\n"
 ALL_MODES = ["cpu", "device", "device-resident", "host-accessible"]
@@ -30,7 +30,7 @@ def written(text: str, folder: Path) -> Path:
 
 def suite(text: str, folder: Path, *arguments: object, **environment: str) -> Ran:
     """Run a suite whose file and results lie in a folder that has the models too."""
-    return ortbench_here("suite", "bench.toml", *arguments, cwd=written(text, folder), **environment)
+    return ortbench("suite", "bench.toml", *arguments, cwd=written(text, folder), **environment)
 
 
 def records(place: Path) -> dict[str, dict[str, Any]]:
@@ -104,8 +104,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
     return folder, ortbench("suite", "bench.toml", *exports, cwd=written(MIXED, folder), GITHUB_STEP_SUMMARY=summary)
 
 
-@pytest.mark.process
-def test_one_bad_case_never_stops_the_rest(mixed: tuple[Path, Ran]) -> None:
+def test_one_bad_case_never_stops_the_rest_and_every_case_has_a_folder(mixed: tuple[Path, Ran]) -> None:
     folder, ran = mixed
     assert ran.code == 1
     place = folder / "reports" / "mixed"
@@ -115,24 +114,16 @@ def test_one_bad_case_never_stops_the_rest(mixed: tuple[Path, Ran]) -> None:
     assert found["strings--cpu"]["reason"].startswith("device is unsupported: ")
     assert found["strings--cpu"]["checks"][0]["name"] == "mode device"
     assert found["fp16--cpu"]["reason"] == "no half precision here"
-
-
-@pytest.mark.process
-def test_every_case_has_a_folder_and_the_suite_a_summary(mixed: tuple[Path, Ran]) -> None:
-    place = mixed[0] / "reports" / "mixed"
     whole = ["case.json", "result.json", "table.csv", "table.md"]
     for name, (outcome, _) in MIXED_OUTCOMES.items():
         files = sorted(path.name for path in (place / name).iterdir())
         assert files == (whole if outcome in ("measured", "failed") else ["case.json"])
     assert json.loads((place / "suite.json").read_text())["cases"] == list(MIXED_OUTCOMES)
-    assert sorted(path.name for path in place.iterdir() if path.is_file()) == [
-        "suite.json",
-        "summary.csv",
-        "summary.md",
-    ]
+    names = sorted(path.name for path in place.iterdir() if path.is_file())
+    assert names == ["suite.json", "summary.csv", "summary.md"]
     result = json.loads((place / "tiny--cpu" / "result.json").read_text())
-    assert [case["mode"] for case in result["cases"]] == ALL_MODES
-    assert [case["phases"]["total"]["n"] for case in result["cases"]] == [3] * 4
+    counts = {case["mode"]: case["phases"]["total"]["n"] for case in result["cases"]}
+    assert (list(counts), counts) == (ALL_MODES, dict.fromkeys(ALL_MODES, 3))
     assert result["setup"]["expected_outputs"] is True
     assert result["command"][:3] == ["ortbench", "suite", "bench.toml"]
     big = json.loads((place / "transformer_ids--cpu--big" / "result.json").read_text())
@@ -140,7 +131,6 @@ def test_every_case_has_a_folder_and_the_suite_a_summary(mixed: tuple[Path, Ran]
     assert big["model"]["inputs"][0]["shape"] == [2, 4]
 
 
-@pytest.mark.process
 def test_progress_is_a_line_a_case_and_the_summary_a_table(mixed: tuple[Path, Ran]) -> None:
     folder, ran = mixed
     lines = ran.err.splitlines()
@@ -160,7 +150,6 @@ def test_progress_is_a_line_a_case_and_the_summary_a_table(mixed: tuple[Path, Ra
     assert [row.partition(",")[0] for row in rows] == ["id", *MIXED_OUTCOMES]
 
 
-@pytest.mark.process
 def test_the_exports_have_every_case(mixed: tuple[Path, Ran]) -> None:
     folder, _ = mixed
     data = json.loads((folder / "suite.json").read_text())
@@ -176,7 +165,6 @@ def test_the_exports_have_every_case(mixed: tuple[Path, Ran]) -> None:
     assert {name.partition(" ")[0] for name in names} == {"tiny.onnx", "transformer_ids.onnx", "strings.onnx"}
 
 
-@pytest.mark.process
 def test_what_is_done_is_not_run_again(mixed: tuple[Path, Ran], tmp_path: Path) -> None:
     shutil.copytree(mixed[0], tmp_path, dirs_exist_ok=True, symlinks=True)
     place = tmp_path / "reports" / "mixed"
@@ -200,7 +188,6 @@ def test_what_is_done_is_not_run_again(mixed: tuple[Path, Ran], tmp_path: Path) 
     assert changed == {"tiny--cpu", "transformer_ids--cpu--batch-1"}
 
 
-@pytest.mark.process
 def test_shards_merge_to_the_whole(mixed: tuple[Path, Ran], tmp_path: Path) -> None:
     strings(tmp_path / "strings.onnx")
     for part in ("1", "2"):
@@ -208,7 +195,7 @@ def test_shards_merge_to_the_whole(mixed: tuple[Path, Ran], tmp_path: Path) -> N
         assert ran.code in (0, 1, 3)
     parts = [outcomes(tmp_path / "shards" / part) for part in ("1", "2")]
     assert sorted([*parts[0], *parts[1]]) == sorted(MIXED_OUTCOMES)
-    ran = ortbench_here("merge", "shards/1", "shards/2", "--out", "whole", "--json", "-", cwd=tmp_path)
+    ran = ortbench("merge", "shards/1", "shards/2", "--out", "whole", "--json", "-", cwd=tmp_path)
     assert ran.code == 1
     assert {case["id"]: (case["outcome"], case["exit_code"]) for case in json.loads(ran.out)["cases"]} == MIXED_OUTCOMES
     assert outcomes(tmp_path / "whole") == MIXED_OUTCOMES
@@ -220,7 +207,7 @@ def test_shards_merge_to_the_whole(mixed: tuple[Path, Ran], tmp_path: Path) -> N
     # The whole is a suite's folder like any other: the next run goes on from it.
     assert suite(MIXED, tmp_path, "--out", "whole").err.count("done before") == 4
 
-    ran = ortbench_here("merge", "shards/2", "--out", "half", "--junit", "half.xml", cwd=tmp_path)
+    ran = ortbench("merge", "shards/2", "--out", "half", "--junit", "half.xml", cwd=tmp_path)
     assert ran.code == 1
     assert ran.error_line == f"{len(parts[0])} of 6 cases are missing: " + ", ".join(
         name for name in MIXED_OUTCOMES if name in parts[0]
@@ -229,14 +216,13 @@ def test_shards_merge_to_the_whole(mixed: tuple[Path, Ran], tmp_path: Path) -> N
     assert (tmp_path / "half.xml").read_text().count("no folder has it") >= len(parts[0])
 
 
-@pytest.mark.process
 def test_what_does_not_belong_together_is_not_merged(mixed: tuple[Path, Ran], tmp_path: Path) -> None:
     one = tmp_path / "one"
     shutil.copytree(mixed[0] / "reports" / "mixed", one)
     shutil.copytree(one, tmp_path / "two")
 
     def merge(*folders: str, out: str = "whole") -> Ran:
-        return ortbench_here("merge", *folders, "--out", out, cwd=tmp_path)
+        return ortbench("merge", *folders, "--out", out, cwd=tmp_path)
 
     ran = merge("one", "two")
     assert ran.code == 1
@@ -286,7 +272,7 @@ def test_list_shows_the_cases_and_runs_none(tmp_path: Path) -> None:
     assert suite(MIXED, tmp_path, "--list", "--only", "*--big").out == "transformer_ids--cpu--big\n"
 
 
-@pytest.mark.process
+@pytest.mark.wide
 def test_ctrl_c_keeps_what_is_done_and_the_next_call_goes_on(tmp_path: Path) -> None:
     text = """
         [defaults]
@@ -301,18 +287,11 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_call_goes_on(tmp_path: Path) -> 
         precision = "0.0001%"
         duration = 5
     """
-    process = subprocess.Popen(
-        command("suite", "bench.toml"), cwd=written(text, tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    place = tmp_path / "reports" / "bench"
-    deadline = time.monotonic() + 600
-    while not (place / "compute_bound--cpu" / "result.json").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=600)
-    assert process.returncode == 130, err
-    assert "interrupted after 1 of 2 cases; the same command goes on" in err
-    assert "suite bench: 1 case: 1 measured" in out
+    place, folder = tmp_path / "reports" / "bench", written(text, tmp_path)
+    ran = interrupted(command("suite", "bench.toml"), (place / "compute_bound--cpu" / "result.json").exists, cwd=folder)
+    assert ran.code == 130, ran.err
+    assert "interrupted after 1 of 2 cases; the same command goes on" in ran.err
+    assert "suite bench: 1 case: 1 measured" in ran.out
     assert outcomes(place) == {"tiny--cpu": ("measured", 0)}
     before = created(place)
     ran = suite(text, tmp_path)
@@ -322,7 +301,6 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_call_goes_on(tmp_path: Path) -> 
     assert created(place)["tiny--cpu"] == before["tiny--cpu"]
 
 
-@pytest.mark.process
 def test_gates_with_a_baseline(tmp_path: Path) -> None:
     """Stored: matched by case, and what the earlier suite lacks cannot be told. Live: both sides in the case's folder."""
     old = f"[defaults]\n{QUICK}\n[[bench]]\nmodel = 'models/tiny.onnx'\nmode = 'cpu'"
@@ -335,12 +313,12 @@ def test_gates_with_a_baseline(tmp_path: Path) -> None:
         model = ["models/tiny.onnx", "models/multi_output.onnx"]
         gate = {{baseline = "old"}}
         [[bench]]
-        model = "models/compute_bound.onnx"
+        model = "models/recurrent_cell.onnx"
         iterations = false
         duration = 20
         gate = {{baseline-session-config = {{"session.intra_op.allow_spinning" = "1"}}, max-regression = "900%"}}
         [[bench]]
-        model = "models/image_classifier.onnx"
+        model = "models/transformer_ids.onnx"
         iterations = false
         gate = {{baseline-model = "models/tiny.onnx"}}
     """
@@ -350,46 +328,49 @@ def test_gates_with_a_baseline(tmp_path: Path) -> None:
     assert outcomes(place) == {
         "tiny--cpu": ("cannot tell", 4),  # three iterations are one block
         "multi_output--cpu": ("cannot tell", 4),
-        "compute_bound--cpu": ("passed", 0),
-        "image_classifier--cpu": ("not comparable", 5),
+        "recurrent_cell--cpu": ("passed", 0),
+        "transformer_ids--cpu": ("not comparable", 5),
     }
     found = records(place)
-    assert (
-        "the baseline has 1 block and a comparison takes 8: measure it again without --iterations; the candidate"
-        in found["tiny--cpu"]["reason"]
-    )
+    reason = "the baseline has 1 block and a comparison takes 8: measure it again without --iterations; the candidate"
+    assert reason in found["tiny--cpu"]["reason"]
     assert "the baseline has no result of this case: old/multi_output--cpu" in found["multi_output--cpu"]["reason"]
-    assert found["image_classifier--cpu"]["reason"].startswith("the inputs differ: ")
-    assert sorted(path.name for path in (place / "compute_bound--cpu").iterdir()) == [
+    assert found["transformer_ids--cpu"]["reason"].startswith("the inputs differ: ")
+    assert sorted(path.name for path in (place / "recurrent_cell--cpu").iterdir()) == [
         "baseline", "candidate", "case.json", "gate.json", "gate.md",
     ]  # fmt: skip
-    assert found["compute_bound--cpu"]["checks"][0]["verdict"] == "passed"
-    assert found["compute_bound--cpu"]["cpu_ns"] > 0
+    assert found["recurrent_cell--cpu"]["checks"][0]["verdict"] == "passed"
+    assert found["recurrent_cell--cpu"]["cpu_ns"] > 0
     ran = suite(text, tmp_path)
     assert (ran.code, ran.err.count("done before")) == (5, 4)
     assert "--out old: is the baseline too" in suite(text, tmp_path, "--out", "old").error_line
 
 
 SLOW = {(name, "webgpu") for name in ("image_classifier", "denoiser", "image_decoder")}  # in mode cpu alone
+QUICK_ONES = ["cpu_island", "decoder_shared", "fp16", "multi_output", "transformer_ids"]
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("ep", ["cpu", "webgpu", "refdevice"])
-def test_every_model_on_every_ep_of_this_machine(ep: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """The suite over all of `models/`: real device memory and the reference device, outputs against the expected ones."""
+@pytest.mark.parametrize(
+    ("ep", "names"),
+    [
+        ("cpu", QUICK_ONES),
+        ("refdevice", QUICK_ONES),
+        *(pytest.param(ep, MODEL_NAMES, marks=pytest.mark.wide) for ep in ("cpu", "webgpu", "refdevice")),
+    ],
+    ids=["cpu", "refdevice", "cpu-all", "webgpu-all", "refdevice-all"],
+)
+def test_models_on_the_eps_of_this_machine(
+    ep: str, names: list[str], library: Path, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The suite over `models/`: real device memory and the reference device, outputs against the expected ones."""
     prefix = request.getfixturevalue("software_gpu") if ep == "webgpu" else ()
-    library = str(request.getfixturevalue("library")) if ep == "refdevice" else "none"
     file = ROOT / "tests" / "suites" / "all.toml"
-    ran = ortbench(
-        "suite", file, "--only", f"*--{ep}", "--out", tmp_path, prefix=prefix, REFDEVICE=library,
-        REFDEVICE_COMPUTE_US="100",
-    )  # fmt: skip
+    only = [word for name in names for word in ("--only", f"{name}--{ep}")]
+    ran = ortbench("suite", file, *only, "--out", tmp_path, prefix=prefix, REFDEVICE=str(library))
     assert ran.code == 0, ran.err
     skipped = {"fp16"} if ep == "webgpu" else set()
-    assert outcomes(tmp_path) == {
-        f"{name}--{ep}": ("skipped" if name in skipped else "passed", 0) for name in MODEL_NAMES
-    }
-    for name in set(MODEL_NAMES) - skipped:
+    assert outcomes(tmp_path) == {f"{name}--{ep}": ("skipped" if name in skipped else "passed", 0) for name in names}
+    for name in set(names) - skipped:
         result = json.loads((tmp_path / f"{name}--{ep}" / "result.json").read_text())
         assert result["setup"]["expected_outputs"] is True
         statuses = dict.fromkeys(ALL_MODES, "ok") | ({"host-accessible": "unsupported"} if ep == "webgpu" else {})

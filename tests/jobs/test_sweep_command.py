@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import signal
-import subprocess
-import time
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -15,7 +13,7 @@ import onnx
 import pytest
 
 from ortbench.result import Result, load
-from tests.conftest import MODELS, ONCE, Ran, command, ortbench, ortbench_here
+from tests.conftest import MODELS, ONCE, Ran, ortbench
 from tests.jobs.test_bandwidth_command import with_knobs
 from tests.refdevice import Config
 from tests.traceformat import load as load_trace
@@ -33,13 +31,18 @@ def batched(path: Path) -> Path:
     return path
 
 
-def on_device(library: Path, tmp_path: Path, config: Config, *arguments: object) -> tuple[Ran, Result]:
-    """A sweep on the reference device, each shape and mode once."""
-    model, out = batched(tmp_path / "m.onnx"), tmp_path / "out"
-    line = ("sweep", model, "--ep-library", library, "--out", out, *arguments, *ONCE)
-    ran = ortbench(*line, prefix=with_knobs(config))
+def saved(out: Path) -> Result:
     (file,) = out.glob("*/result.json")
-    return ran, load(file)
+    return load(file)
+
+
+def on_device(library: Path, folder: Path, *arguments: object, **knobs: Any) -> tuple[Ran, Result]:
+    """A sweep on the reference device, each shape and mode once, in which something fails."""
+    model, out = batched(folder / "m.onnx"), folder / "out"
+    line = ("sweep", model, "--ep-library", library, "--out", out, *arguments, *ONCE)
+    ran = ortbench(*line, prefix=with_knobs(Config(compute_us=100, **knobs)))
+    assert ran.code == 1
+    return ran, saved(out)
 
 
 def statuses(result: Result) -> dict[str, dict[str, str]]:
@@ -48,20 +51,8 @@ def statuses(result: Result) -> dict[str, dict[str, str]]:
 
 def test_what_a_sweep_prints_and_saves(tmp_path: Path) -> None:
     files = {name: tmp_path / f"a.{name}" for name in ("json", "html", "trace", "junit", "action-json", "bmf")}
-    line = (
-        "sweep",
-        IDS,
-        "--ep",
-        "cpu",
-        "--dim",
-        "batch=1,2..4",
-        "--dim",
-        "sequence=16",
-        "--mode",
-        "cpu",
-        "--mode",
-        "device",
-    )
+    shapes = ("--dim", "batch=1,2..4", "--dim", "sequence=16")
+    line = ("sweep", IDS, "--ep", "cpu", *shapes, "--mode", "cpu", "--mode", "device")
     more = [word for name, file in files.items() for word in (f"--{name}", file)]
     ran = ortbench(*line, "--slo", "total=10s", "--iterations", 3, "--warmup", 1, "--out", tmp_path, *more)
     assert (ran.code, ran.err) == (0, "")
@@ -99,23 +90,20 @@ def test_what_a_sweep_prints_and_saves(tmp_path: Path) -> None:
     names = [it.get("name") for it in ElementTree.parse(files["junit"]).iter("testcase")]
     assert names == [f"batch={n}: {mode}" for n in (1, 2, 4) for mode in ("cpu", "device")]
     assert len(json.loads(files["bmf"].read_text())) == len(json.loads(files["action-json"].read_text())) >= 6
-    _later(folder, tmp_path)
 
-
-def _later(folder: Path, tmp_path: Path) -> None:
-    """What other commands make of it."""
-    ran = ortbench_here("report", folder, "--html", tmp_path / "page.html")
+    # What other commands make of it.
+    ran = ortbench("report", folder, "--html", tmp_path / "page.html")
     assert (ran.code, ran.err) == (0, "")
-    ran = ortbench_here("compare", folder, folder / "result.json", "--json", "-")
+    ran = ortbench("compare", folder, folder / "result.json", "--json", "-")
     assert {(row["shape"], row["mode"]) for row in json.loads(ran.out)} == {
         (f"batch={n}", mode) for n in (1, 2, 4) for mode in ("cpu", "device")
     }
-    ran = ortbench_here("gate", folder, "--max-cpu-nodes", 0, "--slo", "max=10s", "--require-mode", "device")
+    ran = ortbench("gate", folder, "--max-cpu-nodes", 0, "--slo", "max=10s", "--require-mode", "device")
     assert (ran.code, ran.err) == (0, "")
     assert "✓ batch=4: device is ok" in ran.out
     assert "✓ SLO of cpu: max ≤ 10.0 s is kept; best with batch=" in ran.out
-    line = ("gate", folder, "--baseline", folder, "--metric", "items_per_s@batch=4", "--junit", tmp_path / "gate.xml")
-    ran = ortbench_here(*line)
+    gate = ("gate", folder, "--baseline", folder, "--metric", "items_per_s@batch=4", "--junit", tmp_path / "gate.xml")
+    ran = ortbench(*gate)
     assert ran.code == 4  # of three runs there is no interval
     assert "? batch=4: cpu items/s: " in ran.out
     names = [it.get("name") for it in ElementTree.parse(tmp_path / "gate.xml").iter("testcase")]
@@ -124,9 +112,9 @@ def _later(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_shape_that_runs_out_of_memory_is_said_and_the_others_go_on(library: Path, tmp_path: Path) -> None:
-    config = Config(fail_alloc_bytes=f"{WIDTH * 4 * 64}:default", compute_us=100)
-    ran, result = on_device(library, tmp_path, config, "--dim", "batch=1,64,2", "--mode", "cpu", "--mode", "device")
-    assert ran.code == 1
+    modes = ("--mode", "cpu", "--mode", "device")
+    limit = f"{WIDTH * 4 * 64}:default"
+    ran, result = on_device(library, tmp_path, "--dim", "batch=1,64,2", *modes, fail_alloc_bytes=limit)
     assert ran.error_line.startswith("batch=64: failed: the first run ran out of memory: ")
     ok, failed = dict.fromkeys(("cpu", "device"), "ok"), dict.fromkeys(("cpu", "device"), "failed")
     assert statuses(result) == {"batch=1": ok, "batch=64": failed, "batch=2": ok}
@@ -134,37 +122,43 @@ def test_a_shape_that_runs_out_of_memory_is_said_and_the_others_go_on(library: P
     assert f"✗ {ran.error_line}" in ran.out.replace("\n  ", " ")
 
 
-def test_a_mode_of_a_shape_that_runs_out_of_memory_leaves_the_others(library: Path, tmp_path: Path) -> None:
-    config = Config(fail_alloc_bytes=f"{WIDTH * 4 * 64}:host_accessible", compute_us=100)
-    modes = ("cpu", "host-accessible")
-    ran, result = on_device(library, tmp_path, config, "--dim", "batch=1,64", "--mode", modes[0], "--mode", modes[1])
-    assert ran.code == 1
-    assert ran.error_line.startswith("batch=64: host-accessible failed: ")
+@pytest.mark.parametrize(
+    ("knobs", "first", "said"),
+    [
+        ({"fail_alloc_bytes": f"{WIDTH * 4 * 64}:host_accessible"}, "ok", "batch=64: host-accessible failed: "),
+        ({"abort_run": "3:host_accessible"}, "failed",
+         "batch=1, batch=64: host-accessible failed: the worker was ended by SIGABRT"),
+    ],
+    ids=["memory", "worker"],
+)  # fmt: skip
+def test_a_mode_that_fails_leaves_the_others(
+    knobs: dict[str, str], first: str, said: str, library: Path, tmp_path: Path
+) -> None:
+    modes = ("--mode", "cpu", "--mode", "host-accessible")
+    ran, result = on_device(library, tmp_path, "--dim", "batch=1,64", *modes, **knobs)
+    assert ran.error_line.startswith(said)
     assert statuses(result) == {
-        "batch=1": {"cpu": "ok", "host-accessible": "ok"},
+        "batch=1": {"cpu": "ok", "host-accessible": first},
         "batch=64": {"cpu": "ok", "host-accessible": "failed"},
     }
     assert [it["mode"] for it in result.switching or []] == ["cpu"]
+    assert all(point.cases[0].samples_ns["total"] for point in result.points or [])
 
 
 def test_what_else_shapes_cost_and_inputs_of_another_library(tmp_path: Path) -> None:
-    model, out = batched(tmp_path / "m.onnx"), tmp_path / "out"
+    line = ("sweep", batched(tmp_path / "m.onnx"), "--ep", "cpu", "--dim", "batch=1,2", "--mode", "device-resident")
     more = ("--memory", "--spin", "--energy", "--external", "numpy")
-    ran = ortbench(
-        "sweep", model, "--ep", "cpu", "--dim", "batch=1,2", "--mode", "device-resident", *more, *ONCE, "--out", out
-    )
+    ran = ortbench(*line, *more, *ONCE, "--out", tmp_path / "out")
     assert (ran.code, ran.err) == (0, "")
     assert "\nWhat else it costs: by shape\nmode " in ran.out
     assert "host memory" in ran.out
-    (file,) = out.glob("*/result.json")
-    for point in load(file).points or []:
+    for point in saved(tmp_path / "out").points or []:
         (case,) = point.cases
         assert case.memory is not None
         assert case.memory["host"] is not None
-        assert case.spin is not None
-        assert case.energy is not None
-        assert case.external is not None
-    (row, *_) = csv.DictReader((file.parent / "table.csv").read_text().splitlines())
+        assert None not in (case.spin, case.energy, case.external)
+    (table,) = tmp_path.glob("out/*/table.csv")
+    (row, *_) = csv.DictReader(table.read_text().splitlines())
     assert int(row["memory_host"]) > 0
 
 
@@ -173,8 +167,7 @@ def test_each_shape_has_a_graph_of_its_own(software_gpu: tuple[str, ...], tmp_pa
     line = ("sweep", model, "--ep", "webgpu", "--dim", "batch=1,2", "--mode", "device-resident", "--cuda-graph", *ONCE)
     ran = ortbench(*line, "--out", out, prefix=software_gpu)
     assert (ran.code, ran.err) == (0, "")
-    (file,) = out.glob("*/result.json")
-    graphs = [point.cases[0].graph for point in load(file).points or []]
+    graphs = [point.cases[0].graph for point in saved(out).points or []]
     assert all(graph is not None and graph["proved"] for graph in graphs)
     assert len({graph["id"] for graph in graphs if graph is not None}) == 2
 
@@ -184,7 +177,7 @@ def test_a_suite_measures_sweeps_and_holds_them_against_an_earlier_one(tmp_path:
     bench = '[[bench]]\nmodel = "m.onnx"\nep = "cpu"\nmode = "cpu"\nsweep = true\ndim = {batch = [1, 2]}\niterations = 1\nwarmup = 1\n'
     file = tmp_path / "bench.toml"
     file.write_text(bench)
-    ran = ortbench_here("suite", file, "--out", tmp_path / "one", "--json", "-")
+    ran = ortbench("suite", file, "--out", tmp_path / "one", "--json", "-")
     assert ran.code == 0, ran.err
     (case,) = json.loads(ran.out)["cases"]
     assert case["outcome"] == "measured"
@@ -192,29 +185,13 @@ def test_a_suite_measures_sweeps_and_holds_them_against_an_earlier_one(tmp_path:
     assert load(tmp_path / "one" / "m--cpu" / "result.json").kind == "sweep"
     file.write_text(f'{bench}[bench.gate]\nbaseline = "one"\nmetric = "items_per_s@best"\n')
     junit = tmp_path / "junit.xml"
-    ran = ortbench_here(
-        "suite", file, "--out", tmp_path / "two", "--junit", junit, "--action-json", tmp_path / "a.json"
-    )
+    ran = ortbench("suite", file, "--out", tmp_path / "two", "--junit", junit, "--action-json", tmp_path / "a.json")
     assert ran.code == 4  # of one run there is no interval
     assert "m--cpu: cannot tell: best shape" in " ".join(ran.out.split())
-    assert [it.get("name") for it in ElementTree.parse(junit).iter("testcase")] == [
-        "batch=1: cpu",
-        "batch=2: cpu",
-        "best: cpu items/s",
-    ]
-    names = [it["name"] for it in json.loads((tmp_path / "a.json").read_text())]
-    assert [name.rpartition(": ")[2] for name in names] == ["cpu total", "cpu cpu_time"] * 2
-
-
-def test_a_lost_worker_costs_the_mode_that_lost_it(library: Path, tmp_path: Path) -> None:
-    config = Config(abort_run="3:host_accessible", compute_us=100)
-    modes = ("cpu", "host-accessible")
-    ran, result = on_device(library, tmp_path, config, "--dim", "batch=1,2", "--mode", modes[0], "--mode", modes[1])
-    assert ran.code == 1
-    assert ran.error_line.startswith("batch=1, batch=2: host-accessible failed: the worker was ended by SIGABRT")
-    lost = {"cpu": "ok", "host-accessible": "failed"}
-    assert statuses(result) == {"batch=1": lost, "batch=2": lost}
-    assert all(point.case("cpu").samples_ns["total"] for point in result.points or [])  # type: ignore[union-attr]
+    names = [it.get("name") for it in ElementTree.parse(junit).iter("testcase")]
+    assert names == ["batch=1: cpu", "batch=2: cpu", "best: cpu items/s"]
+    entries = json.loads((tmp_path / "a.json").read_text())
+    assert [it["name"].rpartition(": ")[2] for it in entries] == ["cpu total", "cpu cpu_time"] * 2
 
 
 def test_real_inputs_take_turns_and_their_outputs_are_checked(tmp_path: Path) -> None:
@@ -227,14 +204,10 @@ def test_real_inputs_take_turns_and_their_outputs_are_checked(tmp_path: Path) ->
     ran = ortbench("sweep", model, "--ep", "cpu", "--data", data, "--mode", "cpu", *ONCE, "--out", tmp_path / "out")
     assert ran.code == 1
     assert ran.error_line.startswith("wrong: failed: the outputs are not the expected ones: ")
-    (file,) = (tmp_path / "out").glob("*/result.json")
-    result = load(file)
+    result = saved(tmp_path / "out")
     assert statuses(result) == {"a": {"cpu": "ok"}, "b": {"cpu": "ok"}, "wrong": {"cpu": "failed"}}
-    assert [(it.data, it.shape) for it in result.points or []] == [
-        ("a", {"batch": 1}),
-        ("b", {"batch": 3}),
-        ("wrong", {}),
-    ]
+    shapes = [("a", {"batch": 1}), ("b", {"batch": 3}), ("wrong", {})]
+    assert [(it.data, it.shape) for it in result.points or []] == shapes
 
 
 @pytest.mark.parametrize(
@@ -254,20 +227,3 @@ def test_what_is_no_sweep_is_one_line(words: str, arguments: list[str], tmp_path
     assert ran.code == 2
     assert words in ran.error_line
     assert not list(tmp_path.glob("out/*"))
-
-
-def test_ctrl_c_keeps_what_was_measured(tmp_path: Path) -> None:
-    line = command("sweep", IDS, "--ep", "cpu", "--dim", "batch=1,2", "--mode", "cpu", "--precision", 0, "--duration", 1000,
-                   "--warmup", 1, "--out", tmp_path)  # fmt: skip
-    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        until = time.monotonic() + 120
-        while not (files := list(tmp_path.glob("*/result.json"))) and time.monotonic() < until:
-            time.sleep(0.05)
-        time.sleep(1)
-        process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=120)
-    assert (process.returncode, errors) == (130, "")
-    result = load(files[0])
-    assert result.stopped == "interrupted"
-    assert [point.name for point in result.points or []] == ["batch=1", "batch=2"]
-    assert "interrupted after" in out

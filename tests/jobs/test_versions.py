@@ -9,22 +9,20 @@ import pytest
 
 from tests import versions
 from tests.conftest import MODELS, ROOT, lacking, ortbench
-from tests.versions import DEVICE, ROWS, VERSIONS, WEBGPU, environment
+from tests.versions import ROWS, VERSIONS, WEBGPU, environment
 
-pytestmark = pytest.mark.process
 TINY = str(MODELS / "tiny.onnx")
 DOCUMENTED = (ROOT / "docs" / "versions.md").read_text()
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("version", "ep"), ROWS, ids=lambda it: it.split()[0])
 def test_what_works_is_what_the_table_says(
-    version: str, ep: str, tmp_path: Path, request: pytest.FixtureRequest
+    version: str, ep: str, real_library: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    versions.folder_of(version, ep)
-    library = request.getfixturevalue("library") if ep == DEVICE else None
     if ep == WEBGPU:
         request.getfixturevalue("software_gpu")
-    assert f"\n{versions.row(version, ep, library, tmp_path)}\n" in DOCUMENTED
+    assert f"\n{versions.row(version, ep, real_library, tmp_path)}\n" in DOCUMENTED
 
 
 def test_the_table_has_no_other_rows() -> None:
@@ -43,12 +41,14 @@ def test_devices_says_what_a_version_can_and_cannot_do(version: str, software_gp
     assert "CPUExecutionProvider" in ran.out
 
 
-def test_a_version_whose_ep_needs_a_newer_one_says_so(library: Path) -> None:
-    ran = ortbench("devices", "--python", environment("1.24.4"), "--ep-library", library)
+@pytest.mark.wide
+def test_a_version_whose_ep_needs_a_newer_one_says_so(real_library: Path) -> None:
+    ran = ortbench("devices", "--python", environment("1.24.4"), "--ep-library", real_library)
     assert ran.code == 1
     assert ran.error_line.endswith("RefDeviceExecutionProvider needs ONNX Runtime 1.25 or newer")
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     "arguments",
     [["devices"], ["inspect", TINY], ["run", TINY, "--ep", "cpu"], ["bandwidth", "--ep", "cpu"]],
@@ -60,6 +60,7 @@ def test_a_version_that_is_too_old_is_refused_in_one_line(arguments: list[str], 
     assert ran.error_line == "ONNX Runtime 1.23.2 is too old: ortbench needs 1.24 or newer"
 
 
+@pytest.mark.wide
 def test_openvinos_own_package_is_named_and_its_ep_goes_by_name(tmp_path: Path) -> None:
     found = json.loads(ortbench("devices", "--python", environment("openvino"), "--json", "-").out)
     assert found["runtime"]["packages"] == {"onnxruntime-openvino": "1.24.1"}

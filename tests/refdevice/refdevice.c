@@ -81,6 +81,7 @@ static void submit_copy(Copy *copy, const Stream *stream) {
 static Status *copy_tensor(const void *from, const void *to, const Stream *stream) {
   const void *source, *target;
   size_t bytes, space;
+  host_call();
   TRY(API(GET_TENSOR_DATA, const void *, const void **)(from, &source));
   TRY(API(GET_TENSOR_DATA, const void *, const void **)(to, &target));
   TRY(API(GET_TENSOR_SIZE_IN_BYTES, const void *, size_t *)(from, &bytes));
@@ -250,6 +251,7 @@ static Status *ep_on_run_end(Ep *self, const void *options, bool wait) {
 }
 
 static Status *ep_sync(Ep *self) {
+  host_call();
   if (honesty_now(self->honesty) == ASYNC_OLD_API) return NULL; /* only after it changed: else there is no such call */
   int64_t start = now_ns();
   drain_all();
@@ -521,6 +523,9 @@ __attribute__((visibility("default"))) Status *CreateEpFactories(const char *reg
   if (!newest) return fail("%s needs ONNX Runtime 1.%d or newer", EP_NAME, API_VERSION);
   ort_ep = ((const Fn *(*)(void))ort[GET_EP_API])();
   if (space < 1) return fail("%s: no room for a factory", EP_NAME);
+#ifdef VIRTUAL_TIME
+  if (!clock_is_attached()) return fail("%s: this build of the reference device goes by a clock that is not there", EP_NAME);
+#endif
   const char *error = config_from_environment(&device_config);
   if (!error) error = trace_open();
   if (error) return fail("%s: %s", EP_NAME, error);

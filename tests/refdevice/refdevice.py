@@ -25,7 +25,8 @@ Honesty = Literal["sync", "async-wait", "async", "async-old-api"]
 HONESTY: tuple[Honesty, ...] = ("sync", "async-wait", "async", "async-old-api")
 
 SOURCES = (
-    "refdevice.c", "refdevice_device.h", "refdevice_graph.h", "refdevice_ops.h", "refdevice_ort.h", "../device_basics.h",
+    "refdevice.c", "refdevice_device.h", "refdevice_events.h", "refdevice_graph.h", "refdevice_ops.h", "refdevice_ort.h",
+    "refdevice_threads.h", "../device_basics.h", "../virtual/clock.h",
 )  # fmt: skip
 _LIBRARIES = ("-lpthread", "-lm")
 
@@ -38,6 +39,7 @@ def build(
     version: str | None = None,
     compute_us: int | None = None,
     named_as_registered: bool = False,
+    clock: Path | None = None,
 ) -> Path:
     """Compile the library into `directory` and return its path. Nothing is compiled if the sources are unchanged.
 
@@ -50,6 +52,7 @@ def build(
         version: that its EP says it is of, in place of 1.0.0.
         compute_us: how long an inference lasts unless a knob says otherwise, in microseconds.
         named_as_registered: its EP takes the name that it is registered by, as the example of ONNX Runtime's sources does.
+        clock: library of `tests.virtual.build`; the device then goes by virtual time.
     """
     here = Path(__file__).parent
     flags = []
@@ -63,7 +66,11 @@ def build(
     if compute_us is not None:
         flags.append(f"-DCOMPUTE_NS={compute_us * 1000}")
     sources = [here / source for source in SOURCES]
-    return compile_library("the reference device", sources, directory, flags, libraries=_LIBRARIES)
+    libraries = list(_LIBRARIES)
+    if clock is not None:
+        flags.append("-DVIRTUAL_TIME")
+        libraries.append(str(clock))
+    return compile_library("the reference device", sources, directory, flags, libraries)
 
 
 @dataclass(frozen=True, kw_only=True)

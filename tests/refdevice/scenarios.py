@@ -1,8 +1,8 @@
 """What the tests of the reference device do with ONNX Runtime, each scenario in a process of its own.
 
-``python scenarios.py LIBRARY SCENARIO [ARGUMENT...]`` registers the library, runs one scenario and prints its findings
-as a line of JSON. A process each, because a library can be registered only once, reads its knobs when it is loaded, and
-is sometimes told to die. The scenarios only report; the tests judge.
+`main` registers the library, runs one scenario and prints its findings as a line of JSON. A process each, because a library
+can be registered only once, reads its knobs when it is loaded, and is sometimes told to die. The scenarios only report; the
+tests judge.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import numpy.typing as npt
 import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper, numpy_helper
+
+from tests import virtual
 
 EP_NAME = "RefDeviceExecutionProvider"
 FLOATS = npt.NDArray[np.float32]
@@ -503,11 +505,12 @@ def own_options(bench: Bench) -> Findings:
     return {}
 
 
-def main(arguments: list[str]) -> None:
-    library, scenario, *rest = arguments
+def main() -> None:
+    virtual.attach(works=True)
+    library, scenario, *rest = sys.argv[1:]
     found = globals()[scenario](Bench(Path(library)), *rest)
     print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

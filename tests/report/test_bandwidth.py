@@ -142,10 +142,7 @@ CURVE = [(1000, 2000), (4000, 5000), (16000, 9000)]  # bytes, ns
 )  # fmt: skip
 def test_the_time_of_copies_lies_on_lines_between_the_points(of: list[int], ns: float) -> None:
     assert expected_ns(CURVE, of) == ns
-
-
-def test_a_single_point_gives_its_rate_to_larger_copies() -> None:
-    assert expected_ns([(1000, 2000)], [500, 3000]) == 2000 + 6000
+    assert expected_ns([(1000, 2000)], [500, 3000]) == 2000 + 6000  # a single point gives its rate to larger copies
 
 
 def test_lines_are_exact_for_a_link_with_latency_and_rate() -> None:
@@ -159,9 +156,7 @@ def test_half_the_peak_rate_is_reached_where_the_line_says() -> None:
     assert half_rate_bytes([(1000, 4000), (4000, 6000), (8000, 8000)]) == 2500
     # With a latency and a rate it is their product, here for a peak that is the rate itself within a tenth of a percent.
     assert half_rate_bytes(usual().curve(UPLOAD, ORDINARY)) == pytest.approx(10_000 * 4, rel=0.01)
-
-
-def test_half_the_peak_rate_is_reached_by_the_smallest_or_the_largest_alone() -> None:
+    # By the smallest or the largest alone.
     assert half_rate_bytes([(1000, 1000), (4000, 3000)]) == 1000
     assert half_rate_bytes([(1000, 1000)]) == 1000
     assert half_rate_bytes([(1000, 10_000), (4000, 4_000), (8000, 40_000)]) == 3000
@@ -239,6 +234,8 @@ def test_the_keys_of_the_file(tmp_path: Path) -> None:
 )
 def test_files_that_are_no_sweep(words: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / "bandwidth.json"
+    with pytest.raises(BadInput, match="cannot read"):
+        load(path)
     path.write_text(text)
     with pytest.raises(BadInput, match=words):
         load(path)
@@ -247,23 +244,14 @@ def test_files_that_are_no_sweep(words: str, text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "key", "value"),
     [("target", "device", "GPU"), ("target", "memory", {}), ("target", "fence", None), ("environment", "cpu", {}),
-     ("environment", "gpus", None), ("environment", "onnxruntime", ...)],
+     ("environment", "gpus", None), ("environment", "onnxruntime", ...), ("points", "median_ns", ...)],
 )  # fmt: skip
 def test_a_sweep_without_what_readers_rely_on(part: str, key: str, value: Any, tmp_path: Path) -> None:
     data = json.loads(bandwidth_json(usual()))
-    data[part][key] = value
+    place = data["points"][0] if part == "points" else data[part]
+    place[key] = value
     if value is ...:
-        del data[part][key]
-    (tmp_path / "x").write_text(json.dumps(data))
-    with pytest.raises(BadInput, match="is not a whole bandwidth sweep"):
-        load(tmp_path / "x")
-
-
-def test_a_file_that_is_not_there_or_cut_short(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="cannot read"):
-        load(tmp_path / "nowhere")
-    data = json.loads(bandwidth_json(usual()))
-    del data["points"][0]["median_ns"]
+        del place[key]
     (tmp_path / "x").write_text(json.dumps(data))
     with pytest.raises(BadInput, match="is not a whole bandwidth sweep"):
         load(tmp_path / "x")
@@ -306,26 +294,19 @@ def test_the_sentences() -> None:
     ]
 
 
-def test_the_sentences_of_one_memory_one_size_and_nothing() -> None:
+def test_the_sentences_of_less() -> None:
     one = sweep_of(*line(UPLOAD, ORDINARY, 0, 1, MB), *line(DOWNLOAD, ORDINARY, 0, 2, MB))
     assert report_bandwidth.conclusions(one) == [
         "The smallest copy, 1.00 MB, takes 1.00 ms up and 500 µs down.",
         "The link's peak is 1.00 GB/s up and 2.00 GB/s down, with 1.00 MB.",
     ]
     assert report_bandwidth.conclusions(sweep_of(Point(UPLOAD, ORDINARY, 1, FAILED, "it broke"))) == []
-
-
-def test_large_copies_that_are_slower_are_said_to_be() -> None:
     up = [point(UPLOAD, ORDINARY, size, ns) for size, ns in ((kB, 1000), (MB, 100_000), (16 * MB, 16 * MB))]
-    down = line(DOWNLOAD, ORDINARY, 0, 2, kB, MB, 16 * MB)
-    assert report_bandwidth.conclusions(sweep_of(*up, *down))[2] == (
+    assert report_bandwidth.conclusions(sweep_of(*up, *line(DOWNLOAD, ORDINARY, 0, 2, kB, MB, 16 * MB)))[2] == (
         "The largest copies of ordinary memory are slower: 1.00 GB/s up, with 16.0 MB."
     )
-
-
-def test_few_blocks_give_no_interval() -> None:
-    points = [point(UPLOAD, memory, MB, ns, rounds=2) for memory, ns in ((ORDINARY, 300), (HOST_ACCESSIBLE, 200))]
-    assert report_bandwidth.conclusions(sweep_of(*points))[-1] == (
+    few = [point(UPLOAD, memory, MB, ns, rounds=2) for memory, ns in ((ORDINARY, 300), (HOST_ACCESSIBLE, 200))]
+    assert report_bandwidth.conclusions(sweep_of(*few))[-1] == (
         "HOST_ACCESSIBLE memory against ordinary memory: up 1.50 times as fast (too few blocks for an interval), "
         "with 1.00 MB."
     )
@@ -434,12 +415,9 @@ def test_several_tensors_are_held_against_a_copy_each(tmp_path: Path) -> None:
     assert (upload["copies"], upload["bytes"]) == (3, 8_001_000)
     assert upload["sweep_ns"] == 2 * (10_000 + 4 * MB / 4) + 11_000  # a small one takes as long as the smallest
     assert sentences(result)[-1].startswith("Uploads of 3 tensors, 8.00 MB in all, run at 3.20 GB/s, ")
-
-
-def test_tensors_that_stay_in_host_memory_are_not_counted(tmp_path: Path) -> None:
     result = run_of()
-    result.model["inputs"].append(tensor("shape", [4], 32))
-    upload = linked(result, usual(), tmp_path)["shares"]["device"]["upload"]
+    result.model["inputs"].append(tensor("shape", [4], 32))  # which stays in host memory
+    upload = linked(result, usual(), tmp_path / "b")["shares"]["device"]["upload"]
     assert (upload["copies"], upload["bytes"]) == (1, 8 * MB)
 
 
@@ -454,11 +432,8 @@ def test_what_failed_was_not_copied_or_is_not_known_has_no_share(tmp_path: Path)
     other.cases[1].bytes_in = 0
     shares = linked(other, usual(), tmp_path / "b")["shares"]
     assert (list(shares["device"]), shares["cpu"]) == (["download"], {})
-
-
-def test_copies_much_faster_than_the_sweep_say_that_it_no_longer_holds(tmp_path: Path) -> None:
-    result = run_of(upload=1_000_000)
-    linked(result, usual(), tmp_path)
+    result = run_of(upload=1_000_000)  # much faster than the sweep
+    linked(result, usual(), tmp_path / "c")
     assert "201% of what single copies" in sentences(result)[-1]
     assert sentences(result)[-1].endswith(
         "(bandwidth sweep of 2026-01-02, which no longer holds: measure it again with 'ortbench bandwidth')."
@@ -674,7 +649,11 @@ def test_blocks_of_all_copies_alternate_in_an_order_that_the_seed_fixes() -> Non
 @pytest.mark.process
 def test_it_stops_when_every_median_is_known_or_the_time_of_all_is_spent() -> None:
     assert bench(ScriptedWorker(), iterations=None).run().stopped == "precision: ±1 %"
-    assert bench(ScriptedWorker(), iterations=None, duration_s=0.01).run().stopped == "duration: 0.01 s"
+    sweep = bench(ScriptedWorker(), iterations=None, duration_s=0.01).run()
+    assert sweep.stopped == "duration: 0.01 s"
+    assert sweep.environment["cpu"]["cores"] == os.cpu_count()
+    assert sweep.environment["onnxruntime"] == "1.28.0"
+    assert sweep.environment["load_average"]["end"]
 
 
 @pytest.mark.process
@@ -685,10 +664,6 @@ def test_a_worker_lost_in_the_measurement_ends_it_and_what_was_measured_is_kept(
     assert len(sweep.measured()) == len([it for it in worker.asked if it != (DOWNLOAD, HOST_ACCESSIBLE, 4 * kB)])
     reasons = set(statuses(sweep).values()) - {"a copy failed", "1 byte(s) differ"}
     assert reasons == {"the worker was ended by SIGABRT", "the sweep ended before it was measured"}
-
-
-@pytest.mark.process
-def test_ctrl_c_keeps_what_was_measured() -> None:
     made = bench(ScriptedWorker(lost_after=5, error=KeyboardInterrupt()))
     sweep = made.run()
     assert (made.interrupted, sweep.stopped) == (True, "interrupted")
@@ -726,11 +701,3 @@ def test_where_not_even_the_smallest_size_can_be_had_the_reason_is_told(monkeypa
     words = r"^no copy can be measured: copies of 4.00 kB and more \(ordinary memory\) are left out: none$"
     with pytest.raises(BenchmarkFailed, match=words):
         bench(ScriptedWorker()).run()
-
-
-@pytest.mark.process
-def test_the_environment_is_that_of_this_machine() -> None:
-    environment = bench(ScriptedWorker()).run().environment
-    assert environment["cpu"]["cores"] == os.cpu_count()
-    assert environment["onnxruntime"] == "1.28.0"
-    assert environment["load_average"]["end"]

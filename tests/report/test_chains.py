@@ -18,8 +18,7 @@ from ortbench.report.run import build, csv
 from ortbench.report.words import chain_line
 from ortbench.result import load, result_json, save
 from ortbench.schema import ChainLink
-from tests.made_chains import CROSSING, HOST, STAYING, chain, stage
-from tests.results import MS, US, measured, result_of, steady
+from tests.results import CROSSING, HOST, MS, STAYING, US, chain, measured, result_of, stage, steady
 
 
 def test_each_stage_has_its_statistics() -> None:

@@ -17,7 +17,7 @@ from ortbench.report.run import build, csv
 from ortbench.result import Result, save
 from ortbench.schema import Energy
 from ortbench.suite.record import MEASURED, Record, figures
-from tests.conftest import ortbench_here
+from tests.conftest import ortbench
 from tests.report.test_page import Page
 from tests.results import published
 
@@ -88,13 +88,14 @@ def test_the_page_and_csv_have_it() -> None:
     assert "energy_j" not in csv(published())
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("factor", "verdict"), [(1.6, "more"), (0.6, "less"), (1.0, "cannot tell")])
 def test_compare_says_more_or_less(factor: float, verdict: str, tmp_path: Path) -> None:
     """Two equal ones differ by 0 ± 6 %, which is not the same to within 2 % for certain."""
     for name, made in (("a", with_energy()), ("b", with_energy(factor))):
         (tmp_path / name).mkdir()
         save(made, tmp_path / name / "result.json")
-    ran = ortbench_here("compare", "a", "b", "--json", "compared.json", "--markdown", "-", cwd=tmp_path)
+    ran = ortbench("compare", "a", "b", "--json", "compared.json", "--markdown", "-", cwd=tmp_path)
     assert ran.code == 0, ran.err
     assert "## What else it costs" in ran.out
     (line,) = (line for line in ran.out.splitlines() if line.startswith("| cpu | energy/run"))
@@ -108,7 +109,7 @@ def test_compare_says_more_or_less(factor: float, verdict: str, tmp_path: Path) 
         ("device", "b"),
     ]
     assert records[1]["vs_first"]["verdict"] == verdict
-    wider = ortbench_here("compare", "a", "b", "--same", "8%", "--markdown", "-", cwd=tmp_path)
+    wider = ortbench("compare", "a", "b", "--same", "8%", "--markdown", "-", cwd=tmp_path)
     assert wider.out.count("| same |") == (2 if factor == 1.0 else 0)
 
 

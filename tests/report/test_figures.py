@@ -16,13 +16,8 @@ from tests.results import broken, measured, result_of, steady
 
 
 def device_case() -> Case:
-    return measured(
-        "device",
-        upload=steady([6 * MS]),
-        inference=steady([7 * MS]),
-        download=steady([5 * MS]),
-        total=steady([20 * MS]),
-    )
+    phases = {"upload": 6, "inference": 7, "download": 5, "total": 20}
+    return measured("device", **{name: steady([ms * MS]) for name, ms in phases.items()})
 
 
 def published() -> Result:
@@ -89,11 +84,7 @@ def test_only_modes_that_are_ok_are_pictured() -> None:
     assert splitting is not None
     assert spread is not None
     assert drift is not None
-    assert [
-        [bar.mode for bar in splitting.bars],
-        [it.mode for it in spread.modes],
-        [it.mode for it in drift.modes],
-    ] == [["cpu"]] * 3
+    assert [[it.mode for it in shown] for shown in (splitting.bars, spread.modes, drift.modes)] == [["cpu"]] * 3
     assert gallery.of_one(result_of(broken("cpu", FAILED, "it broke"))) == []
 
 
@@ -144,14 +135,10 @@ def test_drift_in_words_and_figures() -> None:
 def test_too_few_samples_to_tell_drift() -> None:
     found = samples.drift(result_of(measured("cpu", total={0: [MS] * 7})))
     assert found is not None
-    assert (
-        found.caption
-        == "Too few samples to tell drift. None of 7 inferences took more than 1.5 times their mode's median."
+    assert found.caption == (
+        "Too few samples to tell drift. None of 7 inferences took more than 1.5 times their mode's median."
     )
     assert found.table().rows[0][1:4] == ("–", "–", "–")
-
-
-def test_no_drift_where_times_are_not_known() -> None:
     lost = measured("cpu", total=steady([MS] * 4))
     lost.blocks["total"].pop()
     assert samples.drift(result_of(lost)) is None
@@ -175,9 +162,6 @@ def test_copies_by_size_and_rate() -> None:
         "device download: 6.00 MB in 5.00 ms, 1.20 GB/s."
     )
     assert found.table().rows[1] == ("device upload", "30.0 MB", "6.00 ms", "5.00")
-
-
-def test_nothing_copied_no_picture_of_copies() -> None:
     assert bandwidth([result_of(measured("cpu", total=steady([MS])))], [""]) is None
     assert bandwidth([result_of(device_case())], [""]) is None  # bytes are not known
 

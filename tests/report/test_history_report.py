@@ -13,9 +13,8 @@ from ortbench.report.model import BAD, GOOD
 from ortbench.report.page.history import build_history
 from ortbench.report.page.pictures.over_time import OverTime
 from ortbench.result import Result
-from tests.made_history import night, nights, noise, runs, stepped
-from tests.made_sweeps import sweep_result
 from tests.report.test_page import Page
+from tests.results import night, nights, noise, runs, stepped, sweep_result
 
 SAME = 0.02
 

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,13 +23,20 @@ from ortbench.report.exports.github import action_json
 from ortbench.report.exports.junit import ERROR, Outcome, junit
 from ortbench.report.markdown import escaped, markdown
 from ortbench.report.model import Column, Command, Heading, Kind, Note, Notes, Paragraph, Report, Table, Title
+from ortbench.report.page.charts.plots import draw
+from ortbench.report.page.charts.sheet import WIDE
 from ortbench.report.page.page import build_page
+from ortbench.report.page.pictures.stages import stage_times
+from ortbench.report.page.pictures.totals import totals
 from ortbench.report.terminal import listing
 from ortbench.report.terminal.print import print_report
 from ortbench.report.terminal.progress import LiveProgress
+from ortbench.result import FAILED
 from tests.conftest import MODELS, Ran, ortbench
 from tests.hostile import NAMES, UNSEEN, model
-from tests.results import MS, measured, result_of, steady
+from tests.odd import long_chain
+from tests.report.test_terminal import screen
+from tests.results import MS, broken, measured, result_of, steady
 
 ORDINARY = [
     "models/tiny.onnx (input 1x3x224x224)",
@@ -44,6 +51,7 @@ ORDINARY = [
     "batch, x[0], tensor(float)",
     "≈1.2 µs × 3 – 95 %",
 ]
+TAGS = {"h1", "h2", "p", "br", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code"}
 HTML = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 
@@ -53,13 +61,68 @@ def test_ordinary_names_stay_as_they_are(name: str) -> None:
     assert csv_text(["name"], [{"name": name}]) == csv_text(["name"], [{"name": name}]).replace("'", "")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_nothing_unseen_passes_the_gate(name: str) -> None:
-    for shown in (visible(name), visible_lines(name)):
-        assert not UNSEEN.search(shown.replace("\n", "").replace("\t", ""))
-        assert len(shown) <= LONGEST
-        assert folded(shown) == folded(name)  # what is shown is not changed by being shown once more
-    assert "\n" not in visible(name)
+def of_junit(name: str) -> list[str]:
+    report = ElementTree.fromstring(junit(name, [Outcome(name, name, ERROR, name, 0.0)]))
+    return [text for it in report.iter() for text in (*it.attrib.values(), it.text or "")]
+
+
+def of_action(name: str) -> list[str]:
+    result = result_of(measured("cpu", total=steady([MS])), model__path=name, target__ep=name)
+    (entry,) = json.loads(action_json([result]))
+    return [str(value) for value in entry.values()]
+
+
+def of_devices(name: str) -> list[str]:
+    device: Any = {
+        "hardware": {"type": name, "vendor": name, "vendor_id": 1, "device_id": 2, "metadata": {name: name}},
+        "memory": {"kind": name, "default": name, "host_accessible": name},
+        "streams": {"offered": False, "why": name},
+        "modes": {"cpu": None, "device": name},
+    }
+    ep = {"name": name, "library": name, "version": name, "package": name, "problem": None, "devices": [device]}
+    listed = {"runtime": {"onnxruntime": name, "python": name}, "abilities": [], "eps": [ep, {**ep, "problem": name}]}
+    return screen(listing.print_devices, listed)
+
+
+def of_progress(name: str) -> list[str]:
+    with LiveProgress() as progress:
+        progress._progress.start()  # as on a terminal
+        progress.stage(f"preparing {name}")
+        (task,) = progress._progress.tasks
+        assert task.description.startswith("preparing")
+        assert cell_len(task.description) <= progress._console.width
+        return [task.description]
+
+
+def of_page(name: str) -> list[str]:
+    """Pages with pictures that have the name, too, which take long, are below."""
+    text = build_page([result_of(broken("cpu", FAILED, name), model__path=name)], [name], [name])
+    assert "<script" not in text
+    return [text]
+
+
+# What people and programs are shown of a name.
+MEDIA: dict[str, Callable[[str], list[str]]] = {
+    "a line": lambda name: [visible(name)],
+    "lines": lambda name: [visible_lines(name)],
+    "junit": of_junit,
+    "action-json": of_action,
+    "devices": of_devices,
+    "progress": of_progress,
+    "page": of_page,
+}
+
+
+@pytest.mark.parametrize("medium", MEDIA)
+def test_nothing_unseen_passes_the_gate(medium: str) -> None:
+    for name in NAMES:
+        shown = MEDIA[medium](name)
+        assert not any(UNSEEN.search(text.replace("\t", "")) for text in shown), name
+        if medium in ("a line", "lines", "junit"):
+            assert all(len(text) <= (3 if medium == "junit" else 1) * LONGEST for text in shown)
+        if medium in ("a line", "lines"):
+            assert medium == "lines" or "\n" not in shown[0]
+            assert folded(shown[0]) == folded(name)  # what is shown is not changed by being shown once more
 
 
 def test_what_is_cut_keeps_both_ends() -> None:
@@ -129,7 +192,7 @@ def test_markdown_shows_every_name_word_for_word(name: str, at_once: bool) -> No
     found = markdown(Report(text, [blocks]))
     assert not UNSEEN.search(found)
     seen = Seen(HTML.render(found))
-    assert seen.tags <= {*["h1", "h2", "p", "br", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code"]}
+    assert seen.tags <= TAGS
     assert seen.attributes <= {"style"}  # of a table's columns
     assert seen.text.count(folded(text)) == 12
     assert len(seen.text.replace(folded(text), "").split()) == 2  # "b" and "1"
@@ -143,56 +206,16 @@ def test_no_spreadsheet_takes_a_name_for_a_formula(name: str) -> None:
     assert row["b"] == "-1.5"  # a number is one
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_programs_read_what_can_be_seen(name: str) -> None:
-    report = ElementTree.fromstring(junit(name, [Outcome(name, name, ERROR, name, 0.0)]))
-    shown = [text for it in report.iter() for text in (*it.attrib.values(), it.text or "")]
-    assert not any(UNSEEN.search(text.replace("\t", "")) or len(text) > 3 * LONGEST for text in shown)
-    result = result_of(measured("cpu", total=steady([MS])), model__path=name, target__ep=name)
-    (entry,) = json.loads(action_json([result]))
-    assert not any(UNSEEN.search(str(value)) for value in entry.values())
-
-
 @pytest.mark.parametrize("width", [20, 40, 80, 130, 200, 10_000])
-def test_a_terminal_gets_no_commands(
-    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
+def test_a_terminal_gets_no_commands(width: int) -> None:
     rows = tuple((name, name, "1") for name in NAMES)
     columns = (Column("a", Kind.NAME, 0), Column("b", Kind.LONG_NAME), Column("c"))
-    for name in NAMES:
-        print_report(Report(name, [[Title(name), Heading([name]), Paragraph(name), Notes([Note(name)])]]))
-    print_report(Report("", [[Table(columns, rows, rest=NAMES[0])]]))
-    out = capsys.readouterr().out
-    assert not UNSEEN.search(out)
-    assert "[bold red]" in out or width < 40  # rich takes it for text
-    assert max(map(cell_len, out.splitlines())) <= width
-
-
-def test_lists_of_devices_get_none_either(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in NAMES:
-        hardware = {"type": name, "vendor": name, "vendor_id": 1, "device_id": 2, "metadata": {name: name}}
-        device: Any = {
-            "hardware": hardware,
-            "memory": {"kind": name, "default": name, "host_accessible": name},
-            "streams": {"offered": False, "why": name},
-            "modes": {"cpu": None, "device": name},
-        }
-        ep = {"name": name, "library": name, "version": name, "package": name, "problem": None, "devices": [device]}
-        runtime: Any = {"onnxruntime": name, "python": name}
-        listing.print_devices({"eps": [ep, {**ep, "problem": name}], "runtime": runtime, "abilities": []})  # type: ignore[typeddict-item, list-item]
-    assert not UNSEEN.search(capsys.readouterr().out)
-
-
-def test_progress_shows_no_more_either() -> None:
-    with LiveProgress() as progress:
-        progress._progress.start()  # as on a terminal
-        for name in NAMES:
-            progress.stage(f"preparing {name}")
-            (task,) = progress._progress.tasks
-            assert task.description.startswith("preparing")
-            assert not UNSEEN.search(task.description)
-            assert cell_len(task.description) <= progress._console.width
+    texts = [[Title(name), Heading([name]), Paragraph(name), Notes([Note(name)])] for name in NAMES]
+    report = Report(NAMES[0], [*texts, [Table(columns, rows, rest=NAMES[0])]])
+    lines = screen(print_report, report, width=width)
+    assert not any(UNSEEN.search(line) for line in lines)
+    assert any("[bold red]" in line for line in lines) or width < 40  # rich takes it for text
+    assert max(map(cell_len, lines)) <= width
 
 
 @dataclass(frozen=True)
@@ -223,37 +246,27 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     places = [item for option, name in exports for item in (f"--{option}", folder / name)]
     ran = ortbench(
         "run", path, "--ep", "cpu", "--nodes", *LOOP, "--out", folder / "out", *places,
-        text_encoding="utf-8", PYTHONIOENCODING="utf-8", GITHUB_STEP_SUMMARY=str(folder / "step.md"),
+        GITHUB_STEP_SUMMARY=str(folder / "step.md"),
     )  # fmt: skip
     return Whole(folder, path, ran)
 
 
 @pytest.mark.process
-def test_a_run_of_such_a_model(whole: Whole) -> None:
+def test_a_run_of_such_a_model_keeps_the_true_names_in_its_result_alone(whole: Whole) -> None:
     assert whole.run.code == 0, whole.run.err
     assert not UNSEEN.search(whole.run.out + whole.run.err)
     assert re.fullmatch(r"cmd-a-b--cpu-[\d-]+", whole.saved.name)
-
-
-@pytest.mark.process
-def test_the_result_keeps_the_true_names(whole: Whole) -> None:
     result = json.loads((whole.saved / "result.json").read_text(encoding="utf-8"))
     assert [it["name"] for it in result["model"]["inputs"]] == NAMES
     assert [it["name"] for it in result["model"]["outputs"]] == [f"{name} out" for name in NAMES]
     assert result["model"]["path"] == str(whole.model)
-
-
-def files(whole: Whole) -> Iterator[Path]:
-    yield from (path for path in whole.folder.iterdir() if path.is_file())
-    yield from (path for path in whole.saved.iterdir() if path.name != "result.json")
-
-
-@pytest.mark.process
-def test_no_file_for_people_shows_more_than_the_gate(whole: Whole) -> None:
-    names = {path.name for path in files(whole)}
-    assert names == {"page.html", "junit.xml", "action.json", "trace.json", "step.md", "table.md", "table.csv"}
-    for path in files(whole):
-        assert not UNSEEN.search(path.read_text(encoding="utf-8").replace("\t", "")), path.name
+    files = [path for folder in (whole.folder, whole.saved) for path in folder.iterdir() if path.is_file()]
+    assert {path.name for path in files} == {
+        "result.json", "page.html", "junit.xml", "action.json", "trace.json", "step.md", "table.md", "table.csv",
+    }  # fmt: skip
+    for path in files:
+        shown = path.read_text(encoding="utf-8").replace("\t", "")
+        assert path.name == "result.json" or not UNSEEN.search(shown), path.name
 
 
 def texts(value: Any) -> Iterator[str]:
@@ -279,25 +292,26 @@ def test_what_programs_read_holds_what_can_be_seen(whole: Whole) -> None:
 
 
 @pytest.mark.process
-def test_tables_and_job_summary_show_every_name(whole: Whole) -> None:
+def test_tables_job_summary_and_page_show_every_name_and_take_none_for_markup(whole: Whole) -> None:
     for path in (whole.saved / "table.md", whole.folder / "step.md"):
         seen = Seen(HTML.render(path.read_text(encoding="utf-8")))
-        assert seen.tags <= {*["h1", "h2", "p", "br", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code"]}
+        assert seen.tags <= TAGS
         assert all(folded(name) in seen.text for name in NAMES)
-
-
-@pytest.mark.process
-def test_the_page_shows_every_name_and_takes_none_for_markup(whole: Whole) -> None:
     seen = Seen((whole.folder / "page.html").read_text(encoding="utf-8"))
     assert not seen.tags & {"script", "b>|`x`", "img", "link"}
     assert all(" ".join(visible_lines(name).split()) in seen.text for name in NAMES)
 
 
-def test_pictures_of_results_with_such_names() -> None:
+def test_pictures_with_such_names() -> None:
+    """Of results, of the stages of a chain, and of a result alone."""
     result = result_of(measured("cpu", total=steady([MS] * 3)))
-    text = build_page([result] * len(NAMES), NAMES, NAMES)
-    assert not UNSEEN.search(text.replace("\t", ""))
-    assert "<script" not in text
+    side_by_side = totals([result] * len(NAMES), [*map(visible_lines, NAMES)])
+    stages = stage_times(long_chain(NAMES))
+    assert side_by_side is not None
+    assert stages is not None
+    for text in (draw(side_by_side, WIDE, "it"), draw(stages, WIDE, "it"), build_page([result], NAMES[:1], NAMES)):
+        assert not UNSEEN.search(text.replace("\t", ""))
+        assert "<script" not in text
 
 
 @pytest.mark.process
@@ -328,7 +342,7 @@ def test_pictures_of_results_with_such_names() -> None:
 )
 def test_every_command_and_every_error(command: list[str], whole: Whole) -> None:
     given = {"MODEL": whole.model, "RESULT": whole.saved}
-    ran = ortbench(*[given.get(word, word) for word in command], text_encoding="utf-8", PYTHONIOENCODING="utf-8")
+    ran = ortbench(*[given.get(word, word) for word in command])
     assert "Traceback" not in ran.err
     assert ran.out or ran.err
     assert not UNSEEN.search(ran.out.replace("\t", "") + ran.err)
@@ -358,7 +372,7 @@ def test_a_suite_with_such_names(number: int, tmp_path: Path) -> None:
     places = ("--junit", "junit.xml", "--action-json", "action.json")
     summary = str(tmp_path / "step.md")
     listed, ran = (
-        ortbench("suite", "suite.toml", *more, cwd=tmp_path, text_encoding="utf-8", GITHUB_STEP_SUMMARY=summary)
+        ortbench("suite", "suite.toml", *more, cwd=tmp_path, GITHUB_STEP_SUMMARY=summary)
         for more in (["--list"], places)
     )
     assert (listed.code, ran.code) == (0, 1), ran.err

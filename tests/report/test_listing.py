@@ -10,7 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from tests.conftest import MODELS, ortbench, ortbench_here
+from tests.conftest import MODELS, ortbench
 
 pytestmark = pytest.mark.process
 
@@ -91,7 +91,7 @@ def test_inspect_counts_nodes_in_branches_and_weights(tmp_path: Path) -> None:
         }>
     }"""
     onnx.save(onnx.parser.parse_model(graph), model)
-    found = json.loads(ortbench_here("inspect", model, "--json", "-").out)
+    found = json.loads(ortbench("inspect", model, "--json", "-").out)
     assert found["operators"] == {"If": 1, "Relu": 1, "Constant": 1, "ReduceSum": 1, "Mul": 1}
     assert found["parameters_bytes"] == 8 + 12
     assert found["inputs"][0]["shape"] == []
@@ -116,7 +116,7 @@ def test_inspect_places_on_an_ep(software_gpu: tuple[str, ...]) -> None:
     ],
 )
 def test_inspect_refuses_bad_input(words: str, arguments: list[str]) -> None:
-    ran = ortbench_here("inspect", *arguments)
+    ran = ortbench("inspect", *arguments)
     assert ran.code == 2
     assert words in ran.error_line
 
@@ -125,7 +125,7 @@ def test_a_sequence_input_is_listed_without_bytes(tmp_path: Path) -> None:
     model = tmp_path / "sequence.onnx"
     graph = '<ir_version: 8, opset_import: ["" : 17]> g (seq(float[2]) s) => (int64 t) { t = SequenceLength(s) }'
     onnx.save(onnx.parser.parse_model(graph), model)
-    found = json.loads(ortbench_here("inspect", model, "--json", "-").out)
+    found = json.loads(ortbench("inspect", model, "--json", "-").out)
     assert found["inputs"][0]["type"] == "seq(tensor(float))"
     assert found["inputs"][0]["bytes"] is None
     assert found["bytes_in"] is None

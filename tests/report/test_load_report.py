@@ -18,11 +18,10 @@ from ortbench.report.page.page import build_page
 from ortbench.report.page.pictures.load import by_callers, by_rate
 from ortbench.report.run import build, frame
 from ortbench.report.run import csv as csv_of
-from ortbench.report.terminal.print import print_report
-from ortbench.result import UNSUPPORTED, Case
-from tests.made_load import broken, closed, load_result, opened, paced, serving
+from ortbench.result import UNSUPPORTED, Case, Result
 from tests.report.test_page import Page
-from tests.results import MS, published
+from tests.report.test_terminal import shown
+from tests.results import MS, closed, failed_level, load_result, opened, paced, published, serving
 
 CLOSED = """\
 m.onnx (x 1x3, s scalar)
@@ -66,18 +65,13 @@ device  ▇██
 """
 
 
-def shown(result: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int = 120) -> str:
-    monkeypatch.setenv("COLUMNS", str(width))
-    print_report(build(result))
-    return capsys.readouterr().out
+def text_of(result: Result, width: int = 120) -> str:
+    return "\n".join([*shown(build, result, width=width), ""])
 
 
-def test_a_terminal_shows_closed_loops(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shown(serving(), capsys, monkeypatch).startswith(CLOSED)
-
-
-def test_a_terminal_shows_open_loops(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    text = shown(paced(), capsys, monkeypatch)
+def test_a_terminal_shows_closed_and_open_loops() -> None:
+    assert text_of(serving()).startswith(CLOSED)
+    text = text_of(paced())
     assert text.splitlines()[1] == (
         "load in one session: 10, 30, 90 a second, Poisson arrivals, served by 1 caller; 2 s a level; SLO: p99 ≤ 20 ms"
     )
@@ -85,27 +79,25 @@ def test_a_terminal_shows_open_loops(capsys: pytest.CaptureFixture[str], monkeyp
 
 
 @pytest.mark.parametrize("result", [serving(), paced()], ids=["callers", "rates"])
-def test_a_narrow_terminal_has_the_tables_in_parts(
-    result: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = shown(result, capsys, monkeypatch, 80).splitlines()
+def test_a_narrow_terminal_has_the_tables_in_parts(result: Result) -> None:
+    lines = shown(build, result, width=80)
     assert max(map(len, lines)) <= 80
     assert sum(line.startswith("mode  ") for line in lines) == 3
 
 
-def test_both_kinds_of_levels_and_one_that_failed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_kinds_of_levels_and_one_that_failed() -> None:
     result = load_result(*serving().levels, *paced().levels)
-    result.levels[3] = broken(result.levels[3])
-    text = shown(result, capsys, monkeypatch)
-    assert (
-        "load in one session: 1, 2, 4, 8 callers and 10, 30, 90 a second, Poisson arrivals, served by 1 caller; 2 s"
-        in text
-    )
+    result.levels[3] = failed_level(result.levels[3])
+    text = text_of(result)
+    both = "1, 2, 4, 8 callers and 10, 30, 90 a second, Poisson arrivals, served by 1 caller; 2 s"
+    assert f"load in one session: {both}" in text
     assert "✗ cpu with 8 callers: failed: the worker was ended by SIGSEGV\n" in text
     assert "\ncpu           8 " not in text
     assert text.count("\ndevice  ") == 4 + 3 + 1
+    assert "<b>failed:</b> cpu with 8 callers: the worker was ended by SIGSEGV" in build_page([result], ["m"])
+    words = Page(build_page([result], ["m"]).partition("<h2>Words</h2>")[2].partition("</section>")[0]).text("th")
+    assert {"callers", "rate", "knee", "lock", "fairness", "wait", "busy", "late", "SLO", "p50", "runs/s"} <= set(words)
+    assert [words.count(word) for word in ("runs/s", "p95", "p99", "total")] == [1, 1, 1, 0]
 
 
 def test_a_level_whose_outputs_are_wrong_keeps_its_figures() -> None:
@@ -150,11 +142,8 @@ def test_markdown_has_the_tables_and_what_latencies_are() -> None:
 )
 def test_how_a_load_was_put_on(setup: dict[str, Any], said: str) -> None:
     assert f"{said}  \n" in markdown(build(load_result(opened("cpu", 30, 5.0), **setup)))
-
-
-def test_many_rates_are_told_from_where_to_where() -> None:
-    levels = [opened("cpu", 10 * number, 5.0) for number in range(1, 9)]
-    assert "load in one session: 10 to 80 a second, Poisson" in markdown(build(load_result(*levels)))
+    many = load_result(*(opened("cpu", 10 * number, 5.0) for number in range(1, 9)))
+    assert "load in one session: 10 to 80 a second, Poisson" in markdown(build(many))
 
 
 # Other programs
@@ -166,7 +155,7 @@ def rows(text: str) -> list[dict[str, str]]:
 
 def test_the_csv_has_a_row_a_level() -> None:
     result = serving()
-    result.levels[3] = broken(result.levels[3])
+    result.levels[3] = failed_level(result.levels[3])
     found = rows(csv_of(result))
     wanted = {
         "mode": "cpu", "status": "ok", "sessions": "shared", "concurrency": "4", "rate": "", "runs_per_s": "388.0", "speed_up": "3.88",
@@ -195,16 +184,12 @@ def test_a_folder_and_a_data_frame_have_levels(tmp_path: Path) -> None:
     assert (tmp_path / "table.md").read_text() == markdown(build(serving()))
     found = frame([serving(), published()])
     assert list(found["runs_per_s"].dropna())[:3] == [100, 190, 388]
-
-
-def test_a_load_without_any_level_is_shown_too() -> None:
-    text = markdown(build(load_result()))
-    assert "load in one session: no level; 2 s a level" in text
+    assert "load in one session: no level; 2 s a level" in markdown(build(load_result()))
     assert csv_of(load_result()) == "mode,status,reason\n"
 
 
 def test_ci_systems_read_of_levels() -> None:
-    result = load_result(closed("cpu", 4, 400, 10.0), broken(closed("cpu", 8, 1, 1.0)), opened("cpu", 30, 5.0))
+    result = load_result(closed("cpu", 4, 400, 10.0), failed_level(closed("cpu", 8, 1, 1.0)), opened("cpu", 30, 5.0))
     result.cases.append(Case("host-accessible", UNSUPPORTED, "no HOST_ACCESSIBLE memory"))
     found = [(it.name, it.verdict, it.text, it.seconds) for it in outcomes_of_run(result)]
     assert found == [
@@ -284,19 +269,6 @@ def test_a_picture_takes_two_levels_and_shows_what_the_slo_is_of() -> None:
     )
     assert picture.table().headings == ["mode", "rate", "runs/s", "95 %", "p50 (ms)", "p95 (ms)"]
     assert picture.table().rows[0] == ("cpu", "10/s", "10.0", "9.90–10.1", "5.00", "10.0")
-
-
-def test_a_page_explains_the_words_of_a_load_once() -> None:
-    text = build_page([load_result(*serving().levels, *paced().levels)], ["m"]).partition("<h2>Words</h2>")[2]
-    words = Page(text.partition("</section>")[0]).text("th")
-    assert {"callers", "rate", "knee", "lock", "fairness", "wait", "busy", "late", "SLO", "p50", "runs/s"} <= set(words)
-    assert [words.count(word) for word in ("runs/s", "p95", "p99", "total")] == [1, 1, 1, 0]
-
-
-def test_failed_levels_are_on_the_page() -> None:
-    result = serving()
-    result.levels[3] = broken(result.levels[3])
-    assert "<b>failed:</b> cpu with 8 callers: the worker was ended by SIGSEGV" in build_page([result], ["m"])
 
 
 def test_two_loads_on_one_page_are_side_by_side() -> None:

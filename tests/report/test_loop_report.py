@@ -17,9 +17,9 @@ from ortbench.report.markdown import markdown
 from ortbench.report.page.page import build_page
 from ortbench.report.run import build, frame
 from ortbench.report.run import csv as csv_of
-from ortbench.report.terminal.print import print_report
 from tests.odd import ODD, page_of
 from tests.report.test_page import Page
+from tests.report.test_terminal import shown
 from tests.results import MS, US, decoding, loop_case, loop_result, published
 
 TERMINAL = """\
@@ -45,19 +45,13 @@ ortbench explain fence, loop, each adds, by step, state/step … says what the w
 """
 
 
-def test_a_terminal_shows_the_whole_of_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    print_report(build(decoding()))
-    assert capsys.readouterr().out.startswith(TERMINAL)
+def test_a_terminal_shows_the_whole_of_it() -> None:
+    assert "\n".join(shown(build, decoding(), width=120)).startswith(TERMINAL)
 
 
 @pytest.mark.parametrize(("width", "parts"), [(80, 3), (100, 2), (200, 1)])
-def test_a_narrow_terminal_has_the_table_in_parts(
-    width: int, parts: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    print_report(build(decoding()))
-    lines = capsys.readouterr().out.splitlines()
+def test_a_narrow_terminal_has_the_table_in_parts(width: int, parts: int) -> None:
+    lines = shown(build, decoding(), width=width)
     assert sum(line.startswith("device-resident  ") for line in lines) == parts
     assert max(map(len, lines)) <= width
 
@@ -73,12 +67,9 @@ def test_markdown_has_the_table_and_says_what_a_loop_is() -> None:
         "16.2 kB + 2.00 kB × step |\n"
     ) in text
     assert (
-        "Times are medians. loop: the first state is brought to the device, then all steps run; step: any one of them.\n"
-    ) in text
-
-
-def test_a_first_step_of_another_shape_is_not_in_the_curve() -> None:
-    text = markdown(build(decoding(first=True)))
+        "\nTimes are medians. loop: the first state is brought to the device, then all steps run; step: any one" in text
+    )
+    text = markdown(build(decoding(first=True)))  # a first step of another shape is not in the curve
     assert "loop of 8 steps, the first with sequence=5: present → past; the state grows" in text
     assert "| cpu | 9.28 | 1.00× | – | 1.04 ms | 2.00 ms | 1.07 ms | +10.0 µs | ▇▇█████ |" in text
 
@@ -114,9 +105,7 @@ def test_bytes_of_a_step(there: int | list[int] | None, back: int | list[int] | 
 
 
 def test_a_growth_of_nothing_that_counts_is_left_out() -> None:
-    little = loop_result(
-        loop_case("cpu", [1 * MS + 2 * US * step for step in range(8)])
-    )  # 16 µs in all, 1.6 % of a step
+    little = loop_result(loop_case("cpu", [1 * MS + 2 * US * step for step in range(8)]))  # in all 1.6 % of a step
     assert "each adds" not in markdown(build(little))
     (row,) = rows(csv_of(little))
     assert row["slope_ns"] == "2000.0"
@@ -133,7 +122,7 @@ def rows(text: str) -> list[dict[str, str]]:
 
 def test_the_csv_has_every_statistic_of_steps_and_loops() -> None:
     cpu, resident, shared = rows(csv_of(decoding()))
-    keys = (
+    keys = [
         "n",
         "median_ns",
         "p95_ns",
@@ -144,7 +133,7 @@ def test_the_csv_has_every_statistic_of_steps_and_loops() -> None:
         "stdev_ns",
         "ci95_low_ns",
         "ci95_high_ns",
-    )
+    ]
     assert {f"{phase}_{key}" for phase in ("loop", "step") for key in keys} < cpu.keys()
     assert not any(key.startswith(("total", "upload", "inference", "download")) for key in cpu)
     wanted = {

@@ -15,9 +15,9 @@ from ortbench.report import nodes as report_nodes
 from ortbench.report import run
 from ortbench.report.markdown import markdown
 from ortbench.report.terminal.grid import NARROW
-from ortbench.report.terminal.print import print_report
 from ortbench.result import Result
 from ortbench.schema import InnerCopies
+from tests.report.test_terminal import shown
 from tests.results import DET, EP, island, measured, memcpy_node, profiled, result_of, steady
 
 
@@ -230,20 +230,14 @@ def test_markdown_has_the_tables() -> None:
     assert "operator" not in markdown(run.build(result_of(measured("cpu", total=steady([900_000])))))
 
 
-def test_the_terminal_has_the_tables_in_80_columns(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_terminal_has_the_tables_in_80_columns() -> None:
     long = "/a/very/long/name/of/a/tensor/or/a/node"
-    wide = island(long, bytes=999_999, share=0.999)
-    forced = [{"name": long, "op": long, "ep": CPU_EP}]
     found = with_nodes(
-        memcpy=[memcpy_node(long, "from host", forced_by=forced)],
-        islands=[wide],
+        memcpy=[memcpy_node(long, "from host", forced_by=[{"name": long, "op": long, "ep": CPU_EP}])],
+        islands=[island(long, bytes=999_999, share=0.999)],
         operators=[{"op": long, "ep": None, "nodes": 99999, "ns": 999_000, "share": 0.999}],
     )
-    monkeypatch.setenv("COLUMNS", "80")
-    print_report(run.build(found, "somewhere"))
-    lines = capsys.readouterr().out.splitlines()
+    lines = shown(run.build, found, "somewhere", width=80)
     assert max(map(len, lines)) <= 80
     (row,) = [line for line in lines if "from host" in line]
     assert row.split() == [

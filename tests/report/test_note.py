@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ortbench.errors import CANNOT_TELL, DONE, REGRESSION
 from ortbench.report.words import heading
-from tests.conftest import MODELS, ONCE, measure, ortbench_here
+from tests.conftest import MODELS, ONCE, measure, ortbench
 from tests.results import measured, result_of, steady
 
 TINY = str(MODELS / "tiny.onnx")
@@ -26,21 +27,21 @@ def test_it_is_kept_and_shown(tmp_path: Path) -> None:
     assert line in (folder / "table.md").read_text()
     assert "tiny.onnx (x 16)  \n" in (other / "table.md").read_text()
     assert "fans at full speed | &lt;b&gt;second&lt;/b&gt; try" in page.read_text().replace("\xa0", " ")
-    ran = ortbench_here("compare", folder, other, "--markdown", "-")
+    ran = ortbench("compare", folder, other, "--markdown", "-")
     assert (ran.code, line in ran.out) == (0, True)
 
 
 @pytest.mark.process
 def test_a_live_gate_and_a_suite_keep_it_for_both_sides(tmp_path: Path) -> None:
     short = ["--ep", "cpu", "--mode", "cpu", "--warmup", 1, "--duration", 0.2, "--note", NOTE]
-    ran = ortbench_here("gate", "--model", TINY, "--baseline-model", TINY, *short, "--out", tmp_path, COLUMNS="200")
-    assert ran.code in (0, 4), ran.err
+    ran = ortbench("gate", "--model", TINY, "--baseline-model", TINY, *short, "--out", tmp_path, COLUMNS="200")
+    assert ran.code in (DONE, REGRESSION, CANNOT_TELL), ran.err  # as a busy machine has it
     assert [json.loads(path.read_text())["note"] for path in tmp_path.glob("*/*/result.json")] == [NOTE] * 2
     assert ran.out.count(NOTE) == 2
     (tmp_path / "s.toml").write_text(
         f'[[bench]]\nmodel = "{TINY}"\nep = "cpu"\nmode = "cpu"\niterations = 1\nwarmup = 1\nnote = "{NOTE}"\n'
     )
-    ran = ortbench_here("suite", tmp_path / "s.toml", "--out", tmp_path / "suite")
+    ran = ortbench("suite", tmp_path / "s.toml", "--out", tmp_path / "suite")
     assert ran.code == 0, ran.err
     (saved,) = (tmp_path / "suite").glob("*/result.json")
     assert json.loads(saved.read_text())["note"] == NOTE

@@ -18,8 +18,8 @@ import pytest
 from ortbench.report.page.charts.sheet import NARROW, PALETTE, WIDE
 from ortbench.report.page.page import build_page
 from ortbench.result import Result, load, save
-from tests.conftest import MODELS, ONCE, ROOT, ortbench, ortbench_here
-from tests.odd import EVIL, ODD, PAGES, SEVERAL, page_of, usual
+from tests.conftest import MODELS, ONCE, ROOT, ortbench
+from tests.odd import EVIL, ODD, PAGES, SEVERAL, page_of, without_samples
 from tests.results import measured, profiled, result_of, steady
 
 VOID = {"meta", "br"}
@@ -79,27 +79,28 @@ def page(*results: Result, names: list[str] | None = None, errors: tuple[str, ..
     return Page(build_page(results, names or [f"r{number}" for number in range(len(results))], errors))
 
 
-@pytest.fixture(params=PAGES)
-def odd(request: pytest.FixtureRequest) -> str:
-    """The page of each odd result, and of several."""
-    return page_of(request.param)
+# Pages much like others, which take as long to draw.
+ALIKE = {
+    "on-host",
+    "three-samples",
+    "all-the-same",
+    "nanoseconds",
+    "interrupted",
+    "outlier",
+    "chain",
+    "loop-of-one-step",
+}
 
 
-# What every page is
-
-
-def test_it_is_well_formed_and_loads_nothing(odd: str) -> None:
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.wide) if name in ALIKE else name for name in PAGES]
+)
+def test_every_page(name: str) -> None:
+    odd = page_of(name)
     found = Page(odd)
-    assert {tag for tag, _ in found.tags} & {
-        "script",
-        "link",
-        "img",
-        "iframe",
-        "object",
-        "embed",
-        "image",
-        "base",
-    } == set()
+    # It loads nothing.
+    kinds = {tag for tag, _ in found.tags}
+    assert not kinds & {"script", "link", "img", "iframe", "object", "embed", "image", "base"}
     for _, attributes in found.tags:
         assert not any(name.startswith("on") or name in ("src", "srcset", "style") for name in attributes)
         assert attributes.get("href", "#").startswith("#")
@@ -108,17 +109,11 @@ def test_it_is_well_formed_and_loads_nothing(odd: str) -> None:
     assert "://" not in odd
     (policy,) = [attributes["content"] for attributes in found.all("meta") if "http-equiv" in attributes]
     assert policy == "default-src 'none'; style-src 'unsafe-inline'"
-
-
-def test_ids_are_unique_and_what_is_referred_to_is_there(odd: str) -> None:
-    ids = Counter(attributes["id"] for _, attributes in Page(odd).tags if "id" in attributes)
+    # Ids are unique, and what is referred to is there.
+    ids = Counter(attributes["id"] for _, attributes in found.tags if "id" in attributes)
     assert set(ids.values()) <= {1}
-    referred = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', odd))
-    assert referred <= ids.keys()
-
-
-def test_every_picture_has_its_text_and_its_figures(odd: str) -> None:
-    found = Page(odd)
+    assert set(re.findall(r'(?:url\(#|href="#)([^)"]+)', odd)) <= ids.keys()
+    # Every picture has its text and its figures.
     pictures = [attributes["aria-label"] for attributes in found.all("div") if attributes.get("role") == "img"]
     captions = found.text("figcaption")
     assert len(pictures) == len(captions) == len(found.all("figure")) == len(found.all("details"))
@@ -127,28 +122,19 @@ def test_every_picture_has_its_text_and_its_figures(odd: str) -> None:
         assert caption in " ".join(picture.split())
     inside = [path for (tag, _), path in zip(found.tags, found.paths, strict=True) if tag == "table"]
     assert sum("details" in path for path in inside) == len(pictures)
-
-
-def test_drawings_fit_the_widths_they_are_for_and_are_legible(odd: str) -> None:
-    drawings = re.findall(r"<svg.*?</svg>", odd, re.DOTALL)
+    # Drawings fit the widths that they are for, and are legible.
     widths = re.findall(r'<svg viewBox="0 0 ([\d.]+) ', odd)
-    assert widths == [str(WIDE), str(NARROW)] * (len(drawings) // 2)
-    sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)px"', odd)]
-    assert all(size >= 11 for size in sizes)
-    for drawing in drawings:
+    assert widths == [str(WIDE), str(NARROW)] * len(pictures)
+    assert all(float(size) >= 11 for size in re.findall(r'font-size="([\d.]+)px"', odd))
+    for drawing in re.findall(r"<svg.*?</svg>", odd, re.DOTALL):
         used = set(re.findall(r'(?:fill|stroke)="(#[0-9a-f]{6})"', drawing))
         assert used <= {light for light, _ in PALETTE.values()} | {"#ffffff"}, "a colour that has no dark form"
         assert re.findall(r'(?:fill|stroke)="#[0-9a-f]{6}"(?![^>]* class=")', drawing) == []
-
-
-def test_headings_go_down_one_by_one(odd: str) -> None:
-    levels = [int(tag[1]) for tag, _ in Page(odd).tags if re.fullmatch("h[1-6]", tag)]
+    # Headings go down one by one.
+    levels = [int(tag[1]) for tag, _ in found.tags if re.fullmatch("h[1-6]", tag)]
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
     assert levels.count(1) == 1
-
-
-def test_it_stays_small(odd: str) -> None:
     assert len(odd.encode()) < 400_000
 
 
@@ -197,7 +183,7 @@ def test_what_went_wrong_is_said_in_a_word_not_by_colour_alone() -> None:
 
 
 def test_no_ratio_is_called_fastest_that_is_not() -> None:
-    result = usual()
+    result = without_samples()
     for case in result.cases[1:3]:
         case.vs_cpu = {"ratio": 1.01, "ci95": [0.9, 1.1]}
     found = page(result)
@@ -213,7 +199,13 @@ def test_the_command_can_be_copied() -> None:
 
 
 def test_several_results_have_an_overview_with_links() -> None:
-    found = page(usual(), ODD["nothing"](), ODD["failed"](), names=["a", "b", "c"], errors=("cuda: does not load",))
+    found = page(
+        without_samples(),
+        ODD["nothing"](),
+        without_samples(ODD["failed"]()),
+        names=["a", "b", "c"],
+        errors=("cuda: does not load",),
+    )
     assert found.text("h1") == ["Up to ≈60% of a run with CPU tensors is copies"]
     links = {text: attributes["href"] for text, attributes in zip(found.text("a"), found.all("a"), strict=True)}
     assert links == {"a": "#result-1", "b": "#result-2", "c": "#result-3"}
@@ -225,7 +217,7 @@ def test_several_results_have_an_overview_with_links() -> None:
 
 
 def test_results_that_may_be_compared_are() -> None:
-    old, new = ODD["without-samples"](), ODD["without-samples"]()
+    old, new = without_samples(), without_samples()
     new.environment["onnxruntime"] = "1.29.0"
     found = page(old, new, names=["old", "new"])
     assert found.text("h1") == ["≈60% of a run with CPU tensors is copies"]
@@ -296,22 +288,29 @@ def saved(tmp_path: Path) -> Callable[[str, Result], Path]:
 
 
 @pytest.mark.process
-def test_a_report_lies_beside_its_result_and_is_the_same_each_time(saved: Callable[[str, Result], Path]) -> None:
-    folder = saved("one", usual())
-    ran = ortbench("report", folder, PYTHONHASHSEED="1", HOME="/nowhere")  # where nothing can be cached
+@pytest.mark.parametrize(  # the latter is a process of its own, where nothing can be cached
+    "environment", [{}, pytest.param({"PYTHONHASHSEED": "1", "HOME": "/nowhere"}, marks=pytest.mark.wide)]
+)
+def test_a_report_lies_beside_its_result_and_is_the_same_each_time(
+    environment: dict[str, str], saved: Callable[[str, Result], Path]
+) -> None:
+    folder = saved("one", without_samples())
+    ran = ortbench("report", folder, **environment)
     assert (ran.code, ran.out, ran.err) == (0, f"Saved in {folder / 'report.html'}\n", "")
     text = (folder / "report.html").read_text()
     assert Page(text).text("h1") == ["≈60% of a run with CPU tensors is copies"]
-    assert ortbench("report", folder / "result.json", "--html", "-", PYTHONHASHSEED="2").out == text
+    assert ortbench("report", folder / "result.json", "--html", "-").out == text
 
 
+@pytest.mark.process
 def test_a_report_of_several_is_made_right_here(saved: Callable[[str, Result], Path], tmp_path: Path) -> None:
     folders = saved("one", ODD["nothing"]()), saved("two", ODD["nothing"]())
-    ran = ortbench_here("report", *folders, cwd=tmp_path)
+    ran = ortbench("report", *folders, cwd=tmp_path)
     assert (ran.code, ran.out, ran.err) == (0, "Saved in report.html\n", "")
     assert Page((tmp_path / "report.html").read_text()).text("a") == ["one", "two"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -323,7 +322,7 @@ def test_a_report_of_several_is_made_right_here(saved: Callable[[str, Result], P
     ],
 )
 def test_bad_input(arguments: list[object], said: str) -> None:
-    ran = ortbench_here("report", *arguments)
+    ran = ortbench("report", *arguments)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.error_line
 
@@ -352,7 +351,7 @@ def test_a_file_with_controls_in_its_texts_is_shown_without_them(
     file = tmp_path / "result.json"
     file.write_text(json.dumps(data))
     name, *rest = command
-    ran = ortbench(name, file, *rest, text_encoding="utf-8")
+    ran = ortbench(name, file, *rest)
     assert ran.code == code, ran.err
     shown = ran.out + ran.err
     assert "cpu\ufffd\ufffd\ufffd[31m\ufffd\ufffd" in shown
@@ -362,9 +361,10 @@ def test_a_file_with_controls_in_its_texts_is_shown_without_them(
 
 @pytest.mark.process
 def test_a_run_leaves_a_page(tmp_path: Path) -> None:
-    place = tmp_path / "page.html"
-    loop = ("--iterations", 30, "--warmup", 1)
-    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", *loop, "--out", tmp_path / "out", "--html", place)
+    place, modes = tmp_path / "page.html", ("--mode", "cpu", "--mode", "device-resident")
+    ran = ortbench(
+        "run", MODELS / "tiny.onnx", "--ep", "cpu", *ONCE, *modes, "--out", tmp_path / "out", "--html", place
+    )
     assert (ran.code, ran.err) == (0, "")
     assert "device-resident" in ran.out
     found = Page(place.read_text())
@@ -382,6 +382,7 @@ def test_a_run_of_several_eps_leaves_one_page_also_of_what_failed(tmp_path: Path
     assert any(text.startswith("qnn: ") for text in found.text("li"))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -390,7 +391,7 @@ def test_a_run_of_several_eps_leaves_one_page_also_of_what_failed(tmp_path: Path
     ],
 )
 def test_a_run_says_before_it_measures_that_a_page_cannot_be_written(arguments: list[str], said: str) -> None:
-    ran = ortbench_here("run", MODELS / "tiny.onnx", *arguments)
+    ran = ortbench("run", MODELS / "tiny.onnx", *arguments)
     assert (ran.code, ran.out, ran.error_line) == (2, "", said)
 
 
@@ -412,7 +413,7 @@ def test_a_pipe_gets_the_page_and_stays_a_pipe(saved: Callable[[str, Result], Pa
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
-    assert ortbench_here("report", saved("one", ODD["nothing"]()), "--html", pipe).code == 0
+    assert ortbench("report", saved("one", ODD["nothing"]()), "--html", pipe).code == 0
     assert reader.communicate(timeout=600)[0].startswith("<!DOCTYPE html>")
     assert pipe.is_fifo()
 

@@ -15,8 +15,7 @@ from ortbench.plan import Loop, Plan
 from ortbench.report.programs import literals, program
 from tests.conftest import ROOT
 from tests.docs.test_commands import blocks
-from tests.made_loops import level, loop_of, loop_result
-from tests.results import published
+from tests.results import level, loop_of, loop_result, published
 
 MODEL = "models/copy_bound.onnx"
 SHAPE = [1, 3, 1080, 1920]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -181,10 +182,7 @@ def test_modes_without_figures_in_markdown() -> None:
     assert "- device-resident: failed: the worker was ended by SIGABRT" in lines
     assert "- host-accessible: unsupported: no HOST_ACCESSIBLE memory" in lines
     assert sum(line.startswith("| ") for line in lines) == 4  # heading, rule, two modes
-
-
-def test_no_sentence_without_a_comparison() -> None:
-    assert sentences(with_failures()) == []
+    assert sentences(with_failures()) == []  # as there is no comparison
 
 
 def test_nothing_was_measured() -> None:
@@ -228,9 +226,6 @@ def test_columns_in_which_nothing_stands_are_left_out() -> None:
     assert [column.name for column in table.columns] == ["mode", "total", "vs cpu", "runs", "runs/s", "copied/run"]
     assert table.rows == (("cpu", "2.00", "1.00×", "3", "500", "0"),)
     assert table.bars == []  # nothing is shared out, and nothing stands beside it
-
-
-def test_one_mode_that_is_shared_out_has_its_bar() -> None:
     device = case("device", upload=1 * MS, inference=1 * MS, download=1 * MS, total=3 * MS)
     assert len(mode_table(nvidia_result(device)).bars) == 1
 
@@ -343,41 +338,30 @@ def test_without_cpu_nothing_is_compared() -> None:
 # Headings
 
 
-@pytest.mark.parametrize(
-    ("fence", "text"),
-    [
-        ({"kind": "run", "cost_ns": 0}, "fence: the run itself waits;"),
-        ({"kind": "readback", "cost_ns": 8_000}, "fence: reading a value back, 8.00 µs of every run;"),
-        ({"kind": "synchronize_outputs", "cost_ns": 450}, "fence: synchronize_outputs, 450 ns of every run;"),
-    ],
-)
-def test_heading_of_a_fence(fence: dict[str, Any], text: str) -> None:
-    assert heading(nvidia_result(fence=fence))[2].startswith(text)
+WAITS = "fence: synchronize_outputs, 2.30 µs of every run; "
+NVIDIA = {"type": "GPU", "vendor": "NVIDIA", "vendor_id": 0x10DE, "device_id": 0x2335}
+IN_MEMORY: dict[str, Any] = {"default": "Some", "host_accessible": None}
 
 
 @pytest.mark.parametrize(
-    ("device", "name"),
+    ("target", "line", "text"),
     [
-        ({"type": "GPU", "vendor": "NVIDIA", "vendor_id": 0x10DE, "device_id": 0x2335}, "GPU Some GPU"),
-        ({"type": "NPU", "vendor": "Intel", "vendor_id": 0x8086, "device_id": 0x7D1D}, "NPU Intel 8086:7d1d"),
-        ({"type": "GPU", "vendor": "", "vendor_id": 0x1, "device_id": 0x2}, "GPU 0001:0002"),
-        ({"type": "GPU", "name": "cuda", "index": 1}, "GPU cuda:1"),
+        ({"fence": {"kind": "run", "cost_ns": 0}}, 2, "fence: the run itself waits; memory"),
+        ({"fence": {"kind": "readback", "cost_ns": 8_000}}, 2, "fence: reading a value back, 8.00 µs of every run; memory"),
+        ({"fence": {"kind": "synchronize_outputs", "cost_ns": 450}}, 2, "fence: synchronize_outputs, 450 ns of every run; m"),
+        ({"device": NVIDIA}, 1, "SomeExecutionProvider 0.4 on GPU Some GPU, ONNX Runtime 1.28.0"),
+        ({"device": {"type": "NPU", "vendor": "Intel", "vendor_id": 0x8086, "device_id": 0x7D1D}}, 1,
+         "SomeExecutionProvider 0.4 on NPU Intel 8086:7d1d, O"),
+        ({"device": {"type": "GPU", "vendor": "", "vendor_id": 0x1, "device_id": 0x2}}, 1,
+         "SomeExecutionProvider 0.4 on GPU 0001:0002, O"),
+        ({"device": {"type": "GPU", "name": "cuda", "index": 1}}, 1, "SomeExecutionProvider 0.4 on GPU cuda:1, O"),
+        ({"memory": {"kind": "ep-device", **IN_MEMORY}}, 2, f"{WAITS}memory: EP device Some; done"),
+        ({"memory": {"kind": "named-device", **IN_MEMORY, "default": "cuda:0"}}, 2, f"{WAITS}memory: device by name cuda:0;"),
+        ({"memory": {"kind": "none", **IN_MEMORY, "default": None}}, 2, f"{WAITS}memory: no device memory; done: every"),
     ],
-)
-def test_heading_of_a_device(device: dict[str, Any], name: str) -> None:
-    assert heading(nvidia_result(device=device))[1] == f"SomeExecutionProvider 0.4 on {name}, ONNX Runtime 1.28.0"
-
-
-@pytest.mark.parametrize(
-    ("memory", "text"),
-    [
-        ({"kind": "ep-device", "default": "Some", "host_accessible": None}, "EP device Some"),
-        ({"kind": "named-device", "default": "cuda:0", "host_accessible": None}, "device by name cuda:0"),
-        ({"kind": "none", "default": None, "host_accessible": None}, "no device memory"),
-    ],
-)
-def test_heading_of_a_memory(memory: dict[str, Any], text: str) -> None:
-    assert heading(nvidia_result(memory=memory))[2].endswith(f"; memory: {text}; done: every median known to ±1 %")
+)  # fmt: skip
+def test_heading_of_a_target(target: dict[str, Any], line: int, text: str) -> None:
+    assert heading(nvidia_result(**target))[line].startswith(text)
 
 
 @pytest.mark.parametrize(
@@ -440,9 +424,6 @@ def test_markdown_rows_have_the_same_number_of_cells(make: Any) -> None:
     lines = [line for line in markdown(build(make())).splitlines() if line.startswith("|")]
     assert len(lines) >= 4
     assert {line.replace("\\|", "").count("|") for line in lines} == {len(mode_table(make()).columns) + 1}
-
-
-def test_a_cell_of_markdown_is_one_line_and_one_cell() -> None:
     assert table_lines(Table((Column("mode"),), (("a|b\nc",),)))[-1] == "| a\\|b c |"
 
 
@@ -456,38 +437,26 @@ def test_csv_is_read_back() -> None:
     made = published()
     made.cases[3] = Case("host-accessible", FAILED, 'a, "b"\nand c')
     found = read_csv(csv(made))
-    assert {mode: row["status"] for mode, row in found.items()} == {
-        "cpu": "ok",
-        "device": "ok",
-        "device-resident": "ok",
-        "host-accessible": "failed",
-    }
+    assert [(mode, row["status"]) for mode, row in found.items()] == [
+        ("cpu", "ok"), ("device", "ok"), ("device-resident", "ok"), ("host-accessible", "failed"),
+    ]  # fmt: skip
     cpu, device, resident, failed = found.values()
     assert [cpu[key] for key in ("total_median_ns", "derived_copies_ns", "bytes_in", "vs_cpu")] == [
-        7_200_000,
-        4_200_000,
-        25_000_000,
-        1.0,
-    ]
+        7_200_000, 4_200_000, 25_000_000, 1.0,
+    ]  # fmt: skip
     assert [device[key] for key in ("upload_n", "upload_median_ns", "download_p95_ns")] == [200, 2_100_000, 2_310_000]
-    assert [device[f"total_{key}"] for key in ("ci95_low_ns", "ci95_high_ns", "p99_ns")] == [
-        7_920_000,
-        8_080_000,
-        9_600_000,
-    ]
+    ends = [device[f"total_{key}"] for key in ("ci95_low_ns", "ci95_high_ns", "p99_ns")]
+    assert ends == [7_920_000, 8_080_000, 9_600_000]
     assert [resident[key] for key in ("vs_cpu", "vs_cpu_ci95_low", "vs_cpu_ci95_high")] == [2.4, 2.3, 2.5]
     assert failed["reason"] == 'a, "b"\nand c'
     assert all(pd.isna(cpu[key]) for key in ("reason", "upload_n", "inference_median_ns", "zero_copy_proved"))
     assert all(pd.isna(failed[key]) for key in ("total_n", "vs_cpu", "bytes_in", "outputs_match"))
 
 
-def test_csv_holds_whole_nanoseconds() -> None:
+def test_csv_holds_whole_nanoseconds_and_tells_of_zero_copy() -> None:
     (line,) = csv(nvidia_result(case("cpu", total=123_456_789))).splitlines()[1:]
     assert "123456789" in line.split(",")
     assert "123456789.0" not in line
-
-
-def test_csv_tells_of_zero_copy() -> None:
     found = read_csv(csv(published()))
     assert found["host-accessible"]["zero_copy_proved"] is True
     assert pd.isna(found["cpu"]["zero_copy_proved"])
@@ -506,100 +475,64 @@ def test_a_frame_of_several_results() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("form", "value", "text"),
     [
-        (0, "0"),
-        (0.00000412, "0.00000412"),
-        (0.0009996, "0.00100"),
-        (0.0412, "0.0412"),
-        (0.123, "0.123"),
-        (0.9994, "0.999"),
-        (0.9995, "1.00"),
-        (1.234, "1.23"),
-        (9.994, "9.99"),
-        (9.996, "10.0"),
-        (12.34, "12.3"),
-        (99.94, "99.9"),
-        (99.96, "100"),
-        (123.4, "123"),
-        (1234.0, "1234"),
-        (-4.2, "-4.20"),
-        (-0.0042, "-0.00420"),
+        (units.digits, 0, "0"),
+        (units.digits, 0.00000412, "0.00000412"),
+        (units.digits, 0.0009996, "0.00100"),
+        (units.digits, 0.0412, "0.0412"),
+        (units.digits, 0.123, "0.123"),
+        (units.digits, 0.9994, "0.999"),
+        (units.digits, 0.9995, "1.00"),
+        (units.digits, 1.234, "1.23"),
+        (units.digits, 9.994, "9.99"),
+        (units.digits, 9.996, "10.0"),
+        (units.digits, 12.34, "12.3"),
+        (units.digits, 99.94, "99.9"),
+        (units.digits, 99.96, "100"),
+        (units.digits, 123.4, "123"),
+        (units.digits, 1234.0, "1234"),
+        (units.digits, -4.2, "-4.20"),
+        (units.digits, -0.0042, "-0.00420"),
+        (units.duration, 0, "0 ns"),
+        (units.duration, 7, "7 ns"),
+        (units.duration, 0.4, "0 ns"),
+        (units.duration, 999, "999 ns"),
+        (units.duration, 1_000, "1.00 µs"),
+        (units.duration, 1_000_000, "1.00 ms"),
+        (units.duration, 4_210_000, "4.21 ms"),
+        (units.duration, 1_000_000_000, "1.00 s"),
+        (units.duration, 420_000_000, "420 ms"),
+        (units.duration, 1_500_000_000, "1.50 s"),
+        (units.duration, 90_000_000_000, "90.0 s"),
+        (units.duration, -4_210_000, "-4.21 ms"),
+        (units.seconds, 150_000_000, "0.15 s"),
+        (units.seconds, 100_000_000, "0.10 s"),
+        (units.seconds, 99_999_999, "100 ms"),
+        (units.seconds, 2_120_000, "2.12 ms"),
+        (units.seconds, 1_234_000_000, "1.23 s"),
+        (units.seconds, 20_300_000_000, "20.3 s"),
+        (units.seconds, 7_200_000_000_000, "7200 s"),
+        (units.size, 0, "0 B"),
+        (units.size, 64, "64 B"),
+        (units.size, 999, "999 B"),
+        (units.size, 1_000, "1.00 kB"),
+        (units.size, 999_900, "1.00 MB"),
+        (units.size, 24_883_200, "24.9 MB"),
+        (units.size, 3_200_000_000, "3.20 GB"),
+        (units.size, 4_800_000_000_000, "4800 GB"),
+        (units.rate, 0.5, "0.500"),
+        (units.rate, 12.3, "12.3"),
+        (units.rate, 1_240, "1240"),
+        (units.rate, 99_949, "99949"),
+        (units.rate, 99_950, "100k"),
+        (units.rate, 999_499, "999k"),
+        (units.rate, 999_500, "1.00M"),
+        (units.rate, 70_539_204, "70.5M"),
     ],
 )
-def test_digits(value: float, text: str) -> None:
-    assert units.digits(value) == text
-
-
-@pytest.mark.parametrize(
-    ("ns", "text"),
-    [
-        (0, "0 ns"),
-        (7, "7 ns"),
-        (0.4, "0 ns"),
-        (999, "999 ns"),
-        (1_000, "1.00 µs"),
-        (1_000_000, "1.00 ms"),
-        (4_210_000, "4.21 ms"),
-        (1_000_000_000, "1.00 s"),
-        (420_000_000, "420 ms"),
-        (1_500_000_000, "1.50 s"),
-        (90_000_000_000, "90.0 s"),
-        (-4_210_000, "-4.21 ms"),
-    ],
-)
-def test_durations(ns: float, text: str) -> None:
-    assert units.duration(ns) == text
-
-
-@pytest.mark.parametrize(
-    ("ns", "text"),
-    [
-        (150_000_000, "0.15 s"),
-        (100_000_000, "0.10 s"),
-        (99_999_999, "100 ms"),
-        (2_120_000, "2.12 ms"),
-        (1_234_000_000, "1.23 s"),
-        (20_300_000_000, "20.3 s"),
-        (7_200_000_000_000, "7200 s"),
-    ],
-)
-def test_wall_times(ns: int, text: str) -> None:
-    assert units.seconds(ns) == text
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0 B"),
-        (64, "64 B"),
-        (999, "999 B"),
-        (1_000, "1.00 kB"),
-        (999_900, "1.00 MB"),
-        (24_883_200, "24.9 MB"),
-        (3_200_000_000, "3.20 GB"),
-        (4_800_000_000_000, "4800 GB"),
-    ],
-)
-def test_sizes(count: float, text: str) -> None:
-    assert units.size(count) == text
-
-
-@pytest.mark.parametrize(
-    ("per_second", "text"),
-    [
-        (0.5, "0.500"),
-        (12.3, "12.3"),
-        (1_240, "1240"),
-        (99_949, "99949"),
-        (99_950, "100k"),
-        (999_499, "999k"),
-        (999_500, "1.00M"),
-        (70_539_204, "70.5M"),
-    ],
-)
-def test_rates(per_second: float, text: str) -> None:
-    assert units.rate(per_second) == text
+def test_numbers_for_people(form: Callable[[float], str], value: float, text: str) -> None:
+    assert form(value) == text
 
 
 def test_the_unit_is_that_of_the_longest_median() -> None:
@@ -636,22 +569,16 @@ def test_one_unit_for_fast_and_slow(fastest: int, slowest: int, unit: str, total
 
 
 @pytest.mark.parametrize(
-    ("value", "decimals", "text"),
+    ("form", "decimals", "values"),
     [
-        (2.4, 2, "2.40"), (0.1, 2, "0.10"), (0.0994, 2, "0.0994"), (0.00123, 2, "0.00123"), (1234.5, 2, "1234"), (99.94, 2, "99.94"), (99.96, 3, "100"),
-        (0, 2, "0.00"), (1.0134, 3, "1.013"), (0.0123, 3, "0.012"), (0.00987, 3, "0.00987"),
+        (units.ratio, 2, {2.4: "2.40", 0.1: "0.10", 0.0994: "0.0994", 0.00123: "0.00123", 1234.5: "1234", 99.94: "99.94", 0: "0.00"}),
+        (units.ratio, 3, {99.96: "100", 1.0134: "1.013", 0.0123: "0.012", 0.00987: "0.00987"}),
+        (units.share, 0, {0.58: "58%", 1: "100%", 0.042: "4.20%", 0.00033: "0.0330%", 0: "0%"}),
+        (units.share, 1, {0.25: "25.0%"}),
     ],
 )  # fmt: skip
-def test_ratios(value: float, decimals: int, text: str) -> None:
-    assert units.ratio(value, decimals) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "decimals", "text"),
-    [(0.58, 0, "58%"), (1, 0, "100%"), (0.042, 0, "4.20%"), (0.00033, 0, "0.0330%"), (0, 0, "0%"), (0.25, 1, "25.0%")],
-)
-def test_shares(value: float, decimals: int, text: str) -> None:
-    assert units.share(value, decimals) == text
+def test_ratios_and_shares(form: Callable[[float, int], str], decimals: int, values: dict[float, str]) -> None:
+    assert {value: form(value, decimals) for value in values} == values
 
 
 # Bars
@@ -686,9 +613,6 @@ def test_the_bar_of_many_runs_with_one_wait_says_what_it_is() -> None:
 
 def test_a_bar_per_row_and_none_for_modes_without_figures() -> None:
     assert len(splits(with_failures())) == len(rows(with_failures())) == 2
-
-
-def test_bars_of_odd_results() -> None:
     slower = case("cpu", total=7_200 * US)
     slower.derived = {"copies_ns": -100 * US, "inference_ns": 7_300 * US}
     half = case("device", inference=3 * MS, total=4 * MS)  # interrupted before its copies were timed

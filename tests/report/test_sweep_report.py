@@ -7,8 +7,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from ortbench.gate.limits import Check
 from ortbench.report import comparison
 from ortbench.report.exports.bencher import bmf
@@ -19,13 +17,12 @@ from ortbench.report.page.page import build_page
 from ortbench.report.page.pictures.sizes import rates_by_size, times_by_size
 from ortbench.report.run import build, frame
 from ortbench.report.run import csv as csv_of
-from ortbench.report.terminal.print import print_report
 from ortbench.result import Result, load, result_json, save
 from ortbench.schema import HostTime
 from ortbench.slo import Slo
-from tests.made_sweeps import USUAL, sweep_result, without
 from tests.report.test_page import Page
-from tests.results import US, published
+from tests.report.test_terminal import shown
+from tests.results import US, USUAL, published, sweep_result, without
 
 TERMINAL = """\
 m.onnx (x batchx1000)
@@ -65,21 +62,12 @@ switching: calls that each have another shape, against one shape at a time.
 LIMIT = Slo("p99", 1_300 * US)
 
 
-def test_a_terminal_shows_the_whole_of_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    print_report(build(sweep_result(slo=LIMIT, failed={2: "the first run failed: out of memory"})))
-    out = capsys.readouterr().out
-    assert out[: len(TERMINAL)] == TERMINAL
-
-
-def test_a_narrow_terminal_has_each_table_in_parts(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    print_report(build(sweep_result(slo=LIMIT)))
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert sum(line.startswith("shape ") for line in lines) == 5
+def test_a_terminal_shows_the_whole_of_it() -> None:
+    lines = shown(build, sweep_result(slo=LIMIT, failed={2: "the first run failed: out of memory"}), width=120)
+    assert "\n".join([*lines, ""])[: len(TERMINAL)] == TERMINAL
+    narrow = shown(build, sweep_result(slo=LIMIT), width=80)
+    assert max(map(len, narrow)) <= 80
+    assert sum(line.startswith("shape ") for line in narrow) == 5
 
 
 def test_markdown_says_which_mode_a_table_is_of() -> None:
@@ -244,14 +232,10 @@ def test_a_page_has_the_curves_the_tables_and_the_words() -> None:
     assert "by shape" not in build_page([published()], ["m"])
 
 
-def test_two_sweeps_are_shown_side_by_side_shape_by_shape(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
+def test_two_sweeps_are_shown_side_by_side_shape_by_shape() -> None:
     other = without(sweep_result({**USUAL, "cpu": {1: 1000, 2: 1800, 4: 1600}}), 4)
     other.setup = {**other.setup, "run_id": "1" * 32}
-    print_report(comparison.build([sweep_result(), other], ["a", "b"], 0.02, in_order=True))
-    out = capsys.readouterr().out
+    out = "\n".join([*shown(comparison.build, [sweep_result(), other], ["a", "b"], 0.02, True, width=120), ""])
     assert (
         """
 mode             shape        a      b   ratio         95 %  verdict

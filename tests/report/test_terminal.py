@@ -7,6 +7,8 @@ import os
 import re
 import struct
 import subprocess
+import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
@@ -47,16 +49,21 @@ from tests.results import (
 MS = 1_000_000
 REPORT = ROOT / "reports" / "copy_bound-refdevice"
 WIDTHS = (40, 60, 80, 100, 120, 160)
+ASKS = ("COLUMNS", "NO_COLOR", "FORCE_COLOR")  # variables
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def screen(show: Callable[..., None], *arguments: Any, width: int | None = None, encoding: str = "utf-8") -> list[str]:
+def screen(
+    show: Callable[..., None], *arguments: Any, width: int | None = None, encoding: str = "utf-8", **environment: str
+) -> list[str]:
     """The lines that a function prints, in so many columns or, without, as into a pipe."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):
+        for name in ASKS:
             patch.delenv(name, raising=False)
         if width is not None:
             patch.setenv("COLUMNS", str(width))
+        for name, value in environment.items():
+            patch.setenv(name, value)
         out = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
         with redirect_stdout(out):
             show(*arguments)
@@ -168,7 +175,15 @@ def test_a_run_at_60_columns_with_failures() -> None:
 
 
 def test_one_mode_on_host_memory_has_no_empty_column_and_nothing_on_other_modes() -> None:
-    made = on_host_alone()
+    made = nvidia_result(
+        case("cpu", n=9, ratio=(1.0, 1.0, 1.0), total=2 * MS),
+        ep="CPUExecutionProvider",
+        ep_version=None,
+        device={"type": "CPU", "name": "cpu", "index": 0},
+        memory={"kind": "host", "default": "host memory", "host_accessible": None},
+        fence={"kind": "run", "cost_ns": 0, "how": "seen"},
+    )
+    made.stopped, made.took_ns = "iterations: 9 per mode", 150 * MS
     assert shown(run.build, made, "reports/some", width=80) == [
         "m.onnx (x 1x3, s scalar)",
         "CPUExecutionProvider on Some CPU, ONNX Runtime 1.28.0",
@@ -185,20 +200,6 @@ def test_one_mode_on_host_memory_has_no_empty_column_and_nothing_on_other_modes(
         "• CPUExecutionProvider computes in host memory: nothing is copied to a device.",
         "Saved in reports/some",
     ]
-
-
-def on_host_alone() -> Result:
-    """Mode cpu on the CPU EP, timed a few times."""
-    made = nvidia_result(
-        case("cpu", n=9, ratio=(1.0, 1.0, 1.0), total=2 * MS),
-        ep="CPUExecutionProvider",
-        ep_version=None,
-        device={"type": "CPU", "name": "cpu", "index": 0},
-        memory={"kind": "host", "default": "host memory", "host_accessible": None},
-        fence={"kind": "run", "cost_ns": 0, "how": "seen"},
-    )
-    made.stopped, made.took_ns = "iterations: 9 per mode", 150 * MS
-    return made
 
 
 def test_the_first_example_of_the_readme_is_what_is_printed() -> None:
@@ -218,11 +219,7 @@ def test_the_first_example_of_the_readme_is_what_is_printed() -> None:
 def test_nothing_measured_is_no_table() -> None:
     made = nvidia_result(Case("cpu", FAILED, "no"), fence=None)
     made.stopped = None
-    assert shown(run.build, made, "reports/some")[2:] == [
-        "",
-        "✗ cpu: failed: no",
-        "Saved in reports/some",
-    ]
+    assert shown(run.build, made, "reports/some")[2:] == ["", "✗ cpu: failed: no", "Saved in reports/some"]
 
 
 def two(slower: float = 1.2) -> list[Result]:
@@ -418,6 +415,7 @@ def extreme_summary() -> list[record.Record]:
     return [RECORD, replace(RECORD, id=LONG_ID + "x" * 60, outcome="benchmark failed", reason="it " * 60, exit_code=1)]
 
 
+PROFILE = Profile(session(), recording(cpu_total=CPU_TOTAL))
 SCREENS: dict[str, tuple[Any, ...]] = {
     "run": (print_report, run.build(published(), "reports/some")),
     "an extreme run": (print_report, run.build(extreme(), "/tmp/" + "folder/" * 20)),
@@ -430,14 +428,7 @@ SCREENS: dict[str, tuple[Any, ...]] = {
     "devices": (print_devices, listed()),
     "inspect": (print_model, inspected()),
     "nodes": (print_report, run.build(with_nodes(), "reports/some")),
-    "profile": (
-        print_report,
-        profile.build(
-            Profile(session(), recording(cpu_total=CPU_TOTAL)),
-            "reports/some",
-            ["a remark that is longer than a line " * 5],
-        ),
-    ),
+    "profile": (print_report, profile.build(PROFILE, "reports/some", ["a remark that is longer than a line " * 5])),
     "profile alone": (print_report, profile.build(Profile(extreme(), None), "reports/some")),
 }
 
@@ -563,12 +554,11 @@ def test_shortened(text: str, width: int, expected: str) -> None:
 
 def clean(environment: Mapping[str, str]) -> dict[str, str]:
     """This process's environment without what decides about width and colour, but with these."""
-    ours = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
-    return {**ours, "TERM": "xterm", **environment}
+    return {**{name: value for name, value in os.environ.items() if name not in ASKS}, "TERM": "xterm", **environment}
 
 
-def in_a_terminal(*arguments: object, columns: int, environment: Mapping[str, str]) -> str:
-    """What a command writes to a terminal, escape codes and all."""
+def in_a_terminal(write: Callable[[int], None], columns: int) -> str:
+    """What is written to a terminal, by its number, escape codes and all."""
     if os.name != "posix":
         lacking("no pseudo-terminals")
     import fcntl
@@ -577,87 +567,84 @@ def in_a_terminal(*arguments: object, columns: int, environment: Mapping[str, st
 
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    program = subprocess.Popen(command(*arguments), cwd=ROOT, stdout=theirs, stderr=theirs, env=clean(environment))
+    written: list[bytes] = []
+
+    def read() -> None:
+        try:
+            while block := os.read(ours, 65536):
+                written.append(block)
+        except OSError:  # how Linux says that the last writer has gone
+            pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    write(theirs)
     os.close(theirs)
-    written = b""
-    try:
-        while block := os.read(ours, 65536):
-            written += block
-    except OSError:  # how Linux says that the last writer has gone
-        pass
+    reader.join()
     os.close(ours)
-    assert program.wait() == 0
-    return written.decode().replace("\r\n", "\n")
+    return b"".join(written).decode().replace("\r\n", "\n")
 
 
-def in_a_pipe(*arguments: object, **environment: str) -> str:
-    """What a command writes into a pipe."""
-    done = subprocess.run(command(*arguments), cwd=ROOT, capture_output=True, env=clean(environment), check=True)
-    return done.stdout.decode()
+GATED = gate.build(Verdict([load(REPORT / "result.json")] * 2, [Check("a", PASSED, "fine " * 30)]))
 
 
-GATE = ("gate", REPORT, "--baseline", REPORT, "--max-regression", "50%")
+@pytest.mark.parametrize(
+    ("environment", "columns", "has_colours", "widest"),
+    [
+        ({}, 80, True, range(70, 81)),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, 100, False, range(81, 101)),
+        ({"TERM": "dumb"}, 100, False, range(81, 101)),
+        ({"NO_COLOR": ""}, 80, True, range(70, 81)),  # which has to say something
+        ({"COLUMNS": "60"}, 200, True, range(50, 61)),
+    ],
+)
+def test_a_terminal_has_its_own_width_and_colours_for_those_who_want_them(
+    environment: dict[str, str], columns: int, has_colours: bool, widest: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(number: int) -> None:
+        with os.fdopen(os.dup(number), "w", encoding="utf-8") as out:
+            monkeypatch.setattr(sys, "__stdout__", out)
+            monkeypatch.setattr(sys, "stdout", out)
+            print_report(GATED)
+            monkeypatch.undo()
 
-
-@pytest.mark.process
-def test_a_terminal_has_colours_and_its_own_width() -> None:
-    text = in_a_terminal(*GATE, columns=80, environment={})
-    assert "\x1b[32m✓" in text
+    for name in ASKS:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TERM": "xterm", **environment}.items():
+        monkeypatch.setenv(name, value)
+    text = in_a_terminal(write, columns)
+    assert ("\x1b[32m✓" in text, "\x1b" in text) == (has_colours, has_colours)
     plain = ESCAPE.sub("", text)
     assert "\x1b" not in plain
-    assert max(map(cell_len, plain.splitlines())) <= 80
+    assert max(map(cell_len, plain.splitlines())) in widest
     assert plain.count("mode ") == 1
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("environment", [{"NO_COLOR": "1", "FORCE_COLOR": "1"}, {"TERM": "dumb"}])
-def test_no_colour_for_those_who_want_none(environment: dict[str, str]) -> None:
-    text = in_a_terminal(*GATE, columns=100, environment=environment)
-    assert "\x1b" not in text
-    assert 80 < max(map(cell_len, text.splitlines())) <= 100
-
-
-@pytest.mark.process
-def test_no_color_has_to_say_something() -> None:
-    assert "\x1b[32m✓" in in_a_terminal(*GATE, columns=80, environment={"NO_COLOR": ""})
-
-
-@pytest.mark.process
-def test_columns_overrule_the_terminal() -> None:
-    text = ESCAPE.sub("", in_a_terminal(*GATE, columns=200, environment={"COLUMNS": "60"}))
-    assert max(map(cell_len, text.splitlines())) <= 60
-
-
-@pytest.mark.process
 def test_a_pipe_is_plain_and_has_no_edge_and_force_color_gives_it_colours() -> None:
-    plain, coloured = in_a_pipe(*GATE), in_a_pipe(*GATE, FORCE_COLOR="1")
-    assert "\x1b" not in plain
-    assert max(map(cell_len, plain.splitlines())) > 100
-    assert "\x1b[32m✓" in coloured
-    assert ESCAPE.sub("", coloured) == plain
+    plain, coloured = screen(print_report, GATED), screen(print_report, GATED, FORCE_COLOR="1", TERM="xterm")
+    assert not any("\x1b" in line for line in plain)
+    assert max(map(cell_len, plain)) > 100
+    assert any("\x1b[32m✓" in line for line in coloured)
+    assert [ESCAPE.sub("", line) for line in coloured] == plain
 
 
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("environment", "bar", "colours"),
-    [({}, True, True), ({"NO_COLOR": "1"}, True, False), ({"TERM": "dumb"}, False, False)],
+    [
+        ({}, True, True),
+        pytest.param({"NO_COLOR": "1"}, True, False, marks=pytest.mark.wide),
+        pytest.param({"TERM": "dumb"}, False, False, marks=pytest.mark.wide),
+    ],
 )
 def test_progress(environment: dict[str, str], bar: bool, colours: bool, tmp_path: Path) -> None:
-    run = (
-        "run",
-        "models/tiny.onnx",
-        "--ep",
-        "cpu",
-        "--mode",
-        "cpu",
-        "--iterations",
-        2,
-        "--out",
-        tmp_path,
-        "--json",
-        tmp_path / "json",
-    )
-    text = in_a_terminal(*run, columns=80, environment=environment)
+    places = ("--out", tmp_path, "--json", tmp_path / "json")
+    line = command("run", "models/tiny.onnx", "--ep", "cpu", "--mode", "cpu", "--iterations", 2, *places)
+
+    def write(number: int) -> None:
+        subprocess.run(line, cwd=ROOT, stdout=number, stderr=number, env=clean(environment), check=True)
+
+    text = in_a_terminal(write, 80)
     report = text.index("models/tiny.onnx (")
     assert ("preparing cpu (cpu)" in text[:report]) is bar
     assert (re.search(r"\d:\d\d:\d\d left", text[:report]) is not None) is bar

@@ -9,6 +9,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from ortbench.analysis.derive import derive
 from ortbench.gate.limits import PASSED
 from ortbench.report import comparison, sides, suite
@@ -18,7 +20,7 @@ from ortbench.report.page.page import build_page
 from ortbench.report.run import COLUMNS, build, csv, frame, mode_table
 from ortbench.result import Result, save
 from ortbench.suite.record import MISSING, Record, figures
-from tests.conftest import ortbench_here
+from tests.conftest import ortbench
 from tests.results import MS, US, broken, measured, result_of, steady, tensor
 
 
@@ -154,15 +156,16 @@ def test_sides_of_a_run_warn_once_of_what_all_of_them_have() -> None:
     assert sides.build(results, ["a", "b"], 0.02) == comparison.build(results, ["a", "b"], 0.02, in_order=False)
 
 
+@pytest.mark.process
 def test_compare_prints_and_writes_them(tmp_path: Path) -> None:
     for name, made in (("one", batch(1, 500 * US)), ("eight", batch(8, 2 * MS))):
         save(made, tmp_path / f"{name}.json")
     files = (tmp_path / "one.json", tmp_path / "eight.json")
-    ran = ortbench_here("compare", *files, COLUMNS="140")
+    ran = ortbench("compare", *files, COLUMNS="140")
     assert ran.code == 0
     assert re.search(r"^cpu +total +0.500 +2.00 .* 2000 +4000 +500 µs +250 µs$", ran.out, re.MULTILINE)
     assert "• best: batch 8, 4000 items/s with cpu\n" in ran.out
-    records = json.loads(ortbench_here("compare", *files, "--json", "-").out)
+    records = json.loads(ortbench("compare", *files, "--json", "-").out)
     assert [(it["items_per_s"], it["item_ns"]) for it in records] == [(2000.0, 500_000.0), (4000.0, 250_000.0)]
 
 

@@ -15,8 +15,8 @@ from ortbench.result import load
 from ortbench.timeline import Span, Timeline
 from tests import traceformat
 from tests.conftest import MODELS, ortbench
-from tests.made_load import serving
 from tests.queues import MS, served, steady
+from tests.results import serving
 from tests.traceformat import Trace
 
 ORIGIN = 5_000_000_000

@@ -12,7 +12,7 @@ from ortbench.result import Result, load
 from ortbench.timeline import Span, TimedBlock, Timeline
 from tests import traceformat
 from tests.conftest import MODELS, ortbench
-from tests.made_loops import level, loop_of, loop_result
+from tests.results import level, loop_of, loop_result
 from tests.traceformat import Slice, Trace
 
 ORIGIN = 5_000_000_000

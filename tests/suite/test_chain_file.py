@@ -12,6 +12,7 @@ from ortbench.errors import BadInput
 from ortbench.plan import Plan
 from ortbench.suite.chain_file import plan_of
 from tests.conftest import MODELS
+from tests.expect import there
 
 STAGES = '[[stage]]\nname = "one"\nmodel = "a.onnx"\n\n[[stage]]\nname = "two"\nmodel = "b.onnx"\n'
 LINK = '\n[[link]]\nfrom = "one.y"\nto = "two.x"\n'
@@ -27,9 +28,7 @@ def plan(folder: Path, text: str, environ: dict[str, str] | None = None, **given
 
 
 def chain(folder: Path, text: str) -> Chain:
-    found = plan(folder, text).chain
-    assert found is not None
-    return found
+    return there(plan(folder, text).chain)
 
 
 def mistake(folder: Path, text: str) -> str:
@@ -53,6 +52,12 @@ def test_stages_and_links(tmp_path: Path) -> None:
         str(tmp_path / "chain.toml"), ("cpu",), 3, 2,
     )  # fmt: skip
     assert plan(tmp_path, STAGES).modes == ("cpu", "device-resident")
+    (tmp_path / "ep.so").write_text("")
+    (tmp_path / "x.npz").write_text("")
+    text = '[[stage]]\nmodel = "a.onnx"\nep = "./ep.so"\ninput = "x.npz"\n'
+    (stage,) = chain(tmp_path, text).stages
+    assert (Path(stage.target.library or ""), stage.target.ep) == (tmp_path / "ep.so", "auto")
+    assert stage.inputs.path == str(tmp_path / "x.npz")
 
 
 def test_the_options_of_a_stage_are_those_of_a_suite(tmp_path: Path) -> None:
@@ -89,21 +94,10 @@ def test_the_options_of_a_stage_are_those_of_a_suite(tmp_path: Path) -> None:
     assert b.target.session_config == {"entry": "1"}
 
 
-def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
-    (tmp_path / "ep.so").write_text("")
-    (tmp_path / "x.npz").write_text("")
-    text = '[[stage]]\nmodel = "a.onnx"\nep = "./ep.so"\ninput = "x.npz"\n'
-    (stage,) = chain(tmp_path, text).stages
-    assert (Path(stage.target.library or ""), stage.target.ep) == (tmp_path / "ep.so", "auto")
-    assert stage.inputs.path == str(tmp_path / "x.npz")
-
-
 def test_stages_run_behind_those_that_they_take_something_of(tmp_path: Path) -> None:
     text = STAGES.replace("one", "late").replace("two", "early") + '[[link]]\nfrom = "early.y"\nto = "late.x"\n'
     assert [stage.name for stage in chain(tmp_path, text).stages] == ["early", "late"]
 
-
-def test_the_order_is_that_of_the_file_where_it_may_be() -> None:
     def links(*pairs: str) -> list[Link]:
         return [Link(End(source, "y"), End(to, "x")) for source, to in map(list, pairs)]
 
@@ -132,9 +126,8 @@ def test_the_example_can_be_read() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_mistakes_are_said_with_their_line_and_key(tmp_path: Path) -> None:
+    for text, message in [
         ("", "chain.toml:1: stage: there is nothing to run: give at least one [[stage]] with a model"),
         ("[[stage]\n", "chain.toml:1: Expected ']]' at the end of an array declaration"),
         ("stage = 1\n", "chain.toml:1: stage: must be written as [[stage]]"),
@@ -196,7 +189,5 @@ def test_the_example_can_be_read() -> None:
             STAGES + '[[link]]\nfrom = "one.y"\nto = "one.x"\n',
             "chain.toml:8: link[0]: one would wait for itself; repeat and feedback make a stage a loop",
         ),
-    ],
-)  # fmt: skip
-def test_mistakes_are_said_with_their_line_and_key(tmp_path: Path, text: str, message: str) -> None:
-    assert mistake(tmp_path, text) == message
+    ]:  # fmt: skip
+        assert mistake(tmp_path, text) == message

@@ -8,7 +8,7 @@ import pytest
 
 from ortbench.jobs import fingerprint as marks
 from ortbench.suite.record import Record, figures
-from tests.made_chains import STAYING, chain
+from tests.results import STAYING, chain
 from tests.suite.test_suite import ids, jobs, mark, mistake
 
 CHAIN = '[[stage]]\nname = "text"\nmodel = "a.onnx"\nep = "cpu"\n[[stage]]\nname = "image"\nmodel = "b.onnx"\nep = "webgpu"\n'
@@ -33,9 +33,6 @@ def test_a_bench_of_chains_is_a_case_for_each(tmp_path: Path) -> None:
     assert (plan.model, plan.modes, plan.name) == (str(tmp_path / "two.toml"), ("cpu", "device-resident"), "two")
     assert plan.chain is not None
     assert [stage.model for stage in plan.chain.stages] == [str(tmp_path / "a.onnx"), str(tmp_path / "b.onnx")]
-
-
-def test_a_chain_and_a_model_of_one_name_are_two_cases(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(CHAIN)
     assert ids(tmp_path, '[[bench]]\nmodel = "a.onnx"\nep = "cpu"\n[[bench]]\nchain = "a.toml"\n') == ["a--cpu", "a"]
 
@@ -62,9 +59,8 @@ record-env = "SOME_*"
     assert [(stage.target.ep, stage.target.threads) for stage in plan.chain.stages] == [("cpu", None), ("webgpu", None)]
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
+def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
+    for more, message in [
         ("ep = 'cpu'", "bench.toml:3: bench[0].ep: a chain's file says it of each stage, so leave it out of a bench with chain"),
         ("model = 'a.onnx'", "bench.toml:3: bench[0].model: a chain's file says it of each stage, so leave it out of a bench "
          "with chain"),
@@ -86,22 +82,17 @@ record-env = "SOME_*"
         ("[[override]]\nwhere = {model = '*', ep = '*'}\nwarmup = 1", "bench.toml:4: override[0].where: fits no case"),
         ("[[override]]\nwhere = {chain = '*'}\nthreads = 1",
          "bench.toml:5: override[0].threads: is not for a chain, whose file says how each stage runs"),
-    ],
-)  # fmt: skip
-def test_a_mistake_is_told_with_its_line(more: str, message: str, tmp_path: Path) -> None:
-    assert mistake(tmp_path, BENCH + more) == message
+    ]:  # fmt: skip
+        assert mistake(tmp_path, BENCH + more) == message
 
 
-def test_a_mistake_in_the_chains_file_is_told_with_both_lines(tmp_path: Path) -> None:
+def test_mistakes_in_the_chains_file_and_its_variables(tmp_path: Path) -> None:
     (tmp_path / "two.toml").write_text(CHAIN.replace('"b.onnx"', '"c.onnx"'))
     assert mistake(tmp_path, BENCH) == "bench.toml:2: bench[0].chain: two.toml:7: stage[1].model: no such file: c.onnx"
     assert (
         mistake(tmp_path, '[[bench]]\nchain = "none*.toml"\n')
         == "bench.toml:2: bench[0].chain: 'none*.toml' matches no file"
     )
-
-
-def test_a_chains_file_has_variables_too(tmp_path: Path) -> None:
     (tmp_path / "two.toml").write_text(CHAIN.replace('"webgpu"', '"${AN_EP}"'))
     (job,) = jobs(tmp_path, BENCH, AN_EP="cpu").values()
     assert job.case.ep == "cpu"
@@ -140,9 +131,6 @@ def test_a_live_gate_has_the_baselines_chain(tmp_path: Path) -> None:
     assert candidate.loop.phases == ("stage.text", "total")
     assert baseline.chain is not None
     assert [stage.target.ep for stage in baseline.chain.stages] == ["cpu", "cpu"]
-
-
-def test_defaults_that_are_for_models_leave_chains_alone(tmp_path: Path) -> None:
     text = f'[defaults]\ngate = {{baseline-ep = "cpu", max-cpu-nodes = 0, metric = "total"}}\n{BENCH}'
     (job,) = jobs(tmp_path, text).values()
     assert len(job.plans) == 1

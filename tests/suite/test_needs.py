@@ -42,9 +42,6 @@ def test_eps_that_run_on_given_cards_need_one(tmp_path: Path) -> None:
     assert {name.partition("--")[2]: job.demand.gpus for name, job in found.items()} == {
         **dict.fromkeys(eps, 0), **dict.fromkeys(eps[1:6], 1)
     }  # fmt: skip
-
-
-def test_a_chain_and_a_baseline_need_what_their_eps_do(tmp_path: Path) -> None:
     stage = '[[stage]]\nname = "{0}"\nmodel = "a.onnx"\nep = "{0}"\n'
     (tmp_path / "chain.toml").write_text(stage.format("cpu") + stage.format("cuda"))
     text = """
@@ -79,9 +76,8 @@ def test_what_is_said_grows_and_is_taken_back_as_all_options_are(tmp_path: Path)
     }
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
+def test_a_mistake_is_named_with_its_line(tmp_path: Path) -> None:
+    for line, message in [
         ("resources = {H100 = 0}", "bench[0].resources.H100: H100=0: write how much of it, such as H100=1"),
         ("resources = 'H100'", "bench[0].resources: must be a table"),
         ("resources = {CPU = 2}", "bench[0].resources: CPU: a case has all of its machine's, or one beside its cards; leave it out"),
@@ -89,10 +85,8 @@ def test_what_is_said_grows_and_is_taken_back_as_all_options_are(tmp_path: Path)
         ("num-gpus = 0.5", "bench[0].num-gpus: must be a whole number"),
         ("num-gpus = -1", "bench[0].num-gpus: -1: cannot be negative"),
         ("num-gpu = 1", "bench[0].num-gpu: no such key; did you mean num-gpus?"),
-    ],
-)  # fmt: skip
-def test_a_mistake_is_named_with_its_line(line: str, message: str, tmp_path: Path) -> None:
-    assert mistake(tmp_path, f"[[bench]]\nmodel = 'a.onnx'\n{line}") == f"bench.toml:3: {message}"
+    ]:  # fmt: skip
+        assert mistake(tmp_path, f"[[bench]]\nmodel = 'a.onnx'\n{line}") == f"bench.toml:3: {message}"
 
 
 def test_an_interpreter_is_the_machines_own(tmp_path: Path) -> None:
@@ -101,9 +95,6 @@ def test_an_interpreter_is_the_machines_own(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, text, elsewhere=True).values()
     assert job.demand.pythons == {"/opt/elsewhere"}
     assert str(job.demand) == "/opt/elsewhere"
-
-
-def test_a_demand_in_words() -> None:
     assert str(Demand()) == "a CPU"
     assert str(Demand(1, {"H100": 1, "disk": 0.5})) == "a GPU, 1 H100, 0.5 disk"
     assert str(Demand(2)) == "2 GPUs"

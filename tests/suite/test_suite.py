@@ -12,7 +12,7 @@ from ortbench.jobs.fingerprint import fingerprint
 from ortbench.modes import USUAL_MODES
 from ortbench.report.markdown import markdown
 from ortbench.report.suite import build, case_table, csv, headline
-from ortbench.suite.cases import Suite, SuiteCase, read
+from ortbench.suite.cases import Suite, read
 from ortbench.suite.job import Job, jobs_of
 from ortbench.suite.record import Record, exit_code, record_from
 from ortbench.suite.shards import parse_shard, shard
@@ -71,22 +71,30 @@ def test_a_bench_needs_no_more_than_a_model(tmp_path: Path) -> None:
     (plan,) = job.plans
     assert (plan.target.ep, plan.modes, plan.loop.duration_s, plan.loop.precision) == ("auto", USUAL_MODES, 5.0, 0.01)
     assert not job.limits.any
+    for name in ("bert", "resnet"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.onnx").write_text("")
+    assert ids(tmp_path, '[[bench]]\nmodel = ["*/model.onnx", "a.onnx"]') == [
+        "bert-model--auto",
+        "resnet-model--auto",
+        "a--auto",
+    ]
+    text = '[[bench]]\nmodel = ["a.onnx", "gone.onnx"]\n[[override]]\nwhere = {model = "gone"}\nskip = "it has gone"'
+    skipped = jobs(tmp_path, text)
+    assert (skipped["gone--auto"].case.skip, skipped["gone--auto"].plans) == ("it has gone", ())
+    assert skipped["a--auto"].case.skip is None
+    case = suite(tmp_path, BENCH + "shapes = [{dim = {n = 2}}]\nep = 'cpu'").cases[0]
+    assert (case.model_name, case.ep, case.shape, case.where) == ("a", "cpu", "n-2", ("bench", 0))
 
 
-@pytest.mark.parametrize(
-    ("given", "modes"),
-    [
+def test_a_depth_asks_for_the_pipeline(tmp_path: Path) -> None:
+    for given, modes in [
         ("", (*USUAL_MODES, "pipelined")),
         ('mode = "device"', ("device", "pipelined")),
         ('mode = ["pipelined", "cpu"]', ("pipelined", "cpu")),
-    ],
-)
-def test_a_depth_asks_for_the_pipeline(given: str, modes: tuple[str, ...], tmp_path: Path) -> None:
-    (plan,) = jobs(tmp_path, f"{BENCH}\n{given}\ndepth = 4\n")["a--auto"].plans
-    assert (plan.modes, plan.loop.depth) == (modes, 4)
-
-
-def test_a_depth_is_held_against_the_baseline_too(tmp_path: Path) -> None:
+    ]:
+        (plan,) = jobs(tmp_path, f"{BENCH}\n{given}\ndepth = 4\n")["a--auto"].plans
+        assert (plan.modes, plan.loop.depth) == (modes, 4)
     text = f'{BENCH}\nmode = "device"\ndepth = 2\ngate = {{baseline-model = "a.onnx"}}\n'
     job = jobs(tmp_path, text)["a--auto"]
     assert job.limits.modes == ("device", "pipelined")
@@ -108,17 +116,6 @@ def test_paths_are_relative_to_the_file_and_a_library_is_an_ep(tmp_path: Path) -
         assert plan.model == str(tmp_path / "a.onnx")
         assert Path(plan.target.library or "") == tmp_path / "libmine.so"
         assert (plan.inputs.path, plan.inputs.expect) == (str(tmp_path / "a.npz"),) * 2
-
-
-def test_models_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
-    for name in ("bert", "resnet"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "model.onnx").write_text("")
-    assert ids(tmp_path, '[[bench]]\nmodel = ["*/model.onnx", "a.onnx"]') == [
-        "bert-model--auto",
-        "resnet-model--auto",
-        "a--auto",
-    ]
 
 
 def test_every_option_reaches_the_plan(tmp_path: Path) -> None:
@@ -229,9 +226,6 @@ def test_a_gate_becomes_limits(tmp_path: Path) -> None:
     assert (job.limits.max_copy_share, job.limits.max_cpu_nodes, job.limits.max_regression) == (0.2, 0, None)
     assert job.plans[0].modes == USUAL_MODES  # a limit's modes are measured whatever else is
     assert job.plans[0].loop.phases is None
-
-
-def test_a_stored_baseline_is_the_same_case_of_an_earlier_suite(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     text = BENCH + 'iterations = 3\n[bench.gate]\nbaseline = "old"\nmetric = ["device.total", "p95"]\nforce = true'
     job = jobs(tmp_path, text)["a--auto"]
@@ -267,13 +261,6 @@ def test_a_live_gate_has_a_plan_for_each_side(tmp_path: Path) -> None:
     assert (candidate.loop.duration_s, candidate.loop.precision, candidate.loop.phases) == (30.0, None, ("total",))
     assert len(found["b--cpu"].plans) == 1
     assert not found["b--cpu"].limits.any
-
-
-def test_what_is_skipped_is_not_looked_at(tmp_path: Path) -> None:
-    text = '[[bench]]\nmodel = ["a.onnx", "gone.onnx"]\n[[override]]\nwhere = {model = "gone"}\nskip = "it has gone"'
-    found = jobs(tmp_path, text)
-    assert (found["gone--auto"].case.skip, found["gone--auto"].plans) == ("it has gone", ())
-    assert found["a--auto"].case.skip is None
 
 
 # Mistakes
@@ -361,10 +348,10 @@ MISTAKES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "message"), MISTAKES)
-def test_a_mistake_gets_its_line_and_its_key(text: str, message: str, tmp_path: Path) -> None:
-    found = mistake(tmp_path, text, HERE=str(tmp_path))
-    assert found.startswith(message), found
+def test_a_mistake_gets_its_line_and_its_key(tmp_path: Path) -> None:
+    for text, message in MISTAKES:
+        found = mistake(tmp_path, text, HERE=str(tmp_path))
+        assert found.startswith(message), found
 
 
 def test_the_line_is_right_after_values_of_many_lines(tmp_path: Path) -> None:
@@ -395,9 +382,6 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(BadInput, match=r"bytes\.toml is not a TOML file"):
         read(tmp_path / "bytes.toml", {})
-
-
-def test_windows_line_ends_and_a_byte_order_mark_make_no_other_file(tmp_path: Path) -> None:
     plain = suite(tmp_path, BENCH).file.sha256
     (tmp_path / "bench.toml").write_bytes(b"\xef\xbb\xbf" + BENCH.replace("\n", "\r\n").encode())
     assert read(tmp_path / "bench.toml", {}).file.sha256 == plain
@@ -406,21 +390,15 @@ def test_windows_line_ends_and_a_byte_order_mark_make_no_other_file(tmp_path: Pa
 # Shards
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 100])
-def test_shards_are_disjoint_complete_and_even(count: int) -> None:
-    names = [f"model{number}--{ep}" for number in range(15) for ep in ("cpu", "cuda")]
-    parts = [shard(names, number, count) for number in range(1, count + 1)]
-    assert sorted(name for part in parts for name in part) == sorted(names)
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
-    assert parts == [shard(names, number, count) for number in range(1, count + 1)]
-
-
-def test_shards_do_not_follow_the_order_of_the_file() -> None:
+def test_shards_are_disjoint_complete_and_even() -> None:
+    for count in [1, 2, 3, 7, 100]:
+        names = [f"model{number}--{ep}" for number in range(15) for ep in ("cpu", "cuda")]
+        parts = [shard(names, number, count) for number in range(1, count + 1)]
+        assert sorted(name for part in parts for name in part) == sorted(names)
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1
+        assert parts == [shard(names, number, count) for number in range(1, count + 1)]
     names = [f"model{number}--{ep}" for number in range(15) for ep in ("cpu", "cuda")]
     assert {name.rpartition("--")[2] for name in shard(names, 1, 2)} == {"cpu", "cuda"}
-
-
-def test_a_shard_is_written_as_one_of_n() -> None:
     assert parse_shard("2/4") == (2, 4)
     for text in ("0/2", "3/2", "2", "a/b", "1/2/3", "-1/2", ""):
         with pytest.raises(BadInput, match="write it as i/n"):
@@ -495,30 +473,16 @@ def test_the_summary_shows_each_case_and_why_it_did_not_pass() -> None:
     assert RECORDS[0].line(False) == "a--cpu: measured, device 2.00× cpu, took 4.20 s"
     assert RECORDS[0].line(True) == "a--cpu: measured, device 2.00× cpu, done before"
     assert RECORDS[2].line(False) == "b--cpu: cannot tell: too noisy"
-
-
-def test_columns_that_no_case_has_a_figure_for_are_left_out() -> None:
     alone = record("a--cpu", "measured", fastest="device", fastest_ns=1_000_000, seconds=4.2)
     table = case_table([alone, RECORDS[1]])
     assert [column.name for column in table.columns] == ["case", "fastest mode", "total", "verdict"]
-
-
-def test_what_passed_without_a_check_was_measured() -> None:
-    """Earlier versions called both the same."""
+    # Earlier versions called both the same.
     check = Check("cpu total median", PASSED, "fine").to_dict()
     gated = {**record("a", "passed").to_dict(), "checks": [check]}
     assert record_from(record("a", "passed").to_dict()) == record("a", "measured")
     assert record_from(gated).outcome == "passed"
     assert record_from(record("a", "failed", 3).to_dict()).outcome == "failed"
-
-
-def test_the_exit_code_is_that_of_the_worst_case() -> None:
     by_weight = [1, 3, 5, 4, 0]
     for number, code in enumerate(by_weight):
         assert exit_code([record("x", "", other) for other in reversed(by_weight[number:])]) == code
     assert exit_code([]) == 0
-
-
-def test_a_case_says_where_it_comes_from(tmp_path: Path) -> None:
-    case: SuiteCase = suite(tmp_path, BENCH + "shapes = [{dim = {n = 2}}]\nep = 'cpu'").cases[0]
-    assert (case.model_name, case.ep, case.shape, case.where) == ("a", "cpu", "n-2", ("bench", 0))

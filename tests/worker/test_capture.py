@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ortbench.analysis.advice import sentences
-from tests.conftest import MODELS, ROOT, cases, measure, ortbench_here
+from tests.conftest import MODELS, ROOT, cases, measure, ortbench
 from tests.results import measured, result_of, steady
 
 QUICK = ["--iterations", 2, "--warmup", 1]
@@ -74,11 +74,12 @@ def test_the_result_names_what_was_captured(software_gpu: tuple[str, ...], tmp_p
 
 @pytest.mark.process
 def test_an_ep_without_capture_is_a_line(tmp_path: Path) -> None:
-    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "cpu", "--cuda-graph", "--out", tmp_path)
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", "--cuda-graph", "--out", tmp_path)
     assert ran.code == 2
     assert ran.error_line.startswith("--cuda-graph: CPUExecutionProvider captures no graphs; CUDAExecutionProvider, ")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -87,7 +88,7 @@ def test_an_ep_without_capture_is_a_line(tmp_path: Path) -> None:
     ],
 )
 def test_contradictions(arguments: list[str], message: str, tmp_path: Path) -> None:
-    ran = ortbench_here("run", MODELS / "tiny.onnx", "--cuda-graph", *arguments, "--out", tmp_path)
+    ran = ortbench("run", MODELS / "tiny.onnx", "--cuda-graph", *arguments, "--out", tmp_path)
     assert (ran.code, ran.error_line) == (2, message)
 
 

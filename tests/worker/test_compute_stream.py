@@ -15,7 +15,7 @@ from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.worker.session import compute_stream
 from ortbench.worker.session.compute_stream import ComputeStream
 from ortbench.worker.session.providers import Provider
-from tests.conftest import MODELS, ROOT, lacking, ortbench_here
+from tests.conftest import MODELS, ROOT, lacking, ortbench
 
 TAKERS = "CUDAExecutionProvider, NvTensorRTRTXExecutionProvider, TensorrtExecutionProvider do"
 
@@ -23,10 +23,11 @@ TAKERS = "CUDAExecutionProvider, NvTensorRTRTXExecutionProvider, TensorrtExecuti
 @pytest.mark.process
 def test_eps_that_take_none(library: Path, tmp_path: Path) -> None:
     for ep, name in (("cpu", "CPUExecutionProvider"), (library, "RefDeviceExecutionProvider")):
-        ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", ep, "--stream", "ort", "--out", tmp_path)
+        ran = ortbench("run", MODELS / "tiny.onnx", "--ep", ep, "--stream", "ort", "--out", tmp_path)
         assert (ran.code, ran.error_line) == (2, f"--stream: {name} takes no compute stream; {TAKERS}")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -42,12 +43,12 @@ def test_eps_that_take_none(library: Path, tmp_path: Path) -> None:
     ],
 )
 def test_bad_input(arguments: list[str], message: str, tmp_path: Path) -> None:
-    ran = ortbench_here("run", MODELS / "tiny.onnx", *arguments, "--out", tmp_path)
+    ran = ortbench("run", MODELS / "tiny.onnx", *arguments, "--out", tmp_path)
     assert (ran.code, ran.error_line) == (2, message)
 
 
 @pytest.mark.process
-def test_a_stream_of_onnx_runtime(library: Path) -> None:
+def test_a_stream_of_onnx_runtime(real_library: Path) -> None:
     """On the reference device, whose sessions take none, but which makes some."""
     code = """if True:
         import json, sys
@@ -59,7 +60,7 @@ def test_a_stream_of_onnx_runtime(library: Path) -> None:
         print(json.dumps([stream.options() for stream in made]))
     """
     done = subprocess.run(
-        [sys.executable, "-c", code, str(library)], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, str(real_library)], cwd=ROOT, capture_output=True, text=True, check=True
     )
     options = json.loads(done.stdout)
     assert [set(each) for each in options] == [{"has_user_compute_stream", "user_compute_stream"}] * 2

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from tests import softcuda
-from tests.conftest import MODELS, cases, command, measure, ortbench, ortbench_here
+from tests.conftest import MODELS, cases, command, measure, ortbench
 from tests.jobs.test_chain_command import BETWEEN, STAGES, defaults, write
 from tests.softcuda import Card, Config
 from tests.worker.test_cuda import with_knobs
@@ -102,7 +102,7 @@ def test_a_suite_has_the_energy_and_the_memory_of_models_and_chains(
         rows["tiny--cuda"]["energy_j"]
     )  # 5 runs of 1 or 2 kernels and copies
     assert "| device memory | host memory | energy/run |" in (out / "summary.md").read_text()
-    assert ortbench_here("report", out, "--html", page).code == 0
+    assert ortbench("report", out, "--html", page).code == 0
     assert "What else it costs: energy" in page.read_text()
 
 

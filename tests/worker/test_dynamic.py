@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +15,13 @@ from ortbench.plan import Inputs, Target
 from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import first_run, providers, session
-from tests.conftest import MODELS, ONCE, ROOT, cases, measure
+from tests.conftest import MODELS, cases, measure
 from tests.refdevice import Config, Trace
 from tests.results import measured, result_of, steady
 from tests.truth import is_kind, recorded, relu_model, run_on_device
 
 SIZE = 1 << 16
+PINNED = ("cpu-pinned", "device-pinned")
 
 
 def nonzero(path: Path) -> Path:
@@ -44,22 +41,13 @@ def test_each_run_allocates_its_outputs_on_the_device(library: Path, tmp_path: P
     assert code == 0, errors
     trace = Trace.read(tmp_path / "trace")
     assert result.target["dynamic_outputs"] is True
+    assert {case.mode: case.status for case in result.cases} == dict.fromkeys((*USUAL_MODES, *PINNED), "ok")
     for mode, allocations in (("device", 1), ("device-resident", 1), ("device-pinned", 1), ("host-accessible", 0)):
         case = next(case for case in result.cases if case.mode == mode)
         assert case.outputs_match is True
         for events in recorded(result, case, "total", trace):
             made = events[is_kind(events, "alloc") & (events["bytes"] == SIZE)]
             assert len(made) == allocations, mode
-
-
-@pytest.mark.process
-def test_the_fence_of_long_runs_is_proved_in_every_mode(library: Path, tmp_path: Path) -> None:
-    """A fence that is known from another mode is confirmed, behind long runs without one of this mode before it."""
-    config = Config(compute_us=20_000, alignment=0)
-    model = relu_model(tmp_path / "relu.onnx", SIZE)
-    code, result, _, errors = run_on_device(library, model, config, tmp_path, "--dynamic-outputs", *ONCE)
-    assert code == 0, errors
-    assert {case.mode: case.status for case in result.cases} == dict.fromkeys(USUAL_MODES, "ok")
 
 
 @pytest.mark.process
@@ -117,14 +105,10 @@ def test_preallocated_outputs_cannot_do_that(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_outputs_that_nobody_wrote_are_found(library: Path, tmp_path: Path) -> None:
     arguments = ["--dynamic-outputs", "--mode", "device", "--iterations", 2, "--warmup", 1]
-    knobs = Config(alignment=0, wrong_run="2+").environ()
-    line = [sys.executable, "-m", "ortbench", "run", MODELS / "tiny.onnx", "--ep-library", library, *arguments]
-    done = subprocess.run(
-        [*map(str, line), "--json", "-", "--out", str(tmp_path)],
-        cwd=ROOT, env={**os.environ, **knobs}, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert cases(json.loads(done.stdout))["device"]["outputs_match"] is False
+    config = Config(alignment=0, wrong_run="2+")
+    code, result, _, _ = run_on_device(library, MODELS / "tiny.onnx", config, tmp_path, *arguments)
+    assert code == 1
+    assert [case.outputs_match for case in result.cases] == [False]
 
 
 def test_comparisons_and_advice_know_of_it() -> None:

@@ -19,7 +19,7 @@ from ortbench.worker.proofs.in_place import follows
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import first_run, providers, session
 from ortbench.worker.session.tensors import host_value
-from tests.conftest import MODELS, cases, lacking, measure, ortbench, ortbench_here
+from tests.conftest import MODELS, cases, lacking, measure, ortbench
 
 
 def opened(path: Path, body: str, library: str = "numpy") -> tuple[Any, Any, Any]:
@@ -111,6 +111,6 @@ def test_cupy_is_for_cuda_alone() -> None:
 def test_bad_input(arguments: list[str], message: str, tmp_path: Path) -> None:
     if "cupy" in arguments and importlib.util.find_spec("cupy") is not None:
         lacking("cupy is installed")
-    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "cpu", *arguments, "--out", tmp_path)
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "cpu", *arguments, "--out", tmp_path)
     assert ran.code == 2
     assert ran.error_line.startswith(message)

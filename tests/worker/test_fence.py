@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -110,59 +111,32 @@ WORKS = [5 * US, 50 * US, MS, 30 * MS, 800 * MS]
 
 
 @pytest.mark.parametrize("work", WORKS)
-def test_a_run_that_waits_is_its_own_fence(work: int) -> None:
-    device = Simulator(work, run_leaves=0)
-    fence = device.prove()
-    assert (fence.kind, fence.wait, fence.cost_ns) == (RUN, None, 0)
+@pytest.mark.parametrize(
+    ("waits", "with_token", "kind", "wait", "cost", "how"),
+    [
+        ({"run_leaves": 0}, True, RUN, None, 0, "after "),
+        ({"run_leaves": 0, "sync_leaves": 0}, True, RUN, None, 0, "after "),
+        ({"sync_leaves": 0}, True, SYNCHRONIZE, "synchronize", US, "after "),
+        ({"sync_leaves": 0, "token_leaves": None}, True, SYNCHRONIZE, "synchronize", US, "after "),
+        ({}, True, READBACK, "token", 6 * US, "reading 4 bytes back, which waits for all "),
+        # A token that overtakes the work is no witness; without one the outputs are read back.
+        ({"token_leaves": None}, True, READBACK, "readback", 40 * US, "reading the outputs back, which waits for all "),
+        ({}, False, READBACK, "readback", 40 * US, "reading the outputs back, which waits for all "),
+    ],
+)
+def test_the_cheapest_that_waits_is_the_fence(
+    waits: dict[str, Any], with_token: bool, kind: str, wait: str | None, cost: int, how: str, work: int
+) -> None:
+    device = Simulator(work, **waits)
+    fence = device.prove(with_token=with_token)
+    assert (fence.kind, fence.wait, fence.cost_ns) == (kind, wait and getattr(device, wait), cost)
+    assert fence.how.startswith(how)
     assert device.fenced_run_ends_idle(fence)
-
-
-@pytest.mark.parametrize("work", WORKS)
-def test_only_synchronize_outputs_waits(work: int) -> None:
-    device = Simulator(work, sync_leaves=0)
-    fence = device.prove()
-    assert (fence.kind, fence.wait, fence.cost_ns) == (SYNCHRONIZE, device.synchronize, US)
-    assert device.fenced_run_ends_idle(fence)
-
-
-@pytest.mark.parametrize("work", WORKS)
-def test_only_reading_back_waits_and_four_bytes_are_enough(work: int) -> None:
-    device = Simulator(work)
-    fence = device.prove()
-    assert (fence.kind, fence.wait, fence.cost_ns) == (READBACK, device.token, 6 * US)
-    assert fence.how.startswith("reading 4 bytes back, which waits for all ")
-    assert device.fenced_run_ends_idle(fence)
-
-
-@pytest.mark.parametrize("work", WORKS)
-def test_a_token_that_overtakes_the_work_is_no_witness(work: int) -> None:
-    device = Simulator(work, token_leaves=None)
-    fence = device.prove()
-    assert (fence.kind, fence.wait, fence.cost_ns) == (READBACK, device.readback, 40 * US)
-    assert fence.how.startswith("reading the outputs back, which waits for all ")
-    assert device.fenced_run_ends_idle(fence)
-
-
-@pytest.mark.parametrize("work", WORKS)
-def test_without_a_token_the_outputs_are_read_back(work: int) -> None:
-    device = Simulator(work)
-    fence = device.prove(with_token=False)
-    assert (fence.kind, fence.wait, fence.cost_ns) == (READBACK, device.readback, 40 * US)
 
 
 @pytest.mark.parametrize("left", [13, 25, 49])
 def test_a_token_that_overtakes_part_of_a_burst_is_no_witness(left: int) -> None:
     assert Simulator(token_leaves=left, launch_cost=0).prove().how.startswith("reading the outputs back")
-
-
-@pytest.mark.parametrize("token_leaves", [0, None])
-def test_synchronize_is_found_with_either_witness(token_leaves: int | None) -> None:
-    device = Simulator(sync_leaves=0, token_leaves=token_leaves)
-    assert device.prove().kind == SYNCHRONIZE
-
-
-def test_a_run_that_waits_is_preferred_to_synchronize() -> None:
-    assert Simulator(run_leaves=0, sync_leaves=0).prove().kind == RUN
 
 
 @pytest.mark.parametrize("work", [20 * US, MS, 30 * MS])
@@ -228,18 +202,17 @@ def test_what_is_left_within_the_tolerance_is_told() -> None:
         def synchronize(self) -> None:
             self.now = max(self.now, self.ends[-1] - self.early)
 
-    device = Early(launch_cost=0)
-    device.early = 20 * US
-    assert device.prove().how == "after 50 run(s) and this fence 20.0 µs were left to wait for"
-    device = Early(launch_cost=0)
-    device.early = 20 * US + 1
-    assert device.prove().kind == READBACK
-    device = Early(5 * MS, launch_cost=0)
-    device.early = 50 * US
-    assert device.prove().kind == SYNCHRONIZE
-    device = Early(5 * MS, launch_cost=0)
-    device.early = 50 * US + 1
-    assert device.prove().kind == READBACK
+    for work, early in ((MS, 20), (5 * MS, 50)):
+        device = Early(work, launch_cost=0)
+        device.early = early * US
+        found = device.prove()
+        assert (found.kind, found.how.endswith(f" run(s) and this fence {early}.0 µs were left to wait for")) == (
+            SYNCHRONIZE,
+            True,
+        )
+        device = Early(work, launch_cost=0)
+        device.early = early * US + 1
+        assert device.prove().kind == READBACK
 
 
 def test_slow_work_is_not_repeated_more_than_needed() -> None:
@@ -277,19 +250,10 @@ def all_but_each(nth: int, ns: int) -> Callable[[int], int]:
 
 @pytest.mark.parametrize("work", [50 * US, MS, 5 * MS])
 @pytest.mark.parametrize("nth", [3, 5, 9])
-def test_a_run_that_does_not_wait_is_refused_though_the_host_is_held_up_behind_most_launches(
-    nth: int, work: int
-) -> None:
-    device = Simulator(work, sync_leaves=0, held_up=all_but_each(nth, 3 * work))
-    assert device.prove().kind == SYNCHRONIZE
-
-
-@pytest.mark.parametrize("work", [50 * US, MS, 5 * MS])
-@pytest.mark.parametrize("nth", [3, 5, 9])
-def test_synchronize_that_does_not_wait_is_refused_though_the_host_is_held_up_behind_most_launches(
-    nth: int, work: int
-) -> None:
-    assert Simulator(work, held_up=all_but_each(nth, 3 * work)).prove().kind == READBACK
+def test_what_does_not_wait_is_refused_though_the_host_is_held_up_behind_most_launches(nth: int, work: int) -> None:
+    held_up = all_but_each(nth, 3 * work)
+    assert Simulator(work, sync_leaves=0, held_up=held_up).prove().kind == SYNCHRONIZE
+    assert Simulator(work, held_up=held_up).prove().kind == READBACK
 
 
 @pytest.mark.parametrize("work", [50 * US, 300 * US, MS])

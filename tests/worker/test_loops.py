@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -29,7 +26,8 @@ from ortbench.worker.loops.resident import ResidentLoop
 from ortbench.worker.proofs.outputs import check_outputs
 from ortbench.worker.session import providers, session
 from ortbench.worker.session.session import Model
-from tests.conftest import MODELS, ROOT
+from tests.conftest import MODELS
+from tests.truth import in_fork
 from tests.wrong_loops import (
     CASES,
     READS_LATE,
@@ -241,10 +239,7 @@ def test_a_buffer_that_is_handed_on_too_early_is_found_out(tmp_path: Path) -> No
 @pytest.mark.process
 def test_on_a_device_they_are_found_out_too(library: Path, tmp_path: Path) -> None:
     """All of them in one process on the reference device, which returns before it is done."""
-    line = [sys.executable, "-m", "tests.wrong_loops", str(tmp_path), str(library)]
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = in_fork("tests.wrong_loops:main", tmp_path, library)
     right = {f"{kind.__name__} {name}" for kind, name in CASES if kind in RIGHT}
     assert {name for name, wrong in found.items() if wrong is None} == right
     assert len(found) == len(CASES) > len(right) == 6

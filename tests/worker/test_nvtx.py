@@ -157,8 +157,8 @@ def test_on_webgpu(trace: Tracer, software_gpu: tuple[str, ...]) -> None:
 
 
 @pytest.mark.process
-def test_on_the_reference_device(trace: Tracer, library: Path) -> None:
-    record = on_the_reference_device(trace, library).record
+def test_on_the_reference_device(trace: Tracer, real_library: Path) -> None:
+    record = on_the_reference_device(trace, real_library).record
     assert {(block.name, block.category): block.payload for block in record.ranges} == {
         ("cpu", "total"): 2 * BYTES,
         ("device", "upload"): BYTES,
@@ -190,7 +190,7 @@ def test_ranges_and_samples_have_the_same_sums(ep: str, trace: Tracer, request: 
             prefix = request.getfixturevalue("software_gpu")
             traced = checked(trace, ["cpu", "device", "device-resident"], "--ep", "webgpu", prefix=prefix)
         else:
-            traced = on_the_reference_device(trace, request.getfixturevalue("library"))
+            traced = on_the_reference_device(trace, request.getfixturevalue("real_library"))
         seen.append(disagreements(traced))
         if not seen[-1]:
             return
@@ -199,7 +199,7 @@ def test_ranges_and_samples_have_the_same_sums(ep: str, trace: Tracer, request: 
 
 @pytest.mark.process
 def test_a_call_that_fails_inside_a_block_leaves_no_range_open(
-    recorder: Path, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recorder: Path, real_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n = 40
     config = Config(
@@ -208,7 +208,7 @@ def test_a_call_that_fails_inside_a_block_leaves_no_range_open(
     for name, value in {**environ(recorder, tmp_path / "record"), **config.environ()}.items():
         monkeypatch.setenv(name, value)
     model = relu_model(tmp_path / "relu.onnx", 1 << 10)
-    plan = Plan(str(model), Target(library=str(library)))
+    plan = Plan(str(model), Target(library=str(real_library)))
     with Client(timeout_s=600) as worker:
         worker.ask("open", **plan.worker_request())
         worker.ask("prepare", mode="cpu", warmup=0)
@@ -232,9 +232,22 @@ def test_nothing_is_emitted_with_nvtx_disable(trace: Tracer) -> None:
 
 
 @pytest.mark.process
-def test_workers_that_were_paused_end_in_order_too(trace: Tracer, library: Path, tmp_path: Path) -> None:
+def test_workers_that_were_paused_end_in_order_too(trace: Tracer, real_library: Path, tmp_path: Path) -> None:
     record = tmp_path / "both.jsonl"
-    line = ("run", trace.model, "--ep", "cpu", "--ep", library, "--mode", "cpu", "--iterations", 6, "--out", tmp_path)
+    line = (
+        "run",
+        trace.model,
+        "--ep",
+        "cpu",
+        "--ep",
+        real_library,
+        "--mode",
+        "cpu",
+        "--iterations",
+        6,
+        "--out",
+        tmp_path,
+    )
     ran = ortbench(*line, cwd=ROOT, **environ(trace.recorder, record))
     assert ran.code == 0, ran.err
     found = Record.read(record, DOMAIN)

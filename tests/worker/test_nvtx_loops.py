@@ -62,8 +62,8 @@ def test_ranges_of_a_loop_on_the_cpu(recorder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_ranges_of_a_loop_on_the_reference_device(recorder: Path, library: Path, tmp_path: Path) -> None:
-    found = traced(recorder, tmp_path, "--ep-library", library)
+def test_ranges_of_a_loop_on_the_reference_device(recorder: Path, real_library: Path, tmp_path: Path) -> None:
+    found = traced(recorder, tmp_path, "--ep-library", real_library)
     assert_balanced(found.record)
     check_ranges(found)
     assert {"cpu", "device-resident"} <= {it.name for it in found.record.ranges}

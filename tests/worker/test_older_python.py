@@ -102,7 +102,7 @@ print("%d.%d" % sys.version_info[:2], end="")
 """
 
 
-@pytest.mark.process
+@pytest.mark.wide
 def test_the_oldest_python_loads_all_of_a_workers_modules() -> None:
     python = environment("python3.10") / "bin" / "python"
     installed = BOOTSTRAP.parents[1]

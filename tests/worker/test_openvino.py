@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MODELS, ONCE, cases, measure, ortbench, ortbench_here
+from tests.conftest import MODELS, ONCE, cases, measure, ortbench
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("openvino_ep")]
 
@@ -41,7 +41,7 @@ def test_outputs_that_onnx_runtime_allocates_nodes_and_trace(tmp_path: Path) -> 
 
 
 def test_devices_names_its_memory_and_where_it_comes_from(tmp_path: Path) -> None:
-    ran = ortbench_here("devices", "--json", "-")
+    ran = ortbench("devices", "--json", "-")
     assert ran.code == 0, ran.err
     eps = {ep["name"]: ep for ep in json.loads(ran.out)["eps"]}
     (device,) = eps["OpenVINOExecutionProvider"]["devices"]
@@ -60,7 +60,7 @@ def test_the_ep_that_its_package_does_not_name(tmp_path: Path) -> None:
 
 def test_bandwidth_is_that_of_copies_to_its_memory(tmp_path: Path) -> None:
     arguments = ["--max-size", "64KiB", "--duration", 0.2, "--out", tmp_path, "--json", "-"]
-    ran = ortbench_here("bandwidth", "--ep", "openvino", *arguments)
+    ran = ortbench("bandwidth", "--ep", "openvino", *arguments)
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
     assert {(point["memory"], point["status"]) for point in found["points"]} == {("ordinary", "ok")}
@@ -80,7 +80,7 @@ def test_reduced_precision_is_named_with_what_accepts_it_and_what_changes_it(tmp
 
 def test_a_gate_against_the_cpu_in_full_precision(tmp_path: Path) -> None:
     arguments = ["--ep", "openvino", "--ep-option", IN_FULL, "--baseline-ep", "cpu", "--mode", "cpu"]
-    ran = ortbench_here(
+    ran = ortbench(
         "gate", "--model", MODELS / "image_classifier.onnx", *arguments, "--max-regression", "900%", "--duration", 1,
         "--out", tmp_path,
     )  # fmt: skip

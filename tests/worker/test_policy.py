@@ -8,7 +8,7 @@ import pytest
 
 from ortbench.plan import CPU_EP, POLICIES
 from tests import openvino
-from tests.conftest import MODELS, cases, measure, ortbench_here
+from tests.conftest import MODELS, cases, measure, ortbench
 from tests.refdevice import EP_NAME, Config
 from tests.refdevice.refdevice import VENDOR_ID
 
@@ -67,9 +67,10 @@ def test_what_runs_after_the_measurement_chooses_alike(library: Path, tmp_path: 
     assert {entry["ep"] for entry in result["nodes"]["eps"]} >= {EP_NAME, "CPUExecutionProvider"}
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("arguments", [["--device", 0], ["--ep-option", "a=b"]])
 def test_contradictions(arguments: list[object], tmp_path: Path) -> None:
-    ran = ortbench_here("run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", *arguments, "--out", tmp_path)
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", *arguments, "--out", tmp_path)
     assert ran.code == 2
     said = f"{arguments[0]}: with --ep prefer-gpu ONNX Runtime chooses the EP, so leave it out"
     assert ran.error_line == said
@@ -79,8 +80,6 @@ def test_contradictions(arguments: list[object], tmp_path: Path) -> None:
 def test_a_library_that_does_not_load_is_an_error(tmp_path: Path) -> None:
     broken = tmp_path / "broken.so"
     broken.write_text("")
-    ran = ortbench_here(
-        "run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", "--ep-library", broken, "--out", tmp_path / "out"
-    )
+    ran = ortbench("run", MODELS / "tiny.onnx", "--ep", "prefer-gpu", "--ep-library", broken, "--out", tmp_path / "out")
     assert ran.code == 1
     assert "does not load" in ran.error_line

@@ -10,7 +10,7 @@ import onnxruntime as ort
 import pytest
 
 from ortbench.worker.proofs.random_nodes import random_nodes, sentence
-from tests.conftest import MODELS, ortbench_here
+from tests.conftest import MODELS, ortbench
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "f" : 1, "com.microsoft" : 1]>'
 NONE = "(float[4] x, bool t) => (float[4] y) { y = Relu(x) }"
@@ -88,13 +88,13 @@ def test_the_error_names_them(seed: str, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(model(f"(float[4] x) => (float[4] y) {{ r = RandomNormalLike{seed}(x) y = Add(x, r) }}"), path)
     once = ("--ep", "cpu", "--iterations", 1, "--warmup", 0, "--out", tmp_path / "out")
-    ran = ortbench_here("run", path, *once)
+    ran = ortbench("run", path, *once)
     assert ran.code == 1
     said = "; the model has random nodes, which draw anew in every run: RandomNormalLike 'r' (a seed makes"
     assert len(ran.err.splitlines()) == 4
     assert all("values differ" in line and said in line for line in ran.err.splitlines())
     np.savez(tmp_path / "out.npz", y=np.zeros(4, np.float32))
-    expected = ortbench_here("run", path, *once, "--expect", tmp_path / "out.npz")
+    expected = ortbench("run", path, *once, "--expect", tmp_path / "out.npz")
     assert expected.code == 1
     assert "not the expected ones" in expected.error_line
     assert said in expected.error_line

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.modes import MODES
-from tests.conftest import MODELS, ONCE, ROOT, cases, measure, ortbench_here
+from tests.conftest import MODELS, ONCE, ROOT, cases, measure, ortbench
 from tests.refdevice import Config
 
 TINY = str(MODELS / "tiny.onnx")
@@ -62,10 +62,10 @@ print(json.dumps(found))
 
 
 @pytest.mark.process
-def test_every_run_of_every_mode_has_it(library: Path) -> None:
+def test_every_run_of_every_mode_has_it(real_library: Path) -> None:
     config = Config(alignment=0)
     done = subprocess.run(
-        [sys.executable, "-c", LOOK, TINY, str(library)],
+        [sys.executable, "-c", LOOK, TINY, str(real_library)],
         cwd=ROOT, env={**os.environ, **config.environ()}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -85,7 +85,7 @@ def test_the_result_and_compare_say_it(tmp_path: Path) -> None:
     assert (plain["target"]["run_config"], shrunk["target"]["run_config"]) == ({}, {SHRINKS: "cpu:0"})
     assert all(case["outputs_match"] for case in cases(shrunk).values() if case["status"] == "ok")
     (one,), (other,) = (tuple((tmp_path / name).glob("[!.]*")) for name in ("plain", "shrunk"))
-    ran = ortbench_here("compare", one, other, "--markdown", "-")
+    ran = ortbench("compare", one, other, "--markdown", "-")
     assert ran.code == 0
     assert f"run config: none → {SHRINKS} cpu:0" in ran.out
 
@@ -103,6 +103,6 @@ def test_the_result_and_compare_say_it(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_refused_is_a_line(entry: str, message: str, tmp_path: Path) -> None:
-    ran = ortbench_here("run", TINY, "--ep", "cpu", "--run-config", entry, "--out", tmp_path)
+    ran = ortbench("run", TINY, "--ep", "cpu", "--run-config", entry, "--out", tmp_path)
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.error_line

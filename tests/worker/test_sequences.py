@@ -23,7 +23,7 @@ from ortbench.worker.modes.make import make_mode
 from ortbench.worker.proofs.outputs import check_outputs, difference
 from ortbench.worker.session import first_run, providers, session
 from ortbench.worker.session.tensors import TensorSpec, host_array, host_value, nbytes
-from tests.conftest import cases, measure, ortbench_here
+from tests.conftest import cases, measure, ortbench
 
 INSERT = "g (seq(float[N, 2]) s, float[2] x) => (seq(float[]) o) { o = SequenceInsert(s, x) }"
 NEWEST_OPSET = 23  # that every ONNX Runtime knows which ortbench works with
@@ -296,7 +296,7 @@ def test_a_run_with_a_sequence(tmp_path: Path) -> None:
     other = measure(path, "--ep", "cpu", "--length", "s=4", *loop, out=tmp_path / "other")
     assert [it["tensors"] for it in other["model"]["inputs"] if "tensors" in it] == [[[1, 2]] * 4]
     (there,) = (tmp_path / "other").glob("[!.]*")
-    refused = ortbench_here("compare", saved_in, there)
+    refused = ortbench("compare", saved_in, there)
     assert (refused.code, "shapes" in refused.error_line) == (5, True)
 
 
@@ -305,17 +305,17 @@ def test_sequences_of_another_ep_are_held_against_those_of_the_first(library: Pa
     """Also where the model states another shape for its tensors than they have, which ONNX Runtime lets pass."""
     path = saved(INSERT.replace("seq(float[])", "seq(float[2])"), tmp_path / "m.onnx")
     once = ("--length", "s=2", "--iterations", 1, "--warmup", 0, "--out", tmp_path / "out")
-    ran = ortbench_here("run", path, "--ep", "cpu", "--ep", library, *once)
+    ran = ortbench("run", path, "--ep", "cpu", "--ep", library, *once)
     assert (ran.code, ran.err) == (0, "")
 
 
 @pytest.mark.process
 def test_inspect_shows_sequences(tmp_path: Path) -> None:
     path = saved(INSERT, tmp_path / "m.onnx")
-    out = ortbench_here("inspect", path, "--length", "s=3").out
+    out = ortbench("inspect", path, "--length", "s=3").out
     assert "input   s  seq(tensor(float))  [N, 2] each, 3 tensors of 1x2, 24 B" in out
     assert "32 B in, 32 B out per inference" in out
-    found = json.loads(ortbench_here("inspect", path, "--json", "-").out)
+    found = json.loads(ortbench("inspect", path, "--json", "-").out)
     assert (found["inputs"][0]["bytes"], found["bytes_in"]) == (None, None)
     assert "--length s=N" in found["not_run"]
 
@@ -323,6 +323,6 @@ def test_inspect_shows_sequences(tmp_path: Path) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("text", ["s=-1", "s=x", "s"])
 def test_lengths_that_are_none(text: str, tmp_path: Path) -> None:
-    ran = ortbench_here("run", saved(INSERT, tmp_path / "m.onnx"), "--ep", "cpu", "--length", text)
+    ran = ortbench("run", saved(INSERT, tmp_path / "m.onnx"), "--ep", "cpu", "--length", text)
     assert ran.code == 2
     assert "--length" in ran.error_line

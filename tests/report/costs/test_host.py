@@ -6,14 +6,13 @@ import csv as csv_format
 import json
 from pathlib import Path
 
-import pytest
-
 from ortbench.glossary import Group, entries
 from ortbench.report.comparison import build as build_comparison
 from ortbench.report.comparison import records as comparison_records
 from ortbench.report.costs.host import host_table
 from ortbench.report.costs.section import cost_parts, cost_tables
 from ortbench.report.markdown import markdown
+from ortbench.report.model import Report
 from ortbench.report.page.page import build_page
 from ortbench.report.run import build, csv
 from ortbench.report.suite import build as build_suite
@@ -22,6 +21,7 @@ from ortbench.report.terminal.print import print_report
 from ortbench.result import Result, load, save
 from ortbench.suite.record import MEASURED, Record, figures, record_from
 from tests.report.test_page import Page
+from tests.report.test_terminal import screen, shown
 from tests.results import MS, US, decoding, host_time, measured, result_of, spin, steady
 
 TITLE = "What else it costs: the host's own work"
@@ -51,28 +51,17 @@ threads of the worker together; cores: how many were in use.
 """
 
 
-@pytest.fixture
-def at_80(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-
-
-def part_of(text: str, title: str = TITLE) -> str:
+def part_of(report: Report, title: str = TITLE) -> str:
     """The part of a terminal's report that begins with a title, up to the next part."""
+    text = "\n".join(screen(print_report, report, width=80))
     return text[text.index(title) :].partition("\n\n")[0].rstrip() + "\n"
 
 
-@pytest.mark.usefixtures("at_80")
-def test_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    print_report(build(costly()))
-    assert part_of(capsys.readouterr().out) == TERMINAL
-
-
-@pytest.mark.usefixtures("at_80")
-def test_the_terminal_of_runs_without_threads_that_spin(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_terminal() -> None:
     result = costly()
+    assert part_of(build(result)) == TERMINAL
     result.cases[0].spin = spin(20, 3 * MS, 9 * MS)
-    print_report(build(result))
-    out = capsys.readouterr().out
+    out = "\n".join(shown(build, result, width=80))
     assert (
         "mode             spinning  without  total without\ncpu                  ≈75%  3.00 ms        9.00 ms\n" in out
     )
@@ -101,6 +90,9 @@ def test_the_page_has_the_table_and_its_words() -> None:
     words = ("submit", "of inference", "CPU time", "user", "system", "cores")
     assert {known[word] for word in words} <= {*page.text("td")}
     assert known["spinning"] not in page.text("td")
+    told = [text for _, text in page.texts]
+    said = next(text for text in told if text.startswith("submit: until the call returns"))
+    assert told.index(TITLE) < told.index("CPU time") < told.index(said) < told.index("Placement")
 
 
 def test_results_that_lack_it_read_as_before() -> None:
@@ -158,12 +150,10 @@ device-resident  CPU time  2.50 ms  2.50 ms  ×1.000  0.980–1.020  same
 """
 
 
-@pytest.mark.usefixtures("at_80")
-def test_costs_of_two_results(capsys: pytest.CaptureFixture[str]) -> None:
+def test_costs_of_two_results() -> None:
     results, names = [costly(), costly(18, 1_500)], ["a", "b"]
     report = build_comparison(results, names, 0.02, in_order=True)
-    print_report(report)
-    assert part_of(capsys.readouterr().out, "What else it costs") == COMPARED
+    assert part_of(report, "What else it costs") == COMPARED
     assert "\n## What else it costs\n" in markdown(report)
     assert "| cpu | CPU time | 12.0 ms | 18.0 ms | ×1.500 | 1.471–1.530 | more |" in markdown(report)
     assert "| cpu | total | 8.00 | 8.00 | ×1.000 | 0.980–1.020 | same |" in markdown(report)
@@ -178,14 +168,12 @@ def test_costs_of_two_results(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"more", "less", "CPU time"} <= {*page.text("td")}
 
 
-@pytest.mark.usefixtures("at_80")
-def test_costs_of_three_results(capsys: pytest.CaptureFixture[str]) -> None:
+def test_costs_of_three_results() -> None:
     results = [costly(ms, run_id="1") for ms in (12, 18, 9)]
     for result in results:
         del result.cases[1]
-    print_report(build_comparison(results, ["a", "b", "c"], 0.02, in_order=False))
     assert (
-        part_of(capsys.readouterr().out, "What else it costs")
+        part_of(build_comparison(results, ["a", "b", "c"], 0.02, in_order=False), "What else it costs")
         == """\
 What else it costs
 mode  cost      result   median  vs first         95 %  verdict
@@ -210,11 +198,3 @@ def test_the_summary_of_a_suite() -> None:
     assert "| n--e | 8.00 ms | cpu | 8.00 ms | – | measured |" in text
     rows = list(csv_format.DictReader(suite_csv([made, old]).splitlines()))
     assert [row["cpu_time_ns"] for row in rows] == ["12000000", ""]
-
-
-def test_a_page_has_it_once_with_what_its_columns_mean_below() -> None:
-    page = Page(build_page([costly()], ["a"]))
-    assert page.text("h2").count(TITLE) == 1
-    told = [text for _, text in page.texts]
-    said = next(text for text in told if text.startswith("submit: until the call returns"))
-    assert told.index(TITLE) < told.index("CPU time") < told.index(said) < told.index("Placement")

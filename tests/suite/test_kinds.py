@@ -1,0 +1,310 @@
+"""Loads, loops and sweeps in suites: their keys, what a case is, when it is measured again, and the summary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ortbench.gate.limits import Limits
+from ortbench.load_plan import LoadPlan
+from ortbench.report.markdown import markdown
+from ortbench.report.suite import build, case_table, csv
+from ortbench.result import Result
+from ortbench.slo import Slo
+from ortbench.steps import Steps
+from ortbench.suite.job import Job
+from ortbench.suite.record import Record, figures, record_from
+from tests.expect import there
+from tests.results import (
+    MS,
+    closed,
+    failed_level,
+    level,
+    load_result,
+    loop_result,
+    measured,
+    opened,
+    result_of,
+    serving,
+    steady,
+    sweep_result,
+)
+from tests.suite.test_suite import jobs, mark, mistake
+
+PLAIN = '[[bench]]\nmodel = "a.onnx"\n'
+LOAD = f'\n{PLAIN}ep = "cpu"\n'
+SWEEP = f"{LOAD}sweep = true\n"
+LOOP = f'\n{PLAIN}feedback = ["present.*=past_key_values.*"]\n'
+
+
+def job_of(folder: Path, text: str) -> Job:
+    (job,) = jobs(folder, text).values()
+    return job
+
+
+def test_keys_that_make_a_bench_a_load(tmp_path: Path) -> None:
+    for keys, load in [
+        ("concurrency = [1, 2, 4]", LoadPlan(concurrency=(1, 2, 4))),
+        (
+            "concurrency = 4\nsessions = 'own'\nduration = 0.5",
+            LoadPlan(concurrency=(4,), sessions="own", duration_s=0.5),
+        ),
+        ("concurrency = '1,8'", LoadPlan(concurrency=(1, 8))),
+        (
+            "rate = [10, 20.5]\narrivals = 'uniform'\ncallers = 2",
+            LoadPlan(rate=(10.0, 20.5), arrivals="uniform", callers=2),
+        ),
+        ("rate = 'auto'\nslo = 'p99=20ms'", LoadPlan(rate="auto", slo={"p99": 20 * MS})),
+        ("sessions = 'process'", LoadPlan(sessions="process")),
+        ("duration = 1", None),
+    ]:
+        assert job_of(tmp_path, LOAD + keys).load == load
+    job = job_of(tmp_path, f"{LOAD}concurrency = 2\nduration = 0.5")
+    assert (there(job.load).duration_s, job.plans[0].loop.duration_s) == (0.5, 5.0)
+    (tmp_path / "monday.txt").write_text("0\n0.5\n1\n")
+    load = job_of(tmp_path, f"{LOAD}rate = 10\narrivals = 'monday.txt'").load
+    assert there(load).file == str(tmp_path / "monday.txt")
+    text = f"{LOAD}concurrency = 2\nduration = 3\ngate = {{baseline-threads = 1, metric = 'load.p99'}}"
+    job = job_of(tmp_path, text)
+    assert [plan.target.threads for plan in job.plans] == [None, 1]
+    assert job.load == LoadPlan(concurrency=(2,), duration_s=1.5)
+    assert [metric.text for metric in job.limits.metrics] == ["load.p99"]
+
+
+def test_every_option_of_a_loop_is_a_key(tmp_path: Path) -> None:
+    text = f"""{LOOP}
+steps = 32
+first-dim = {{sequence = 5}}
+dim = {{total = "past+sequence"}}
+fill = {{attention_mask = 1, position_ids = "past+index"}}
+share-buffers = true
+keep = "logits"
+resident = ["noise", "text"]
+"""
+    (plan,) = job_of(tmp_path, text).plans
+    assert plan.steps == Steps(
+        feedback=(("present.*", "past_key_values.*"),),
+        count=32,
+        first_dims={"sequence": 5},
+        fill={"attention_mask": "1", "position_ids": "past+index"},
+        share_buffers=True,
+        keep=("logits",),
+        resident=("noise", "text"),
+    )
+    assert plan.modes == ("cpu", "device-resident", "host-accessible", "shared")
+    assert plan.inputs.dims == {"total": "past+sequence"}
+
+
+def test_a_live_gate_of_a_loop_has_both_sides_and_twins(tmp_path: Path) -> None:
+    text = f"""{LOOP}keep = "logits"
+gate = {{baseline-keep = "", baseline-resident = "x", metric = "device-resident.step.median"}}
+"""
+    plans = job_of(tmp_path, text).plans
+    assert [there(it.steps).resident for it in plans] == [(), ("x",)]
+    assert [there(it.steps).keep for it in plans] == [("logits",), ()]
+    assert plans[0].loop.phases == ("step", "total")
+
+
+def test_lists_are_the_shapes_of_a_sweep(tmp_path: Path) -> None:
+    for keys, names in [
+        ("dim = {batch = [1, 8]}", ["batch=1", "batch=8"]),
+        ('dim = {batch = "1,2,4..16", sequence = 32}', ["batch=1", "batch=2", "batch=4", "batch=8", "batch=16"]),
+        ("dim = {b = [1, 2], s = [3, 4]}", ["b=1 s=3", "b=1 s=4", "b=2 s=3", "b=2 s=4"]),
+        ('shape = {x = ["1x3", "8x3"]}', ["x=1x3", "x=8x3"]),
+        ("length = {x = [1, 2]}", ["x=1", "x=2"]),
+    ]:
+        job = job_of(tmp_path, f"{SWEEP}{keys}")
+        assert [shape.name for shape in job.shapes] == names
+        assert job.plans == (job.shapes[0].plan,)
+        assert {shape.plan.name for shape in job.shapes} == {"a--cpu"}
+        assert {shape.plan.loop.duration_s for shape in job.shapes} == {2.0}
+        assert (job.load, job.slo, job.limits.any) == (None, None, False)
+    text = f'[defaults]\ndim = {{batch = [1, 2], s = 9}}\n{SWEEP}[[override]]\nwhere = {{ep = "cpu"}}\ndim = {{batch = [4, 8]}}'
+    job = job_of(tmp_path, text)
+    assert [shape.plan.inputs.dims for shape in job.shapes] == [{"batch": 4, "s": 9}, {"batch": 8, "s": 9}]
+    (tmp_path / "recorded").mkdir()
+    for name in ("monday", "tuesday"):
+        np.savez(tmp_path / "recorded" / f"{name}.npz", x=np.zeros(3))
+    job = job_of(tmp_path, f'{SWEEP}data = "recorded"')
+    assert [shape.data for shape in job.shapes] == ["monday", "tuesday"]
+    assert job.shapes[0].plan.inputs.path == str(tmp_path / "recorded" / "monday.npz")
+
+
+def test_an_slo_is_for_the_best_shape_and_for_the_gate(tmp_path: Path) -> None:
+    keys = 'dim = {batch = [1, 8]}\nslo = "total=20ms"\ngate = {max-host-memory = "1GB", require-mode = "cpu-pinned"}'
+    job = job_of(tmp_path, SWEEP + keys)
+    assert job.slo == Slo("total", 20 * MS)
+    assert job.limits == Limits(slo={"total": 20 * MS}, max_host_memory=10**9, require_modes=("cpu-pinned",))
+    assert all(shape.plan.memory and "cpu-pinned" in shape.plan.modes for shape in job.shapes)
+
+
+def test_defaults_of_one_kind_are_not_for_the_others(tmp_path: Path) -> None:
+    other = '[[bench]]\nmodel = "b.onnx"\nep = "cpu"\n'
+    common = '[defaults]\nslo = "p99=20ms"\ncallers = 2\n'
+    found = jobs(tmp_path, f'{common}precision = "2%"\nmemory = true\n{LOAD}rate = 30\n{other}')
+    assert (found["b--cpu"].load, found["b--cpu"].plans[0].memory) == (None, True)
+    assert found["a--cpu"].load == LoadPlan(rate=(30.0,), callers=2, slo={"p99": 20 * MS})
+    assert (found["a--cpu"].plans[0].memory, found["a--cpu"].limits.slo) == (False, {"p99": 20 * MS})
+
+    override = '[[override]]\nwhere = {model = "a"}\nsteps = 4\n'
+    found = jobs(tmp_path, f'[defaults]\nsteps = 8\nfill = {{mask = 1}}\n{LOOP}ep = "cpu"\n{other}{override}')
+    steps = there(found["a--cpu"].plans[0].steps)
+    assert (found["b--cpu"].plans[0].steps, steps.count, steps.fill) == (None, 4, {"mask": "1"})
+
+    text = f'{common}steps = 4\ndata = "nowhere"\n{SWEEP}data = false\ndim = {{batch = [1, 2]}}\n{other}'
+    found = jobs(tmp_path, text)
+    assert len(found["a--cpu"].shapes) == 2
+    assert (found["b--cpu"].shapes, found["b--cpu"].load, found["b--cpu"].plans[0].steps) == ((), None, None)
+
+
+def test_a_mistake_is_told_with_its_line(tmp_path: Path) -> None:
+    for text, message in [
+        (LOAD + "concurrency = 0", "bench.toml:5: bench[0].concurrency: 0: from 1 to 256 callers"),
+        (LOAD + "concurrency = true", "bench.toml:5: bench[0].concurrency: must be a number, a list of numbers or text"),
+        (LOAD + "rate = 'auto'", "bench.toml:5: bench[0].rate: auto: say what latency may be at most, such as --slo p99=20ms"),
+        (LOAD + "rate = 30\nslo = '20ms'", "bench.toml:6: bench[0].slo: '20ms': name the statistic, such as p99=20ms"),
+        (LOAD + "slo = 'p99=20ms'", "bench.toml:5: bench[0].slo: is of requests that are due; give a --rate too"),
+        (LOAD + "concurrency = 2\nmemory = true", "bench.toml:6: bench[0].memory: is not for a load; 'ortbench load --help' lists what is"),
+        (LOAD + "concurrency = 2\nmode = 'shared'", "bench.toml:6: bench[0].mode: 'shared': is no mode of single inferences; choose from cpu, "
+         "device, device-resident, host-accessible, cpu-pinned, device-pinned, pipelined, device-resident-async"),
+        (LOAD + "concurrency = 2\ngate = {baseline-threads = 1, metric = 'load@rate=30'}", "bench.toml:6: bench[0].gate.metric: "
+         "load@rate=30: no such level is to be measured; there are concurrency=2"),
+        (LOAD + "concurrency = 2\ngate = {baseline-threads = 1, metric = 'total.mean'}", "bench.toml:6: bench[0].gate.metric: total.mean: is "
+         "of single inferences; of a load write load.p99@rate=30 or load.runs_per_s@concurrency=4"),
+        (LOAD + "concurrency = 2\ngate = {baseline-depth = 4}", "bench.toml:6: bench[0].gate.baseline-depth: is not for a load; 'ortbench "
+         "load --help' lists what is"),
+        (LOAD + "concurency = 2", "bench.toml:5: bench[0].concurency: no such key; did you mean concurrency?"),
+        (LOOP + "steps = 0", "bench.toml:5: bench[0].steps: 0: a loop has at least one step"),
+        (LOOP + "steps = 1.5", "bench.toml:5: bench[0].steps: must be a whole number"),
+        (LOOP + "feedbck = 1", "bench.toml:5: bench[0].feedbck: no such key; did you mean feedback?"),
+        (LOOP + "first_dim = {sequence = 5}", "bench.toml:5: bench[0].first_dim: no such key; did you mean first-dim?"),
+        (
+            LOOP + "fill = {mask = 'a+'}",
+            "bench.toml:5: bench[0].fill: mask=a+: 'a+' is neither a number nor a sum of numbers, dimensions, step and "
+            "index",
+        ),
+        (LOOP + "mode = ['device']", "bench.toml:5: bench[0].mode: 'device': is no mode of a loop; choose from cpu, "
+         "device-resident, host-accessible, shared"),
+        (LOOP + "share-buffers = 1", "bench.toml:5: bench[0].share-buffers: must be true or false"),
+        (
+            LOOP + "gate = {max-copy-share = 0.1}",
+            "bench.toml:5: bench[0].gate.max-copy-share: is of single inferences; of a loop say --min-speedup "
+            "device-resident=X",
+        ),
+        (
+            LOOP + "gate = {baseline-model = 'b.onnx', metric = 'upload'}",
+            "bench.toml:5: bench[0].gate.metric: upload.median: a loop has step, loop and cpu_time only",
+        ),
+        (PLAIN + "steps = 4", "bench.toml:3: bench[0].steps: is for a loop: say what is fed back with --feedback OUT=IN"),
+        (LOAD + "dim = {batch = [1, 8]}", "bench.toml:5: bench[0].dim: is for a sweep: write sweep = true, or, for a case each, shapes"),
+        (LOAD + "data = 'x'", "bench.toml:5: bench[0].data: is for a sweep: write sweep = true, or, for a case each, shapes"),
+        (SWEEP + "dim = {batch = [1, 1]}", "bench.toml:6: bench[0].dim.batch: batch=1,1: '1' is in the list twice"),
+        (SWEEP + "dim = {batch = [1, true]}", "bench.toml:6: bench[0].dim.batch: must be a whole number"),
+        (SWEEP + "dim = {batch = [1, 2]}\nrate = 30", "bench.toml:7: bench[0].rate: is not for a sweep; 'ortbench sweep --help' "
+         "lists what is"),
+        (SWEEP + "dim = {batch = [1, 2]}\nslo = 'p98=1ms'", "bench.toml:7: bench[0].slo: 'p98': there is no such statistic; choose "
+         "from total, p50, mean, p90, p95, p99, max"),
+        (SWEEP + "dim = {batch = [1, 2]}\ngate = {baseline-threads = 1}", "bench.toml:7: bench[0].gate.baseline-threads: a sweep is "
+         "held against an earlier suite: write baseline, its folder, in its place"),
+        (SWEEP + "data = 'nothing'", "bench.toml:6: bench[0].data: no such file or folder: nothing"),
+    ]:  # fmt: skip
+        assert mistake(tmp_path, text) == message
+    said = mistake(tmp_path, f"{SWEEP}dim = {{batch = 8}}")
+    assert "bench[0].dim: a sweep needs several shapes" in said
+
+
+def test_what_is_changed_is_measured_again(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("0\n1\n")
+    loads = ["", "concurrency = 2", "concurrency = [2, 4]", "rate = 30", "rate = 30\ncallers = 2", "sessions = 'own'",
+             "rate = 30\nslo = 'p99=1ms'", "rate = 30\narrivals = 't.txt'", "rate = 30\nduration = 1"]  # fmt: skip
+    loops = ["", "steps = 8", "fill = {mask = 1}", "keep = 'y'", "resident = 'x'", "first-dim = {n = 2}",
+             "share-buffers = true"]  # fmt: skip
+    sweeps = ["dim = {batch = [1, 2]}", "dim = {batch = [1, 4]}", "dim = {batch = [1, 2]}\nslo = 'p99=1ms'",
+              "dim = {batch = [1, 2]}\nduration = 1"]  # fmt: skip
+    texts = [PLAIN, LOOP.replace("present.*=past_key_values.*", "a=b")]
+    texts += [kind + more for kind, all_more in ((LOAD, loads), (LOOP, loops), (SWEEP, sweeps)) for more in all_more]
+    marks = {text: mark(tmp_path, text) for text in texts}
+    assert len(set(marks.values())) == len(texts)
+    assert mark(tmp_path, f"{LOAD}concurrency = '2'") == marks[LOAD + loads[1]]
+    assert mark(tmp_path, f"{LOOP}steps = 16") == marks[LOOP]
+    assert mark(tmp_path, f"{SWEEP}dim = {{batch = '1,2'}}") == marks[SWEEP + sweeps[0]]
+
+
+# The summary
+
+
+def record(name: str, result: Result) -> Record:
+    return Record(name, "m", "e", "", "f", "measured", **figures(result))
+
+
+PLAIN_RECORD = record("plain", result_of(measured("cpu", total=steady([MS] * 24))))
+
+
+def test_a_load_has_its_peak_and_its_knee_in_the_summary() -> None:
+    found = load_result(opened("cpu", 10, 5.0), slo={"p99": MS}, found={"cpu": {"rate": 210.0, "ci95": [205.0, 216.0]}})
+    records = [
+        record("many", serving()),
+        record("paced", found),
+        PLAIN_RECORD,
+        record("none", load_result(failed_level(closed("cpu", 1, 1, 1.0)))),
+    ]
+    assert (records[0].fastest, records[0].runs_per_s, records[0].callers, records[0].knee) == ("cpu", 400, 8, 4)
+    assert (records[1].slo_rate, records[1].runs_per_s) == (210, None)
+    assert record_from(records[0].to_dict()) == records[0]
+    table = case_table(records)
+    assert [column.name for column in table.columns] == [
+        "case", "cpu", "fastest mode", "total", "most runs/s", "callers", "knee", "keeps SLO up to", "verdict"
+    ]  # fmt: skip
+    assert table.rows == (
+        ("many", "–", "cpu", "–", "400", "8", "4", "–", "measured"),
+        ("paced", "–", "–", "–", "–", "–", "–", "210/s", "measured"),
+        ("plain", "1.00 ms", "cpu", "1.00 ms", "–", "–", "–", "–", "measured"),
+        ("none", "–", "–", "–", "–", "–", "–", "–", "measured"),
+    )
+    assert "| most runs/s | callers | knee | keeps SLO up to |" in markdown(build("nightly", records))
+    head, first, *_ = csv(records).splitlines()
+    assert head.endswith(",runs_per_s,callers,knee,slo_rate")
+    assert first.endswith(",400.0,8,4,")
+
+
+def test_a_loop_has_its_steps_in_the_summary() -> None:
+    cell = record("cell", loop_result(level("cpu", 2.0), level("device-resident")))
+    plain = PLAIN_RECORD
+    assert (cell.steps, cell.fastest, cell.fastest_ns) == (4, "device-resident", 4_002_000)
+    assert cell.steps_per_s == pytest.approx(4e9 / 4_002_000)
+    assert (plain.steps, plain.steps_per_s) == (None, None)
+    table = case_table([cell, plain])
+    assert [column.name for column in table.columns] == [
+        "case", "cpu", "fastest mode", "total", "steps", "steps/s", "verdict"
+    ]  # fmt: skip
+    assert table.rows == (
+        ("cell", "8.00 ms", "device-resident", "4.00 ms", "4", "1000", "measured"),
+        ("plain", "1.00 ms", "cpu", "1.00 ms", "–", "–", "measured"),
+    )
+    assert "| steps | steps/s |" in markdown(build("nightly", [cell, plain]))
+    head, first, second = csv([cell, plain]).splitlines()
+    assert head.endswith(",vs_cpu,cpu_time_ns,steps,steps_per_s")
+    assert first.split(",")[-2:] == ["4", str(cell.steps_per_s)]
+    assert second.endswith(",,")
+    assert "steps" not in csv([plain])
+    assert [it.name for it in case_table([plain]).columns] == ["case", "cpu", "fastest mode", "total", "verdict"]
+    data = plain.to_dict()
+    del data["steps"], data["steps_per_s"]
+    assert record_from(data).steps is None
+
+
+def test_a_sweep_has_its_best_shape_in_the_summary() -> None:
+    none = record("none", sweep_result(failed={1: "no", 2: "no"}))
+    records = [record("swept", sweep_result()), none, PLAIN_RECORD]
+    swept = records[0]
+    assert (swept.best_shape, swept.fastest, swept.items_per_s) == ("batch=2", "device-resident", 3333.333)
+    assert record_from(records[0].to_dict()) == records[0]
+    assert records[0].line(was_done=True) == "swept: measured, best batch=2 with device-resident 2.00× cpu, done before"
+    table = case_table(records)
+    at = [column.name for column in table.columns].index("best shape")
+    assert [row[at] for row in table.rows] == ["batch=2", "–", "–"]
+    head, first, *_ = csv(records).splitlines()
+    assert head.endswith(",items,items_per_s,item_ns,best_shape")
+    assert first.endswith(",2,3333.333,300000.0,batch=2")

@@ -1,0 +1,72 @@
+"""Builds of ortbench that are wrong on purpose: what a worker calls before it begins (`tests.forks.WORKER`)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ortbench.worker import blocks
+from ortbench.worker.modes.base import TimedCall
+from ortbench.worker.modes.bound import BoundMode
+from ortbench.worker.proofs.trials import Trial
+from tests.forks import WORKER
+
+
+def build(name: str) -> dict[str, str]:
+    """The environment of a command whose workers are of this build."""
+    return {WORKER: f"{__name__}:{name}"}
+
+
+def forgets_fences() -> None:
+    """Runs are taken for done when they return."""
+
+    def unfenced(mode: Any) -> TimedCall:
+        return mode._run, mode._native_binding, mode._options
+
+    BoundMode._fenced_run = unfenced  # type: ignore[assignment, method-assign]
+    BoundMode.submits = lambda _: {}  # type: ignore[assignment, method-assign]
+
+
+def copies_twice() -> None:
+    """A sample of the upload holds two of them."""
+    once = BoundMode._fenced_upload
+
+    def twice(mode: Any) -> Any:
+        copy = once(mode)
+        return lambda: (copy(), copy())
+
+    BoundMode._fenced_upload = twice  # type: ignore[assignment, method-assign]
+
+
+def counts_twice() -> None:
+    """Whole inferences of `device` have the time of an upload added, which they hold already."""
+    right = blocks.block
+
+    def block(state: Any, mode: str, phase: str, *given: Any, **named: Any) -> Any:
+        answer = right(state, mode, phase, *given, **named)
+        if (mode, phase) == ("device", "total"):
+            upload, a, b = state.modes[mode].phases()["upload"]
+            start = time.perf_counter_ns()
+            upload(a, b)
+            took = time.perf_counter_ns() - start
+            answer["samples"] = [ns + took for ns in answer["samples"]]
+        return answer
+
+    blocks.block = block
+
+
+def adds_a_microsecond() -> None:
+    """Every sample is a microsecond too long."""
+    right = blocks.block
+
+    def block(*given: Any, **named: Any) -> Any:
+        answer = right(*given, **named)
+        answer["samples"] = [ns + 1000 for ns in answer["samples"]]
+        return answer
+
+    blocks.block = block
+
+
+def finds_nothing_left() -> None:
+    """No trial of a fence finds work left behind it: what a busy host can find of work of a few µs."""
+    Trial.most_left = lambda *_: 0  # type: ignore[method-assign]
