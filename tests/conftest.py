@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
+import itertools
 import json
 import os
 import shutil
@@ -155,16 +156,17 @@ def ortbench(
     variables that Python and libraries read when they are loaded.
     """
     if tuple(prefix[:1]) == ("env",):
-        environment = {**dict(it.split("=", 1) for it in prefix[1:]), **environment}
-        prefix = ()
+        given = list(itertools.takewhile(lambda word: "=" in word, prefix[1:]))
+        environment = {**dict(word.split("=", 1) for word in given), **environment}
+        prefix = prefix[1 + len(given) :]
     if forks.MAIN in environment and not forks.POSSIBLE:
         lacking("what is run in the program's place wants Linux and a C compiler")
-    given = {**os.environ, **environment}
+    everything = {**os.environ, **environment}
     if prefix or text_encoding or any(name.startswith(_READ_AT_START) for name in environment) or not forks.POSSIBLE:
         done = subprocess.run(
             command(*arguments, prefix=prefix),
             cwd=cwd,
-            env=given,
+            env=everything,
             capture_output=True,
             text=True,
             encoding=text_encoding,
@@ -172,7 +174,7 @@ def ortbench(
         )
         return Ran(done.returncode, done.stdout, done.stderr)
     assert not _pure, "a test that starts commands has the mark `process`, or `timing`"
-    code, out, err = forks.server(clock_library()).run(list(map(str, arguments)), Path(cwd), given, 1800)
+    code, out, err = forks.server(clock_library()).run(list(map(str, arguments)), Path(cwd), everything, 1800)
     return Ran(code, out.decode(), err.decode())
 
 

@@ -6,12 +6,13 @@ import pytest
 
 from ortbench.errors import BadInput, NotComparable
 from ortbench.gate.limits import FAILED, PASSED, UNCLEAR, Limits
+from ortbench.gate.shapes import Shapes
 from ortbench.gate.sweep import check_sweep, check_sweep_regressions
 from ortbench.jobs.asked_gate import asked_gate
 from ortbench.jobs.gate import gate_stored
 from ortbench.report.gate import build
 from ortbench.report.markdown import markdown
-from ortbench.result import Result
+from ortbench.result import Point, Result
 from tests.expect import refusal
 from tests.gate.test_metrics import limits, verdicts
 from tests.results import MS, USUAL, serving, sweep_result, without
@@ -132,3 +133,9 @@ def test_the_verdict_says_what_failed_and_shows_the_shapes() -> None:
     assert "✗ failed: batch=4: cpu total median: 1.92 ms against 1.60 ms" in text
     broken = gate_stored(sweep_result(failed={4: "no memory"}), None, Limits(max_cpu_nodes=0), force=False)
     assert (broken.code, broken.failed) == (1, ["candidate: batch=4: failed: no memory"])
+
+
+def test_a_shape_is_known_by_its_name_by_its_data_and_by_its_sizes() -> None:
+    point = Point("large ones", {"batch": 8, "size": 4}, data="night.npz")
+    texts = ("large ones", "night.npz", "batch=8", "size=4,batch=8", "batch=4", "batch=x", "other")
+    assert [Shapes(text).fit(point) for text in texts] == [True, True, True, True, False, False, False]
