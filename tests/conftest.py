@@ -63,10 +63,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Tests run side by side, more than there are cores, as most of their time they wait, and few for the memory that they
-    take; those of times have the machine to themselves."""
+    """Tests run side by side, one more than there are cores, as some wait, and few for the memory that they take; those of
+    times have the machine to themselves."""
     alone = "timing" in config.option.markexpr.replace("not timing", "")
-    return 0 if alone else min(2 + (os.cpu_count() or 1), 4)
+    return 0 if alone else min(1 + (os.cpu_count() or 1), 4)
 
 
 # A test that says nothing else of itself is pure, and is held to it.

@@ -116,6 +116,7 @@ def test_verdicts_become_what_tests_come_to(project: Path) -> None:
     assert told[0].get("value") == "passed: good is passed"
 
 
+@pytest.mark.wide
 def test_a_project_says_what_cannot_tell_is_and_leaves_gates_out(project: Path) -> None:
     skipping = pytest_in(project, "-o", "ortbench_unclear=skip", "-rs", "-k", "noisy or good")
     assert counted(skipping.stdout) == {"passed": 1, "skipped": 1, "deselected": 3}
@@ -128,6 +129,7 @@ def test_a_project_says_what_cannot_tell_is_and_leaves_gates_out(project: Path) 
     assert wrong.stderr.strip() == "ERROR: ortbench_unclear = maybe: write skip or fail"
 
 
+@pytest.mark.wide
 def test_side_by_side_they_measure_one_at_a_time(project: Path) -> None:
     many = "\n".join(f"def test_{it}(ortbench_gate):\n    ortbench_gate('good')\n" for it in range(6))
     (project / "test_speed.py").write_text(many)

@@ -56,6 +56,7 @@ ask() {
 """
 
 
+@pytest.mark.wide
 def test_bash_completes_commands_options_eps_modes_and_files(program: Path, tmp_path: Path) -> None:
     lines = [
         "ask ortbench ''",

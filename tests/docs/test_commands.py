@@ -29,6 +29,7 @@ PAGES = README + "".join(path.read_text(encoding="utf-8") for path in sorted((RO
 # Each line once, in the order of the pages, a command that goes on after a backslash as one.
 LINES = list(dict.fromkeys("".join(blocks("sh", PAGES)).replace("\\\n", " ").splitlines()))
 COMMANDS = [line for line in LINES if line.startswith("ortbench ") and "$" not in line]
+IN_README = "".join(blocks("sh", README)).replace("\\\n", " ").splitlines()
 ON_SOFTWARE_GPU = [line for line in LINES if line.startswith("tests/software-gpu ")]
 # How the library of each device is built, and how it is used.
 ON_DEVICES = {
@@ -102,7 +103,9 @@ def quick(arguments: list[str]) -> list[str]:
     return arguments
 
 
-@pytest.mark.parametrize("line", COMMANDS)
+@pytest.mark.parametrize(
+    "line", [pytest.param(line, marks=() if line in IN_README else pytest.mark.wide) for line in COMMANDS]
+)
 def test_the_commands_run(line: str, checkout: Path) -> None:
     arguments = quick(shlex.split(line)[1:])
     ran = ortbench(*arguments, cwd=checkout)

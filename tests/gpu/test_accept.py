@@ -590,6 +590,7 @@ ON_THE_DEVICE = {
 }
 
 
+@pytest.mark.wide
 @pytest.mark.process
 def test_on_the_reference_device_all_that_it_can_answer_passes(
     accept: Callable[..., tuple[int, Found]], library: Path, tmp_path: Path
@@ -608,6 +609,7 @@ def test_on_the_reference_device_all_that_it_can_answer_passes(
     assert not [path for path in out.rglob("*") if path.is_symlink() or path.suffix == ".onnx"]
 
 
+@pytest.mark.wide
 @pytest.mark.process
 def test_on_the_cpu_it_says_what_does_not_apply(accept: Callable[..., tuple[int, Found]]) -> None:
     steps = ("copy_4k", "transformer", "fence-and-loop", "bandwidth", "external-numpy", "nodes-and-trace", "loop-*")

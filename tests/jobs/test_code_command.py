@@ -52,6 +52,7 @@ def check_style(folder: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.wide
 def test_programs_on_the_cpu_ep(bare: Environment, tmp_path: Path) -> None:
     """One by the command; of several dtypes, with options."""
     single = ("--ep", "cpu", "--threads", 1, "--session-config", "session.intra_op.allow_spinning=0")
@@ -98,6 +99,7 @@ NOT_OF_NUMPY = """g (bfloat16[3, 5] a, float8e4m3fn[3] u, int4[] i) => (bfloat16
     k = Cast<to = 1>(i)  j = Cast<to = 22>(k) }"""
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("clock")
 def test_programs_with_what_a_session_or_a_model_has_besides(tmp_path: Path) -> None:
     """Outputs without a shape, inputs in memory of numpy, sequences, optionals, types that numpy has not."""

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.process
 TOO_HOT = 0x40  # nvmlClocksEventReasonHwThermalSlowdown
 
 
+@pytest.mark.wide
 def test_the_page_of_this_machine() -> None:
     ran = ortbench("doctor", COLUMNS="100")
     assert (ran.code, ran.err) == (0, "")

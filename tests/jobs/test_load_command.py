@@ -66,6 +66,7 @@ def is_whole(level: Level) -> None:
         assert 0 < (level["fairness"] or 0) <= 1
 
 
+@pytest.mark.wide
 def test_both_loops_on_the_cpu_ep(tmp_path: Path) -> None:
     copy, modes = tmp_path / "copy.json", ["cpu", "device-resident"]
     ran = ortbench(
@@ -106,6 +107,7 @@ def test_both_loops_on_the_cpu_ep(tmp_path: Path) -> None:
         assert any(line.split()[:2] == [mode, "3"] for line in ran.out.splitlines())
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("sessions", ["own", "process"])
 def test_callers_with_a_session_of_their_own(sessions: str, real_library: Path, tmp_path: Path) -> None:
     load = ("--mode", "device", "--concurrency", "1,2", "--rate", 30, "--callers", 2, "--duration", 0.3)
@@ -175,6 +177,7 @@ def test_an_ep_that_is_not_safe_for_threads_is_found_out_and_the_other_levels_ar
     assert result.cases[0].status == "ok"
 
 
+@pytest.mark.wide
 def test_processes_make_up_for_an_ep_that_is_not_safe_for_threads(real_library: Path, tmp_path: Path) -> None:
     line = ("--mode", "device-resident", "--concurrency", "2", "--duration", 0.3, "--sessions", "process")
     ran, result = on_device(real_library, tmp_path, *line, compute_us=2000, crowd=1)

@@ -144,6 +144,7 @@ def test_what_a_gate_has_not(files: Any, line: tuple[object, ...], message: str,
     assert [path.name for path in tmp_path.iterdir()] == ["loop.json"]
 
 
+@pytest.mark.wide
 def test_a_profiled_loop_has_ranges_of_loops_and_of_steps(recorder: Path, real_library: Path, tmp_path: Path) -> None:
     nsys = Nsys(tmp_path, recorder)
     device = Config(trace=tmp_path / "trace", compute_us=200, upload_gbps=1, download_gbps=1)

@@ -50,6 +50,7 @@ def profile(*arguments: object, out: Path, **environ: Any) -> tuple[Ran, dict[st
     return ran, json.loads((folder / "profile.json").read_text()), folder
 
 
+@pytest.mark.wide
 def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_ours(
     recorder: Path, real_library: Path, tmp_path: Path
 ) -> None:
@@ -107,6 +108,7 @@ def test_nsight_is_started_with_the_right_options_and_its_figures_stand_beside_o
     assert not (folder / "session").exists()
 
 
+@pytest.mark.wide
 def test_a_chain_has_a_range_for_each_stage_and_for_the_whole(recorder: Path, tmp_path: Path) -> None:
     nsys = Nsys(tmp_path, recorder)
     line = (MODELS / "text_to_image.toml", "--mode", "cpu", "--mode", "device-resident")

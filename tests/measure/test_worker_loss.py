@@ -52,6 +52,7 @@ def freeze() -> None:
     measure_and(hang)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("how", "said"),
     [

@@ -140,6 +140,7 @@ def test_operations_last_as_long_as_the_knobs_say(run: Run) -> None:
     assert set(late_ns(operations(run))) == {0}
 
 
+@pytest.mark.wide
 @pytest.mark.process
 def test_in_real_time_they_last_no_shorter(run_for_real: Run) -> None:
     assert (late_ns(operations(run_for_real)) >= 0).all()
@@ -550,6 +551,7 @@ def test_the_build_is_kept_and_speaks_up_when_it_fails(
         build(tmp_path)
 
 
+@pytest.mark.wide
 @pytest.mark.process
 def test_the_module_is_a_command_that_compiles_without_warnings(real_library: Path, tmp_path: Path) -> None:
     line, strict = [sys.executable, "-m", "tests.refdevice"], f"{os.environ.get('CC', 'cc')} -Werror -O2"

@@ -156,6 +156,7 @@ def test_on_webgpu(trace: Tracer, software_gpu: tuple[str, ...]) -> None:
     checked(trace, ["cpu", "device", "device-resident"], "--ep", "webgpu", prefix=software_gpu)
 
 
+@pytest.mark.wide
 @pytest.mark.process
 def test_on_the_reference_device(trace: Tracer, real_library: Path) -> None:
     record = on_the_reference_device(trace, real_library).record
@@ -231,6 +232,7 @@ def test_nothing_is_emitted_with_nvtx_disable(trace: Tracer) -> None:
     assert traced.record.ranges == []
 
 
+@pytest.mark.wide
 @pytest.mark.process
 def test_workers_that_were_paused_end_in_order_too(trace: Tracer, real_library: Path, tmp_path: Path) -> None:
     record = tmp_path / "both.jsonl"

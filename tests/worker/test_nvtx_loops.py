@@ -61,6 +61,7 @@ def test_ranges_of_a_loop_on_the_cpu(recorder: Path, tmp_path: Path) -> None:
     check_ranges(found)
 
 
+@pytest.mark.wide
 @pytest.mark.process
 def test_ranges_of_a_loop_on_the_reference_device(recorder: Path, real_library: Path, tmp_path: Path) -> None:
     found = traced(recorder, tmp_path, "--ep-library", real_library)

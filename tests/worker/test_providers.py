@@ -112,6 +112,7 @@ def test_openvino_inside_an_onnxruntime_computes_in_host_memory_on_the_cpu(
         assert None not in reasons
 
 
+@pytest.mark.wide
 @pytest.mark.process
 @pytest.mark.usefixtures("clock")
 def test_an_ep_that_is_called_what_its_library_is_registered_as(tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return sorted(root.iterdir())
 
 
+@pytest.mark.wide
 def test_onnx_s_own_test_sets_run_in_mode_cpu(sets: list[Path]) -> None:
     assert {it.name for it in sets} >= {
         "test_identity_sequence", "test_identity_opt", "test_if_opt", "test_loop16_seq_none", "test_split_to_sequence_1",

@@ -66,6 +66,7 @@ def knobs(**more: object) -> tuple[Config, Config]:
     return Config(compute_us=500, **more), Config(cpu=True, default_memory=False, compute_us=500, **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.wide
 def test_each_tensor_is_bound_in_its_own_memory(packages: Path, tmp_path: Path) -> None:
     traces = {GPU: tmp_path / "gpu", CPU: tmp_path / "cpu"}
     gpu, cpu = (
