@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
 from ortbench.analysis import arrivals
 from ortbench.analysis.queueing import FEWEST_CYCLES, cycle_interval, fairness, mean_interval, rate_interval
@@ -97,6 +98,15 @@ def test_few_cycles_and_alike_ones_leave_batches() -> None:
     assert cycle_interval(np.ones(size), record.anew) == (1.0, 1.0)
     series, anew = np.random.default_rng(1).standard_normal(1000), np.arange(1000) % 20 == 0
     assert cycle_interval(series, anew) == mean_interval(series)
+
+
+def test_the_interval_by_cycles_by_hand() -> None:
+    values = np.random.default_rng(3).exponential(1.0, 3000)
+    anew = np.arange(values.size) % 3 == 0
+    cycles = (values - values.mean()).reshape(-1, 3).sum(axis=1)
+    half = t.ppf(0.975, 999) * np.sqrt((cycles @ cycles) * 1000 / 999) / 3000
+    low, high = there(cycle_interval(values, anew))
+    assert (high - low) / 2 == pytest.approx(half, rel=1e-9)
 
 
 def test_few_samples_and_other_confidences() -> None:
