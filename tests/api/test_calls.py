@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -63,7 +64,7 @@ def test_a_plan_is_that_of_the_command(scripted: Scripted) -> None:
     ortbench.run(TINY, ep="webgpu", modes="cpu", duration=2, dim={"n": 4}, note="why")
     (plan,) = plans
     assert (plan.target.ep, plan.modes, plan.loop.duration_s, plan.inputs.dims) == ("webgpu", ("cpu",), 2.0, {"n": 4})
-    words = f"ortbench run {TINY} --ep webgpu --mode cpu --dim n=4 --duration 2 --note why"
+    words = f"ortbench run {shlex.quote(str(TINY))} --ep webgpu --mode cpu --dim n=4 --duration 2 --note why"
     assert " ".join(plan.command) == words
 
 

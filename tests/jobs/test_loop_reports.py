@@ -55,7 +55,8 @@ def test_inspect_prints_the_loop_and_nothing_of_one_where_there_is_none() -> Non
     ran = ortbench("inspect", MODELS / "recurrent_cell.onnx", COLUMNS="200")
     lines = ran.out.splitlines()
     at = lines.index("  loop    hidden_out → hidden (by their names); to measure it:")
-    assert lines[at + 1].strip() == f"ortbench loop {MODELS / 'recurrent_cell.onnx'} --feedback hidden_out=hidden"
+    model = shlex.quote(str(MODELS / "recurrent_cell.onnx"))
+    assert lines[at + 1].strip() == f"ortbench loop {model} --feedback hidden_out=hidden"
     ran = ortbench("inspect", MODELS / "denoiser.onnx", COLUMNS="200")
     assert "  loop    denoised → latent (maybe: the only pair of one type and shape); to measure it:\n" in ran.out
     assert "  loop    " not in ortbench("inspect", MODELS / "multi_output.onnx").out

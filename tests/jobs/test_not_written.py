@@ -210,7 +210,7 @@ def test_standard_output_on_a_full_disk(disk: SmallDisk, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("meanwhile", "why", "left"),
     [
-        ("mount -o remount,ro $0", "Read-only file system", {"result.json"}),
+        ("mount -o remount,bind,ro $0", "Read-only file system", {"result.json"}),
         ("rm -r $0/tiny*", "No such file or directory", set()),
     ],
 )
