@@ -1,4 +1,4 @@
-"""Made-up results of every kind, for tests of what is said about results: every time is written down."""
+"""Synthetic results of every kind, for tests of what is said about results: every time is written down."""
 
 from __future__ import annotations
 

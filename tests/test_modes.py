@@ -52,7 +52,7 @@ def test_a_record_is_whole() -> None:
         assert set(mode.phases) <= set(PHASE_NAMES)
         assert mode.only in ("", *mode.phases)
         assert {mode.like, mode.without_copies} <= {"", *MODES}
-        assert bool(mode.like) == bool(mode.option)  # what is asked for is held against what is usual
+        assert bool(mode.like) == bool(mode.option)  # what is asked for is compared with what is usual
         assert mode.name not in (mode.like, mode.without_copies)
     assert tuple(MODES)[: len(USUAL_MODES)] == USUAL_MODES
     assert not any(is_rate(name, TOTAL) for name in USUAL_MODES)

@@ -478,7 +478,7 @@ def test_only_a_check_that_failed_fails_the_run() -> None:
 
 
 DEVICE = Config(compute_us=1000, upload_latency_us=1000, upload_gbps=0, download_latency_us=1000, download_gbps=0)
-# Little of each kind of step; the others differ in their options, which are held against the program above.
+# Little of each kind of step; the others differ in their options, which are compared with the program above.
 LITTLE = replace(QUICK, option_s=0.02, direct_s=0.1, sweep=("--max-size", "1MB", "--iterations", "2"))
 STEPS = (
     "copy_4k", "fence-and-loop", "bandwidth", "cuda-graph-resnet50", "prefer-gpu", "named-device", "island", "link", "devices",
