@@ -45,6 +45,12 @@ def busy(seed: int, readings: int, share: float = 0.1) -> dict[int, int]:
 # Virtual time
 
 
+def test_a_process_that_reads_the_systems_clock_is_refused_at_once(library: Path) -> None:
+    ran = ortbench("run", "models/copy_bound.onnx", "--ep", library, PYTHONUNBUFFERED="1")
+    assert ran.code == 1
+    assert ran.error_line.endswith(": this build of the reference device goes by a clock that is not there")
+
+
 def read_the_clock() -> None:
     virtual.attach(works=True)
     print(json.dumps([time.perf_counter_ns() - virtual.START_NS for _ in range(5)]))
