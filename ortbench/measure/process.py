@@ -33,6 +33,11 @@ _TELL_S = 1.0  # how often who waits for an answer is told that there is none ye
 _FLUSH_S = 30.0  # how long a profiler may take to save what it recorded in a worker
 
 
+_lost: dict[
+    str | None, dict[str, str]
+] = {}  # by the interpreter, the trials that ended or held up a worker, and what was said
+
+
 class WorkerLost(BenchmarkFailed):
     """The worker ended, or was ended because it did not answer."""
 
@@ -54,9 +59,16 @@ class Client:
         self.timeout_s = timeout_s
         self.while_waiting: Callable[[], None] = lambda: None
         self.meanwhile: Callable[[], None] | None = None
+        self._python = python
+        self._called = "the worker" if python is None else f"the worker of {python}"
+        self._start()
+
+    def _start(self) -> None:
+        python = self._python
         self.started_ns = time.perf_counter_ns()
         self._stderr = nameless_file()
-        self._called = "the worker" if python is None else f"the worker of {python}"
+        self._requests = 0
+        self._about: dict[str, Any] = {}
         with _started(python), stopping.held():  # what started is known to be ended
             self._process = subprocess.Popen(
                 [sys.executable, str(BOOTSTRAP)]
@@ -123,8 +135,11 @@ class Client:
             WorkerLost: it has ended.
         """
         assert self._process.stdin is not None
+        self._request = {"do": do, **arguments}
+        self._requests += 1
+        lost = _lost.get(self._python)
         try:
-            self._process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
+            self._process.stdin.write(json.dumps(self._request | ({"lost": lost} if lost else {})).encode() + b"\n")
             self._process.stdin.flush()
         except OSError:
             raise WorkerLost(self._obituary()) from None
@@ -145,18 +160,44 @@ class Client:
         if self.meanwhile is not None:
             call, self.meanwhile = self.meanwhile, None
             call()
-        line = self._line()
-        try:
-            answer = json.loads(line)
-        except ValueError:
-            self._kill()
-            raise WorkerLost(f"{self._called} answers as no worker does: is it a Python interpreter?") from None
+        answer = self._answer()
         if "ok" in answer:
             return answer["ok"]
         raise from_data(answer)
 
-    def _line(self) -> bytes:
+    def _answer(self) -> dict[str, Any]:
+        """The next answer, behind lines that say what the worker does meanwhile (`ortbench.worker.telling`)."""
         until = time.monotonic() + self.timeout_s
+        while True:
+            try:
+                line = self._line(until)
+            except WorkerLost as error:
+                trial = self._about.get("trial")
+                if trial is None or self._requests > 1:  # a later request is about what this process had set up
+                    raise
+                self._again_without(trial, str(error))
+                until = time.monotonic() + self.timeout_s
+                continue
+            try:
+                answer: dict[str, Any] = json.loads(line)
+            except ValueError:
+                self._kill()
+                raise WorkerLost(f"{self._called} answers as no worker does: is it a Python interpreter?") from None
+            if "about" not in answer:
+                return answer
+            self._about = answer["about"] or {}
+
+    def _again_without(self, trial: str, why: str) -> None:
+        """Send the request to a fresh worker, which takes it that a trial ended or held up the worker before it."""
+        _lost.setdefault(self._python, {})[trial] = why
+        self.close()
+        self._start()
+        self.send(**self._request)
+
+    def _line(self, until: float) -> bytes:
+        own_s = self._about.get("limit_s")
+        limit_s = self.timeout_s if own_s is None else min(own_s, self.timeout_s)
+        until = min(until, time.monotonic() + limit_s)
         line = None
         while line is None:
             left_s = until - time.monotonic()
@@ -168,12 +209,16 @@ class Client:
                     self.while_waiting()
                     continue
                 self._kill()
+                option = " (--timeout)" if limit_s == self.timeout_s else ""
                 raise WorkerLost(
-                    f"{self._called} gave no answer for {self.timeout_s:g} s and was stopped (--timeout){self._words()}"
+                    f"{self._called} gave no answer for {limit_s:g} s{self._doing()} and was stopped{option}{self._words()}"
                 ) from None
         if not line:
             raise WorkerLost(self._obituary())
         return line
+
+    def _doing(self) -> str:
+        return f" while {self._about['doing']}" if self._about else ""
 
     def _obituary(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -181,7 +226,7 @@ class Client:
         self._kill()
         code = self._process.returncode
         how = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
-        return f"{self._called} {how}{self._words()}"
+        return f"{self._called} {how}{self._doing()}{self._words()}"
 
     def _words(self) -> str:
         words = self.last_words()

@@ -1,7 +1,7 @@
 """The worker's process, which runs as ``python -m ortbench.worker``.
 
-Requests come as JSON lines on standard input, one answer line each goes out on what was standard output; whatever
-libraries print there goes to standard error instead. It ends with its input.
+Requests come as JSON lines on standard input, one answer line each goes out on what was standard output, and
+lines that say what is done meanwhile; whatever libraries print there goes to standard error instead. It ends with its input.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import IO
 
 from ortbench.profiler import is_profiled
-from ortbench.worker import its_pip
+from ortbench.worker import its_pip, telling
 from ortbench.worker.worker import Worker
 
 
@@ -48,6 +48,7 @@ def main(python: str | None = None) -> None:
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     with os.fdopen(channel, "w", encoding="utf-8") as answers:
+        telling.by(answers)
         with suppress(Exception):  # it is said when it is asked for; loading it need not wait for the first request
             from ortbench.worker import blocks, opening, preparing  # noqa: F401
         serve(sys.stdin, answers)

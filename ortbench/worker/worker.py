@@ -43,14 +43,17 @@ class Worker:
         """Carry one request out; every error becomes an answer.
 
         Args:
-            request: ``do``, which is one of the functions, and its arguments; with ``of_point`` it is about a shape of a sweep.
+            request: ``do``, which is one of the functions, and its arguments; with ``of_point`` it is about a shape of a sweep;
+                with ``lost`` what trials of memory are known to end the worker.
 
         Returns:
             ``{"ok": …}``, or what `ortbench.errors.to_data` makes of an error.
         """
         arguments = dict(request)
-        name, point = arguments.pop("do"), arguments.pop("of_point", None)
+        name, point, lost = (arguments.pop(key, None) for key in ("do", "of_point", "lost"))
         try:
+            if lost:
+                import_module("ortbench.worker.session.memory_trial").lost(lost)
             # Loaded when it is asked for: that onnxruntime does not load is an answer too.
             module = import_module(f"ortbench.worker.{_HOME[name]}")
             state = self.state if point is None else self.state.points[point]

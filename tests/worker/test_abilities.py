@@ -12,7 +12,7 @@ import pytest
 from ortbench.errors import BenchmarkFailed
 from ortbench.modes import MODES
 from ortbench.worker.modes.make import unsupported_reason
-from ortbench.worker.session import abilities, memory, places
+from ortbench.worker.session import abilities, memory, memory_trial, places
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import TensorSpec
 
@@ -33,6 +33,7 @@ def ep_device(kind: str = "GPU", default: bool = True, shared: bool = True) -> A
 
     return SimpleNamespace(
         ep_name="SomeExecutionProvider",
+        ep_metadata={},
         device=SimpleNamespace(type=SimpleNamespace(name=kind)),
         memory_info=infos.get,
         create_sync_stream=create_sync_stream,
@@ -41,6 +42,13 @@ def ep_device(kind: str = "GPU", default: bool = True, shared: bool = True) -> A
 
 def provider(**memories: Any) -> Provider:
     return Provider("SomeExecutionProvider", ep_device(**memories))
+
+
+@pytest.fixture(autouse=True)
+def _no_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no device cannot be tried: its memory works."""
+    monkeypatch.setattr(memory_trial, "_answers", {})
+    monkeypatch.setattr(memory_trial, "_tried", lambda info, kind: memory_trial.Answer())
 
 
 @pytest.fixture

@@ -357,7 +357,7 @@ def test_what_stays_on_the_host(
     ("knobs", "reason"),
     [
         ({"fail_upload": "60+:default"}, "the reference device was told to fail this upload"),
-        ({"fail_alloc": "1:host_accessible"}, r"RefDeviceHostAccessible \(HOST_ACCESSIBLE\) could not allocate 4096"),
+        ({"fail_alloc": "2:host_accessible"}, r"RefDeviceHostAccessible \(HOST_ACCESSIBLE\) could not allocate 4096"),
         ({"abort_run": "60:default"}, "the worker was ended by SIGABRT"),
         ({"wrong_run": "1+:default"}, r"output y of item 0: 1 of 1024 values differ, first at \[0\]"),
     ],

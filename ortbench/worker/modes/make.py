@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ortbench.errors import Unsupported
+from ortbench.errors import BenchmarkFailed, Unsupported
 from ortbench.plan import Loop
 from ortbench.worker.modes.asynchronous import AsyncMode
 from ortbench.worker.modes.base import Mode, SingleMode
@@ -40,6 +40,7 @@ def make_mode(name: str, model: Model, data: Data, depth: int = Loop.depth) -> M
 
     Raises:
         Unsupported: the EP or the model cannot do it.
+        BenchmarkFailed: the EP offers what it takes, and a trial of it failed.
         Exception: whatever ORT raises on the way.
     """
     kind = CLASSES[name]
@@ -53,5 +54,8 @@ def make_mode(name: str, model: Model, data: Data, depth: int = Loop.depth) -> M
 
 
 def unsupported_reason(name: str, provider: Provider) -> str | None:
-    """What an EP lacks for a mode, whatever the model; None if it can do it."""
-    return CLASSES[name].lacks(provider)
+    """What an EP lacks for a mode, whatever the model, or what is wrong with it; None if it can do it."""
+    try:
+        return CLASSES[name].lacks(provider)
+    except BenchmarkFailed as error:
+        return str(error)

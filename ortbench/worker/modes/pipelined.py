@@ -35,7 +35,13 @@ from ortbench.worker.proofs import outputs as output_arrays
 from ortbench.worker.proofs.fence import STREAM, Fence
 from ortbench.worker.session import copy_streams
 from ortbench.worker.session.first_run import Data
-from ortbench.worker.session.memory import EpDeviceMemory, device_memory, host_accessible_memory, lacks_device_memory
+from ortbench.worker.session.memory import (
+    EpDeviceMemory,
+    device_memory,
+    host_accessible_memory,
+    lacks_device_memory,
+    lacks_shared_memory,
+)
 from ortbench.worker.session.places import Bound
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
@@ -109,6 +115,7 @@ class PipelinedMode(SingleMode):
             return "no copies that could be hidden"
         if not isinstance(device_memory(provider), EpDeviceMemory):
             return lacks_device_memory(provider) or "no device memory"
+        lacks_shared_memory(provider)  # that there is none is fine; that it does not work is an error
         return None if copy_streams.problem(provider) is None else "no streams"
 
     @classmethod

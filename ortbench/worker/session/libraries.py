@@ -19,6 +19,7 @@ from ortbench.ep_names import CUDA_EP, NVIDIA_EPS
 from ortbench.errors import BenchmarkFailed, one_line, ort_text
 from ortbench.origins import origin
 from ortbench.plan import is_nvidia
+from ortbench.worker import telling
 from ortbench.worker.its_pip import in_its_words
 
 # EPs inside an onnxruntime wheel whose library can be registered like a plugin's, which gives them an EP device.
@@ -118,7 +119,8 @@ def register(name: str, library: str, called: str | None = None) -> None:
     called = called or name
     called = f"{called} of {place}" if called in _registered.values() else called  # ORT takes a name once
     try:
-        ort.register_execution_provider_library(called, library)
+        with telling.about(f"registering {Path(library).name}"):
+            ort.register_execution_provider_library(called, library)
     except Exception as error:
         if "already registered" not in str(error).lower():
             raise NotLoaded(name, load_problem(error)) from None

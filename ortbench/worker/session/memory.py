@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,7 +12,7 @@ from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.ep_names import NAMED_DEVICES
 from ortbench.errors import BenchmarkFailed
-from ortbench.worker.session import abilities, ledger
+from ortbench.worker.session import ledger, memory_trial
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
 
@@ -62,21 +61,12 @@ class EpDeviceMemory:
     def __init__(self, memory_info: Any, device_type: str = "GPU") -> None:
         self.info = memory_info
         self._device_type = device_type
-        self.label = f"{memory_info.name} ({memory_info.device_mem_type.name})"
+        self.label = memory_trial.label(memory_info)
         self._counted_as = ledger.DEVICE if memory_info.device_mem_type.name == "DEFAULT" else ledger.PINNED
 
     def allocate(self, spec: TensorSpec, shape: Sequence[int]) -> Any:
-        if abilities.SHARED_VALUES.there:
-            how = {"memory_info": self.info}
-        else:  # by the device's vendor, which names its DEFAULT memory
-            how = {"device_type": self._device_type.lower(), "device_id": self.info.device_id}
-            how["vendor_id"] = self.info.device_vendor_id
-        value = ort.OrtValue.ortvalue_from_shape_and_type(list(shape), spec.element_type, **how)
-        size = math.prod(shape) * spec.dtype.itemsize
-        # ORT takes a null pointer from an EP's allocator for memory; the first use would crash the worker.
-        if size and value.data_ptr() == 0:
-            raise BenchmarkFailed(f"{self.label} could not allocate {size} bytes for {spec.name!r}")
-        ledger.note(self._counted_as, value, size)
+        value = memory_trial.make_value(self.info, self._device_type, shape, spec)
+        ledger.note(self._counted_as, value, spec.nbytes(shape))
         return value
 
     def ort_device(self) -> Any:
@@ -187,61 +177,77 @@ def _copy_arrays(sources: list[Array], targets: list[Array]) -> Copy:
 
 
 def ep_device_memories(ep_device: Any) -> tuple[EpDeviceMemory | None, EpDeviceMemory | None]:
-    """The DEFAULT and the HOST_ACCESSIBLE memory of an EP device; None where it has none that values can be made in."""
-    default, shared = _offered(ep_device)
-    if not abilities.SHARED_VALUES.there:
-        shared = None
-        if ep_device.device.type.name not in _BY_VENDOR:
-            default = None
+    """The DEFAULT and the HOST_ACCESSIBLE memory that an EP device offers, whether they can be used or not."""
+    default, shared = _infos(ep_device)
+    kind = ep_device.device.type.name
+    return default and EpDeviceMemory(default, kind), shared and EpDeviceMemory(shared, kind)
+
+
+def _infos(ep_device: Any) -> tuple[Any, Any]:
+    kinds = (ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
+    default, shared = (ep_device.memory_info(kind) for kind in kinds)
     return default, shared
 
 
-_BY_VENDOR = ("GPU", "NPU")  # the kinds of device that every version takes a vendor's id for
-
-
-def _offered(ep_device: Any) -> tuple[EpDeviceMemory | None, EpDeviceMemory | None]:
-    """The same whether values can be made in them or not."""
-    kinds = (ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
-    default, shared = (ep_device.memory_info(kind) for kind in kinds)
-    return _of_ep_device(default, ep_device), _of_ep_device(shared, ep_device)
-
-
-def _of_ep_device(info: Any, ep_device: Any) -> EpDeviceMemory | None:
-    return None if info is None else EpDeviceMemory(info, ep_device.device.type.name)
-
-
-def lacks_device_memory(provider: Provider) -> str | None:
-    """What an EP lacks for values in the memory that it computes in; None if it lacks nothing."""
-    if device_memory(provider) is not None:
+def usable(ep_device: Any, memory: EpDeviceMemory | None, copies: bool = True) -> EpDeviceMemory | None:
+    """A memory of an EP device if a trial shows that values can be made in it, and copied if `copies`; else None."""
+    if memory is None:
         return None
-    return f"no device memory{_out_of_reach(provider)}"
-
-
-def lacks_shared_memory(provider: Provider, called: str = "HOST_ACCESSIBLE memory") -> str | None:
-    """What an EP lacks for values in HOST_ACCESSIBLE memory; None if it lacks nothing."""
-    if host_accessible_memory(provider) is not None:
-        return None
-    return f"no {called}{_out_of_reach(provider)}"
-
-
-def _out_of_reach(provider: Provider) -> str:
-    """The end of "no such memory" where the EP has some that this ONNX Runtime gives Python no access to."""
-    if provider.ep_device is None or ep_device_memories(provider.ep_device)[1] is not None:
-        return ""
-    return abilities.before(abilities.SHARED_VALUES) if _offered(provider.ep_device)[1] is not None else ""
+    found = memory_trial.answer(ep_device, memory.info)
+    lacks = found.copies_lack if copies else found.lacks
+    return memory if lacks is None and not found.on_host else None
 
 
 def device_memory(provider: Provider) -> Memory | None:
     """The memory an EP computes in, HOST_ACCESSIBLE memory where it has no other; None where it computes on a device and
-    ONNX Runtime offers no memory of it."""
+    ONNX Runtime offers no memory of it that values can be copied to and from."""
     if provider.computes_on_host:
         return HostMemory()
     if provider.ep_device is not None:
         default, shared = ep_device_memories(provider.ep_device)
-        return default or shared
+        return usable(provider.ep_device, default or shared)
     if provider.name in NAMED_DEVICES:
         return NamedDeviceMemory(NAMED_DEVICES[provider.name], provider.device_index)
     return None
+
+
+def host_accessible_memory(provider: Provider) -> EpDeviceMemory | None:
+    """The EP's HOST_ACCESSIBLE memory, or None where it offers none that values can be made in."""
+    if provider.ep_device is None:
+        return None
+    return usable(provider.ep_device, ep_device_memories(provider.ep_device)[1], copies=False)
+
+
+def lacks_device_memory(provider: Provider) -> str | None:
+    """What an EP lacks for values in the memory that it computes in; None if it lacks nothing.
+
+    Raises:
+        BenchmarkFailed: the memory is there, and a trial of it failed.
+    """
+    if device_memory(provider) is not None:
+        return None
+    if provider.ep_device is None:
+        return "no device memory"
+    default, shared = ep_device_memories(provider.ep_device)
+    return _lacks(provider, "device memory", default or shared, copies=True)
+
+
+def lacks_shared_memory(provider: Provider, called: str = "HOST_ACCESSIBLE memory") -> str | None:
+    """What an EP lacks for values in HOST_ACCESSIBLE memory; None if it lacks nothing; raises as `lacks_device_memory`."""
+    if host_accessible_memory(provider) is not None:
+        return None
+    shared = None if provider.ep_device is None else ep_device_memories(provider.ep_device)[1]
+    return _lacks(provider, called, shared, copies=False)
+
+
+def _lacks(provider: Provider, called: str, memory: EpDeviceMemory | None, copies: bool) -> str:
+    if memory is None:
+        return f"no {called}"
+    found = memory_trial.answer(provider.ep_device, memory.info)
+    why = (found.copies_lack if copies else None) or found.lacks
+    if found.failed:
+        raise BenchmarkFailed(f"{memory.label} of {provider.name} cannot be used: {why}")
+    return f"no {called}{why}" if found.lacks is not None else f"no {called} that can be used ({why})"
 
 
 def tokens(memories: Sequence[Memory]) -> Copy | None:
@@ -274,7 +280,8 @@ def token(memory: Memory) -> Copy | None:
 
 def describe(provider: Provider) -> schema.Memory:
     """An EP's memory for the result: ``kind`` (``none`` where there is none to bind), ``default``, ``host_accessible``."""
-    memory, shared = device_memory(provider), None if provider.ep_device is None else _offered(provider.ep_device)[1]
+    memory = device_memory(provider)
+    shared = None if provider.ep_device is None else ep_device_memories(provider.ep_device)[1]
     is_default = memory is not None and not is_only_host_accessible(provider)
     return {
         "kind": "none" if memory is None else memory.kind,
@@ -287,10 +294,5 @@ def is_only_host_accessible(provider: Provider) -> bool:
     """Whether HOST_ACCESSIBLE memory is all that the EP's device has."""
     if provider.ep_device is None:
         return False
-    default, shared = _offered(provider.ep_device)
+    default, shared = _infos(provider.ep_device)
     return default is None and shared is not None
-
-
-def host_accessible_memory(provider: Provider) -> EpDeviceMemory | None:
-    """The EP's HOST_ACCESSIBLE memory, or None where it offers none that values can be made in."""
-    return None if provider.ep_device is None else ep_device_memories(provider.ep_device)[1]

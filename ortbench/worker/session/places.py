@@ -17,6 +17,7 @@ from ortbench.worker.session.memory import (
     Memory,
     device_memory,
     ep_device_memories,
+    usable,
 )
 from ortbench.worker.session.providers import Provider
 
@@ -107,23 +108,27 @@ class _Finder:
     """Finds the memory of a memory info among those of the session's EP devices."""
 
     def __init__(self, session: Any, provider: Provider) -> None:
-        self._of_devices: list[tuple[EpDeviceMemory, Place]] = []
+        devices = []
+        if provider.ep_device is not None:
+            names = session.get_providers()
+            devices = [provider.ep_device, *(device for device in all_ep_devices() if device.ep_name in names)]
+        self._offered = [(device, *ep_device_memories(device)) for device in devices]
+        self._places: dict[
+            tuple[int, bool], Place
+        ] = {}  # of what is in a device's memory, by whether that is its DEFAULT
         if provider.ep_device is None or provider.computes_on_host:
             self._main = Place(device_memory(provider), None, stays=False)
         else:
-            default, shared = ep_device_memories(provider.ep_device)
-            self._main = Place(default or shared, shared, stays=False)
-            self._add(default, shared)
+            self._main = self._of(0, is_default=self._offered[0][1] is not None)
         self._host = self._main if provider.computes_on_host else Place(HostMemory(), None, stays=True)
-        if provider.ep_device is not None:
-            names = session.get_providers()
-            for device in all_ep_devices():
-                if device.ep_name in names:
-                    self._add(*ep_device_memories(device))
 
-    def _add(self, default: EpDeviceMemory | None, shared: EpDeviceMemory | None) -> None:
-        """An EP device: the place of what is in each of its memories."""
-        self._of_devices += [(own, Place(own, shared, stays=False)) for own in (default, shared) if own is not None]
+    def _of(self, number: int, is_default: bool) -> Place:
+        """The place of what is in a memory of a device. It is tried only then: a session may have devices that it does not use."""
+        if (number, is_default) not in self._places:
+            device, default, offered = self._offered[number]
+            shared = usable(device, offered, copies=False)
+            self._places[number, is_default] = Place(usable(device, default if is_default else offered), shared, False)
+        return self._places[number, is_default]
 
     @property
     def main(self) -> Memory | None:
@@ -139,4 +144,8 @@ class _Finder:
         """That of an input or output with this memory info."""
         if info is None or info.name == "Cpu":
             return self._host
-        return next((place for memory, place in self._of_devices if memory.is_same(info)), self._main)
+        for number, (_, *memories) in enumerate(self._offered):
+            for memory, is_default in zip(memories, (True, False), strict=True):
+                if memory is not None and memory.is_same(info):
+                    return self._of(number, is_default)
+        return self._main

@@ -17,7 +17,7 @@ from ortbench.ep_options import own
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.plan import CPU_EP, POLICIES, Target
 from ortbench.worker.its_pip import in_its_words
-from ortbench.worker.session import distributions
+from ortbench.worker.session import distributions, memory_trial
 from ortbench.worker.session.candidates import candidates, has_nvidia_gpu, load, origin, package_of
 from ortbench.worker.session.libraries import (
     NotLoaded,
@@ -66,14 +66,14 @@ class Provider:
 
     @property
     def computes_on_host(self) -> bool:
-        """Whether the EP computes in ordinary host memory, so that there is no device to copy to.
-
-        A CPU may have memory of its own all the same, where its EP wants inputs and outputs to be.
-        """
+        """Whether the EP computes in ordinary host memory, so that there is no device to copy to: by the trial of its DEFAULT
+        memory, or because it is a CPU's and has no memory of its own."""
         if self.ep_device is not None:
             kinds = (ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
-            has_memory = any(self.ep_device.memory_info(kind) is not None for kind in kinds)
-            return bool(self.ep_device.device.type.name == "CPU") and not has_memory
+            default, shared = (self.ep_device.memory_info(kind) for kind in kinds)
+            if default is not None:
+                return memory_trial.answer(self.ep_device, default).on_host
+            return bool(self.ep_device.device.type.name == "CPU") and shared is None
         return self.name in _HOST_EPS or self.on_cpu_by_option
 
 

@@ -1,0 +1,134 @@
+"""What can be done with a memory of an EP's device: tried, since what its kind of hardware suggests has been wrong three times.
+
+EPs have offered DEFAULT memory that is plain host memory, memory without copies, and memory whose first use ends the
+process. A trial makes one value, copies a pattern in and out, and looks at the answer; nothing of it stays allocated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from onnxruntime.capi import _pybind_state as ort_native
+
+from ortbench.errors import BenchmarkFailed, ort_text
+from ortbench.worker import telling
+from ortbench.worker.session import abilities
+from ortbench.worker.session.libraries import library_of
+from ortbench.worker.session.tensors import Array, TensorSpec, host_value, host_view
+
+LIMIT_S = 20.0  # of one trial, which takes a millisecond where the device's context is there
+_WORD = TensorSpec("word", "tensor(float)", (16,))
+_NO_COPY = (
+    "Data transfer implementation"  # ... "between source and destination device was not found": it is not offered
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a trial found.
+
+    Attributes:
+        lacks: why no value can be made in the memory, in words; None if one can.
+        copies_lack: why values cannot be copied to and from it; None if they can.
+        on_host: it is ordinary host memory, which needs no copies: the host writes and reads there in place.
+        failed: what is lacking was offered and did not work, which is a defect and not a limit of the EP.
+    """
+
+    lacks: str | None = None
+    copies_lack: str | None = None
+    on_host: bool = False
+    failed: bool = False
+
+
+_answers: dict[str, Answer] = {}
+
+
+def lost(found: Mapping[str, str]) -> None:
+    """Take what is known of trials, by key, that ended or held up a worker before this one."""
+    _answers.update({key: Answer(lacks=why, copies_lack=why, failed=True) for key, why in found.items()})
+
+
+def answer(ep_device: Any, info: Any) -> Answer:
+    """What can be done with a memory of an EP device; it is tried once.
+
+    Args:
+        ep_device: an OrtEpDevice.
+        info: its OrtMemoryInfo.
+    """
+    kind = info.device_mem_type.name
+    if kind != "DEFAULT" and not abilities.SHARED_VALUES.there:
+        return Answer(lacks=abilities.before(abilities.SHARED_VALUES), copies_lack="")
+    key = f"{library_of(ep_device)} {ep_device.ep_name} {kind} {info.name} {info.device_id}"
+    if key not in _answers:
+        doing = f"trying the {kind} memory {info.name} of {ep_device.ep_name}"
+        with telling.about(doing, LIMIT_S, key):
+            _answers[key] = _tried(info, ep_device.device.type.name)
+    return _answers[key]
+
+
+def label(info: Any) -> str:
+    """What a report calls a memory: its name and kind."""
+    return f"{info.name} ({info.device_mem_type.name})"
+
+
+def make_value(info: Any, device_type: str, shape: Sequence[int], spec: TensorSpec) -> Any:
+    """An uninitialised OrtValue in a memory.
+
+    Args:
+        info: an OrtMemoryInfo.
+        device_type: of the hardware whose it is, ``GPU`` for one.
+        shape, spec: of the value.
+
+    Raises:
+        BenchmarkFailed: there is no such memory left.
+        Exception: what ORT raises.
+    """
+    if abilities.SHARED_VALUES.there:
+        how = {"memory_info": info}
+    else:  # by the device's vendor, which names its DEFAULT memory
+        how = {"device_type": device_type.lower(), "device_id": info.device_id, "vendor_id": info.device_vendor_id}
+    value = ort.OrtValue.ortvalue_from_shape_and_type(list(shape), spec.element_type, **how)
+    size = math.prod(shape) * spec.dtype.itemsize
+    # ORT takes a null pointer from an EP's allocator for memory; the first use would crash the worker.
+    if size and value.data_ptr() == 0:
+        raise BenchmarkFailed(f"{label(info)} could not allocate {size} bytes for {spec.name!r}")
+    return value
+
+
+def _tried(info: Any, device_type: str) -> Answer:
+    sent: Array = np.arange(1, 17, dtype=np.float32)
+    try:
+        value = make_value(info, device_type, _WORD.shape, _WORD)  # type: ignore[arg-type]
+    except Exception as error:
+        return Answer(ort_text(error), ort_text(error), failed=abilities.SHARED_VALUES.there)
+    back = np.zeros_like(sent)
+    problems = {
+        way: problem
+        for way, source, target in (("to", host_value(_WORD, sent), value), ("from", value, host_value(_WORD, back)))
+        if (problem := _copy_problem(source, target)) is not None
+    }
+    if not problems:
+        return Answer() if np.array_equal(sent, back) else _defect("a copy to it and back gives other bytes")
+    offered = any(_NO_COPY not in problem for problem in problems.values())
+    if info.device_mem_type.name == "DEFAULT" and not offered and len(problems) == 2 and value.device_name() == "cpu":
+        host_view(_WORD, value)[:] = sent  # as the CPU EP's memory: a mode's outputs show whether a run sees it
+        return Answer(on_host=True)
+    why = f"no copies {' and '.join(problems)} it: {next(iter(problems.values()))}"
+    return Answer(copies_lack=why, failed=offered)
+
+
+def _defect(why: str) -> Answer:
+    return Answer(copies_lack=why, failed=True)
+
+
+def _copy_problem(source: Any, target: Any) -> str | None:
+    try:
+        ort_native.copy_tensors([source._get_c_value()], [target._get_c_value()], None)
+    except Exception as error:
+        return ort_text(error)
+    return None
