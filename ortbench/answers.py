@@ -430,13 +430,25 @@ class Ability(TypedDict):
     there: bool
 
 
+class Check(TypedDict):
+    """Something that an EP must do: ``part`` of the contract, ``what``, ``verdict`` (``passed``, ``failed``, ``not offered``),
+    and in words how or why."""
+
+    part: str
+    what: str
+    verdict: str
+    how: str
+
+
 class Listed(TypedDict):
-    """``devices``: every EP, what it runs with, what that can do, and what is to be said of it."""
+    """``devices``: every EP, what it runs with, what that can do, and what is to be said of it; ``checks``: with ``--check``,
+    those of a library's devices, one after the other."""
 
     eps: list[ListedEp]
     runtime: Runtime
     abilities: list[Ability]
     warnings: NotRequired[list[Warned]]
+    checks: NotRequired[list[list[Check]]]
 
 
 class Content(TypedDict):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ortbench.kinds import FLAG, PLACE, TEXT
-from ortbench.options import MEASURED, WRITTEN, option
+from ortbench.kinds import FLAG, PATH, PLACE, TEXT
+from ortbench.options import MEASURED, RUNS, WRITTEN, is_file, option
 
 REPORTS = Path("reports")
 
@@ -22,6 +22,7 @@ class Wanted:
     Attributes:
         out: where the run's own folder is made.
         bandwidth: a sweep to hold the copies against; None for the newest in `out` that fits.
+        check: the library of a plugin EP that is to be checked.
         json, junit, action_json, bmf, trace, html, markdown: files besides those of the folder.
         quiet: print nothing but errors.
     """
@@ -33,6 +34,10 @@ class Wanted:
     bandwidth: Path | None = option(
         "bandwidth", "PATH", "A sweep of 'ortbench bandwidth' to hold the copies against.", MEASURED, kind=PLACE,
         commands=("run",), suite=False, shown="the newest in --out that fits",
+    )  # fmt: skip
+    check: str | None = option(
+        "check", "LIBRARY", "Check that a plugin EP's library keeps its contract: allocate, copy, bind, sync, threads.", RUNS,
+        kind=PATH, check=is_file, commands=("devices",), suite=False,
     )  # fmt: skip
     json: str | None = _written(
         "json", "PATH", "Write it as JSON to a file; '-' is standard output.",

@@ -28,6 +28,7 @@ from ortbench.plan import Plan, check, check_amount
 from ortbench.result import Result as Stored
 from ortbench.steps import steps_of
 from ortbench.sweep_plan import Swept, check_shapes, shapes_of
+from ortbench.wanted import Wanted
 
 Tell = Callable[[Progress], object] | None
 Measured = TypeVar("Measured", Result, Bandwidth)
@@ -256,7 +257,9 @@ def devices(values: Mapping[str, Any]) -> Listed:
     with _reading("devices", values) as call, _ended():
         target = target_of(call.given)
         check_values(target)
-        return listed(target.library, target.python)
+        wanted = make(Wanted, call.given)
+        check_values(wanted)
+        return listed(target.library, target.python, wanted.check)
 
 
 def inspect(model: Any, values: Mapping[str, Any]) -> Inspected:

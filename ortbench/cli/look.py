@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 from ortbench.asked import inspection_of, target_of
 from ortbench.cli.options import Model, takes
-from ortbench.options import Given, check_values
+from ortbench.options import Given, check_values, make
 from ortbench.plan import Inputs, Target
 from ortbench.wanted import Wanted
 
@@ -17,9 +19,10 @@ def devices(given: Given) -> None:
     """
     target = target_of(given)
     check_values(target)
+    check_values(make(Wanted, given))
     from ortbench.jobs import look
 
-    look.devices(target.library, target.python, given.get("json"))
+    sys.exit(look.devices(target.library, target.python, given.get("json"), given.get("check")))
 
 
 @takes(Target, Inputs, Wanted)

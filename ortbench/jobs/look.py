@@ -7,7 +7,8 @@ from typing import Any
 
 from ortbench.analysis.feedback_pairs import suggested
 from ortbench.answers import Inspected, Listed
-from ortbench.errors import BenchmarkFailed, Unsupported
+from ortbench.errors import BENCHMARK_FAILED, DONE, BenchmarkFailed, Unsupported
+from ortbench.jobs.check import FAILED, checked
 from ortbench.jobs.writing import write_json
 from ortbench.measure.process import Client
 from ortbench.plan import Inputs, Target
@@ -15,29 +16,33 @@ from ortbench.plan import Inputs, Target
 _DEVICES_S, _MODEL_S = 120.0, 600.0  # the longest wait for an answer
 
 
-def devices(library: str | None, python: str | None, json_out: str | None) -> None:
-    """Show the installed EPs and their devices, those of a library that is no package included.
+def devices(library: str | None, python: str | None, json_out: str | None, check: str | None) -> int:
+    """Show the installed EPs and their devices, those of a library that is no package included; the exit code.
 
     Args:
         library: the path of it.
         python: the interpreter whose they are; None for this one.
         json_out: where to write them as JSON instead.
+        check: the path of a library that is to be checked instead.
 
     Raises:
-        BenchmarkFailed: ONNX Runtime does not load.
+        BenchmarkFailed: ONNX Runtime does not load, or the library that is to be checked.
     """
-    found = listed(library, python)
+    found = listed(library, python, check)
+    checks = [it for device in found.get("checks", ()) for it in device]
+    code = BENCHMARK_FAILED if any(it["verdict"] == FAILED for it in checks) else DONE
     if write_json(found, json_out):
-        return
-    from ortbench.report.terminal.listing import print_devices
+        return code
+    from ortbench.report.terminal.listing import print_checks, print_devices
 
-    print_devices(found)
+    print_devices(found) if check is None else print_checks(found)
+    return code
 
 
-def listed(library: str | None, python: str | None) -> Listed:
+def listed(library: str | None, python: str | None, check: str | None = None) -> Listed:
     """What `devices` shows; raises as it does."""
-    found: Listed = _ask(_DEVICES_S, python, "devices", library=library)
-    return found
+    found: Listed = _ask(_DEVICES_S, python, "devices", library=check or library)
+    return found if check is None else checked(check, found, python)
 
 
 def inspect(model: str, target: Target, placed: bool, inputs: Inputs, json_out: str | None) -> None:

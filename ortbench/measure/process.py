@@ -175,7 +175,7 @@ class Client:
                 trial = self._about.get("trial")
                 if trial is None or self._requests > 1:  # a later request is about what this process had set up
                     raise
-                self._again_without(trial, str(error))
+                self._again_without(trial, str(error).replace(self._doing(), ""))
                 until = time.monotonic() + self.timeout_s
                 continue
             try:

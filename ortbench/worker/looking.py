@@ -97,6 +97,14 @@ def devices(state: State, library: str | None = None) -> answers.Listed:
     }
 
 
+def check_device(state: State, library: str, number: int) -> list[answers.Check]:
+    """What a plugin EP's device does outside of sessions, held to its contract."""
+    begin()
+    from ortbench.worker.looks import contract  # nothing else needs it
+
+    return contract.check_device(library, number)
+
+
 def inspect(state: State, model: str, target: dict[str, Any] | None, inputs: dict[str, Any]) -> answers.Inspected:
     """What a model takes, gives and consists of."""
     begin()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ortbench import units
 from ortbench.analysis import node_advice
 from ortbench.answers import EpDevice, Inspected, Listed
@@ -43,6 +45,25 @@ def print_devices(found: Listed) -> None:
             screen.text("finds no device it can use on this machine", label="  ", style="unclear")
         for index, device in enumerate(ep["devices"]):
             _print_device(screen, index, device)
+
+
+def print_checks(found: Listed) -> None:
+    """Print what `ortbench.jobs.check.checked` found, a device a paragraph."""
+    screen = Screen()
+    devices = [(ep, number) for ep in found["eps"] for number in range(len(ep["devices"]))]
+    total: Counter[str] = Counter()
+    for (ep, number), checks in zip(devices, found["checks"], strict=True):
+        hardware = ep["devices"][number]["hardware"]
+        screen.text(
+            f"{ep['name']} {ep['version'] or ''} device {number}: {_hardware(hardware, False)}", style="heading"
+        )
+        for it in checks:
+            style = {"passed": "good", "failed": "bad"}.get(it["verdict"], "unclear")
+            label = f"  {it['verdict']:11}  {it['part']:8}  "
+            screen.text(visible(it["what"] + (f": {it['how']}" if it["how"] else "")), label=label, label_style=style)
+        total.update(it["verdict"] for it in checks)
+        screen.blank()
+    screen.text(", ".join(f"{total[verdict]} {verdict}" for verdict in ("passed", "failed", "not offered")))
 
 
 def _print_device(screen: Screen, index: int, device: EpDevice) -> None:

@@ -281,11 +281,12 @@ def token(memory: Memory) -> Copy | None:
 def describe(provider: Provider) -> schema.Memory:
     """An EP's memory for the result: ``kind`` (``none`` where there is none to bind), ``default``, ``host_accessible``."""
     memory = device_memory(provider)
-    shared = None if provider.ep_device is None else ep_device_memories(provider.ep_device)[1]
-    is_default = memory is not None and not is_only_host_accessible(provider)
+    default, shared = (None, None) if provider.ep_device is None else ep_device_memories(provider.ep_device)
+    is_own = memory is not None and (memory.kind != "ep-device" or default is not None)
+    own = memory if is_own else default  # which is there and may be out of reach
     return {
         "kind": "none" if memory is None else memory.kind,
-        "default": memory.label if memory is not None and is_default else None,
+        "default": None if own is None else own.label,
         "host_accessible": None if shared is None else shared.label,
     }
 
