@@ -102,6 +102,10 @@ static Status *copy_tensor(const void *from, const void *to, const Stream *strea
     return fail("the reference device was told to fail this %s", upload ? "upload" : "download");
   }
   if (fails(&device_config.abort_copy, (Memory)copy->op.event.memory)) abort();
+  if (faulty(AT_COPY, (Memory)copy->op.event.memory, 0)) {
+    copy_release(&copy->op);
+    return fail("the reference device was told to fail this copy");
+  }
   copy->wrong = fails(&device_config.wrong_copy, (Memory)copy->op.event.memory);
   submit_copy(copy, stream);
   return NULL;
@@ -126,7 +130,9 @@ static bool is_host(const void *memory_device) {
 
 static bool can_copy(const void *self, const void *from, const void *to) {
   (void)self;
-  return is_ours(from) ? is_ours(to) || is_host(to) : is_host(from) && is_ours(to);
+  Ways ways = device_config.copies;
+  if (is_ours(from)) return is_ours(to) || (is_host(to) && ways != UPLOADS);
+  return is_host(from) && is_ours(to) && ways != DOWNLOADS;
 }
 
 /* ---- streams ---- */
@@ -192,12 +198,12 @@ static Stream *new_stream(Queue *queue) {
 
 /* ---- the execution provider of one session ---- */
 
-static const char *ep_name = EP_NAME;
+typedef struct { /* how an Ep and a Factory begin */
+  Table table;
+  const char *name;
+} Named;
 
-static const char *get_name(const void *self) {
-  (void)self;
-  return ep_name;
-}
+static const char *get_name(const Named *self) { return self->name; }
 
 static Status *ep_compile(Ep *self, const void **sources, const void **fused, size_t count, Graph **graphs,
                           void **context_nodes) {
@@ -253,6 +259,7 @@ static Status *ep_on_run_end(Ep *self, const void *options, bool wait) {
 static Status *ep_sync(Ep *self) {
   host_call();
   if (honesty_now(self->honesty) == ASYNC_OLD_API) return NULL; /* only after it changed: else there is no such call */
+  if (faulty(AT_SYNC, MEM_NONE, self->device)) return fail("the reference device was told to fail this synchronization");
   int64_t start = now_ns();
   drain_all();
   trace_span(run_event(self, SYNC_WAIT), start);
@@ -273,10 +280,12 @@ static Status *ep_get_default_memory_device(const Ep *self, const void **device)
   return NULL;
 }
 
-static Ep *new_ep(const Config *config, const void *accessible_info) {
+static Ep *new_ep(const Config *config, const char *name, int device, const void *accessible_info) {
   static _Atomic uint32_t sessions;
   Ep *ep = zeroed(sizeof *ep);
-  *ep = (Ep){.compute_ns = config->compute_ns,
+  *ep = (Ep){.name = name,
+             .device = device,
+             .compute_ns = config->compute_ns,
              .ha_copies = config->ha_copies > 0,
              .honesty = config->honesty,
              .accessible_info = accessible_info};
@@ -300,21 +309,28 @@ static Ep *new_ep(const Config *config, const void *accessible_info) {
 
 /* ---- the factory ---- */
 
+typedef struct { /* a device: OrtHardwareDevice, and two OrtMemoryInfo, either of which may be missing */
+  void *hardware, *default_info, *accessible_info;
+} Unit;
+
+enum { MAX_UNITS = 2 };
 typedef struct { /* OrtEpFactory */
   Table table;
-  void *hardware;
-  void *default_info, *accessible_info; /* OrtMemoryInfo */
+  const char *name;
+  Unit unit[MAX_UNITS];
+  int units;
 } Factory;
 
 typedef struct { /* OrtAllocator */
   Table table;
   const void *info;
   Memory memory;
+  int device; /* counted from 1 */
   size_t in_use, most, count; /* bytes given out now and at most, and how often; `memory_lock` is held */
 } Allocator;
 
 static void *allocator_alloc(Allocator *self, size_t bytes) {
-  void *address = device_alloc(bytes, self->memory);
+  void *address = device_alloc(bytes, self->memory, self->device);
   pthread_mutex_lock(&memory_lock);
   if (address) {
     self->count++;
@@ -379,51 +395,57 @@ static Status *factory_get_supported_devices(Factory *self, const void *const *d
   (void)devices;
   (void)device_count;
   *count = 0;
-  if (space < 1) return NULL;
-  TRY(EP_API(CREATE_EP_DEVICE, Status *, Factory *, void *, const void *, const void *, void **)(
-      self, self->hardware, NULL, NULL, &ep_devices[0]));
-  if (self->default_info) {
-    TRY(EP_API(EP_DEVICE_ADD_ALLOCATOR_INFO, Status *, void *, void *)(ep_devices[0], self->default_info));
+  if (faulty(AT_DEVICE, MEM_NONE, 0)) return fail("%s was told to find no device", self->name);
+  for (; *count < (size_t)self->units && *count < space; ++*count) {
+    const Unit *unit = &self->unit[*count];
+    void **device = &ep_devices[*count];
+    TRY(EP_API(CREATE_EP_DEVICE, Status *, Factory *, void *, const void *, const void *, void **)(self, unit->hardware, NULL,
+                                                                                                   NULL, device));
+    void *infos[] = {unit->default_info, unit->accessible_info};
+    for (int i = 0; i < 2; i++) {
+      if (infos[i]) TRY(EP_API(EP_DEVICE_ADD_ALLOCATOR_INFO, Status *, void *, void *)(*device, infos[i]));
+    }
   }
-  TRY(EP_API(EP_DEVICE_ADD_ALLOCATOR_INFO, Status *, void *, void *)(ep_devices[0], self->accessible_info));
-  *count = 1;
   return NULL;
 }
 
-static Status *apply_options(Config *config, const void *entries) {
+static Status *apply_options(Config *config, const char *name, const void *entries) {
+  char start[128];
+  size_t prefix = (size_t)snprintf(start, sizeof start, "ep.%s.", name); /* in lower case */
   const char *const *keys, *const *values;
   size_t count;
   ((void (*)(const void *, const char *const **, const char *const **, size_t *))ort[GET_KEY_VALUE_PAIRS])(
       entries, &keys, &values, &count);
   for (size_t i = 0; i < count; i++) {
-    size_t prefix = sizeof OPTION_PREFIX - 1;
-    if (strncasecmp(keys[i], OPTION_PREFIX, prefix) != 0) continue;
+    if (strncasecmp(keys[i], start, prefix) != 0) continue;
     const char *error = set_knob(config, keys[i] + prefix, values[i]);
-    if (error) return fail("%s: %s", EP_NAME, error);
+    if (error) return fail("%s: %s", name, error);
   }
   return NULL;
 }
 
-static Status *read_options(Config *config, const void *session_options) {
+static Status *read_options(Config *config, const char *name, const void *session_options) {
   void *entries = NULL;
   TRY(API(GET_SESSION_OPTIONS_CONFIG_ENTRIES, const void *, void **)(session_options, &entries));
-  Status *status = apply_options(config, entries);
+  Status *status = apply_options(config, name, entries);
   ((void (*)(void *))ort[RELEASE_KEY_VALUE_PAIRS])(entries);
   return status;
 }
 
 static Status *factory_create_ep(Factory *self, const void *const *devices, const void *const *metadata, size_t count,
                                  const void *session_options, const void *logger, Ep **ep) {
-  (void)devices;
   (void)metadata;
   (void)count;
   (void)logger;
+  int unit = 0;
+  while (unit < self->units - 1 && self->unit[unit].hardware != devices[0]) unit++;
+  if (faulty(AT_SESSION, MEM_NONE, unit + 1)) return fail("%s was told to fail this session", self->name);
   pthread_mutex_lock(&config_lock);
   Config config = device_config;
-  Status *status = read_options(&config, session_options);
+  Status *status = read_options(&config, self->name, session_options);
   if (!status) {
     Config own = device_config; /* what a session's options may not change for the next session */
-    *ep = new_ep(&config, self->accessible_info);
+    *ep = new_ep(&config, self->name, unit + 1, self->unit[unit].accessible_info);
     device_config = config;
     device_config.compute_ns = own.compute_ns;
     device_config.ha_copies = own.ha_copies;
@@ -435,6 +457,7 @@ static Status *factory_create_ep(Factory *self, const void *const *devices, cons
 
 static void factory_release_ep(Factory *self, Ep *ep) {
   (void)self;
+  if (faulty(AT_RELEASE, MEM_NONE, ep->device)) abort(); /* it has no way to return an error */
   free(ep);
 }
 
@@ -442,12 +465,16 @@ static Status *factory_create_allocator(Factory *self, const void *info, const v
   (void)options;
   int memory = ((int (*)(const void *))ort[MEMORY_INFO_GET_DEVICE_MEM_TYPE])(info);
   bool accessible = memory == ORT_MEMORY_HOST_ACCESSIBLE;
+  const void *place = EP_API(MEMORY_INFO_GET_MEMORY_DEVICE, const void *, const void *)(info);
+  uint32_t number = EP_API(MEMORY_DEVICE_GET_DEVICE_ID, uint32_t, const void *)(place);
+  const Unit *unit = &self->unit[number < MAX_UNITS ? number : 0];
   Allocator *made = zeroed(sizeof *made);
   *made = (Allocator){.table = {API_VERSION,
                                {(Fn)allocator_alloc, (Fn)allocator_free, (Fn)allocator_info, (Fn)allocator_alloc,
                                 (Fn)allocator_get_stats}},
-                     .info = accessible ? self->accessible_info : self->default_info,
-                     .memory = accessible ? MEM_HOST_ACCESSIBLE : MEM_DEFAULT};
+                     .info = accessible ? unit->accessible_info : unit->default_info,
+                     .memory = accessible ? MEM_HOST_ACCESSIBLE : device_config.host_memory ? MEM_HOST : MEM_DEFAULT,
+                     .device = (int)number + 1};
   *allocator = made;
   return NULL;
 }
@@ -459,6 +486,8 @@ static void factory_release_allocator(Factory *self, Allocator *allocator) {
 
 static Status *factory_create_data_transfer(Factory *self, Table **transfer) {
   (void)self;
+  *transfer = NULL;
+  if (device_config.host_memory || device_config.copies == NO_WAY) return NULL;
   *transfer = zeroed(sizeof **transfer);
   **transfer = (Table){API_VERSION, {(Fn)free, (Fn)can_copy, (Fn)copy_tensors}};
   return NULL;
@@ -473,19 +502,28 @@ static Status *factory_create_sync_stream(Factory *self, const void *memory_devi
   return NULL;
 }
 
-static Status *create_memory_info(const char *name, int memory, void **info) {
-  return API(CREATE_MEMORY_INFO_V2, const char *, int, uint32_t, int32_t, int, size_t, int, void **)(
-      name, device_config.cpu ? DEVICE_CPU : DEVICE_GPU, VENDOR_ID, 0, memory, (size_t)device_config.alignment, 0, info);
-}
-
-static Status *create_hardware(void **hardware) {
+static Status *create_hardware(int number, void **hardware) {
   void *metadata;
   ((void (*)(void **))ort[CREATE_KEY_VALUE_PAIRS])(&metadata);
   ((void (*)(void *, const char *, const char *))ort[ADD_KEY_VALUE_PAIR])(metadata, "is_virtual", "1");
   Status *status = EP_API(CREATE_HARDWARE_DEVICE, Status *, int, uint32_t, uint32_t, const char *, void *, void **)(
-      device_config.cpu ? HARDWARE_CPU : HARDWARE_GPU, VENDOR_ID, 1, "ortbench", metadata, hardware);
+      device_config.cpu ? HARDWARE_CPU : HARDWARE_GPU, VENDOR_ID, (uint32_t)number + 1, "ortbench", metadata, hardware);
   ((void (*)(void *))ort[RELEASE_KEY_VALUE_PAIRS])(metadata);
   return status;
+}
+
+static Status *create_memory_info(const char *name, int memory, int unit, void **info) {
+  bool host = device_config.host_memory > 0;
+  return API(CREATE_MEMORY_INFO_V2, const char *, int, uint32_t, int32_t, int, size_t, int, void **)(
+      host ? "Cpu" : name, host || device_config.cpu ? DEVICE_CPU : DEVICE_GPU, host ? 0 : VENDOR_ID, unit, memory,
+      host ? 0 : (size_t)device_config.alignment, 0, info);
+}
+
+static Status *create_unit(Unit *unit, int number) {
+  TRY(create_hardware(number, &unit->hardware));
+  if (device_config.default_memory) TRY(create_memory_info(DEVICE_NAME, ORT_MEMORY_DEFAULT, number, &unit->default_info));
+  if (device_config.host_memory) return NULL;
+  return create_memory_info(DEVICE_NAME "HostAccessible", ORT_MEMORY_HOST_ACCESSIBLE, number, &unit->accessible_info);
 }
 
 static void fill_factory(Factory *factory) {
@@ -505,6 +543,17 @@ static void fill_factory(Factory *factory) {
   call[FACTORY_CREATE_SYNC_STREAM] = (Fn)factory_create_sync_stream;
 }
 
+static Status *new_factory(const char *name, Factory **made) {
+  Factory *factory = *made = zeroed(sizeof *factory);
+  fill_factory(factory);
+  factory->name = name;
+  while (factory->units < (int)device_config.devices && factory->units < MAX_UNITS) {
+    TRY(create_unit(&factory->unit[factory->units], factory->units));
+    factory->units++;
+  }
+  return NULL;
+}
+
 typedef struct { /* OrtApiBase */
   const Fn *(*get_api)(uint32_t version);
   const char *(*get_version)(void);
@@ -513,9 +562,6 @@ typedef struct { /* OrtApiBase */
 __attribute__((visibility("default"))) Status *CreateEpFactories(const char *registered_name, const ApiBase *base,
                                                                  const void *logger, Factory **factories, size_t space,
                                                                  size_t *count) {
-#ifdef NAMED_AS_REGISTERED
-  ep_name = strdup(registered_name);
-#endif
   (void)registered_name;
   (void)logger;
   const Fn *newest = base->get_api(API_VERSION);
@@ -529,23 +575,27 @@ __attribute__((visibility("default"))) Status *CreateEpFactories(const char *reg
   const char *error = config_from_environment(&device_config);
   if (!error) error = trace_open();
   if (error) return fail("%s: %s", EP_NAME, error);
-  Factory *factory = zeroed(sizeof *factory);
-  fill_factory(factory);
-  TRY(create_hardware(&factory->hardware));
-  if (device_config.default_memory) {
-    TRY(create_memory_info(DEVICE_NAME, ORT_MEMORY_DEFAULT, &factory->default_info));
+  if (faulty(AT_REGISTRATION, MEM_NONE, 0)) return fail("%s was told to fail its registration", EP_NAME);
+  for (*count = 0; *count < (size_t)device_config.eps && *count < space; ++*count) {
+#ifdef NAMED_AS_REGISTERED
+    const char *name = strdup(registered_name);
+#else
+    const char *name = *count ? "Second" EP_NAME : EP_NAME;
+#endif
+    TRY(new_factory(name, &factories[*count]));
   }
-  TRY(create_memory_info(DEVICE_NAME "HostAccessible", ORT_MEMORY_HOST_ACCESSIBLE, &factory->accessible_info));
-  factories[0] = factory;
-  *count = 1;
   return NULL;
 }
 
 __attribute__((visibility("default"))) Status *ReleaseEpFactory(Factory *factory) {
   for (Queue *queue = queues; queue; queue = queue->next) queue_stop_thread(queue); /* the library may go away now */
-  if (factory->default_info) ((void (*)(void *))ort[RELEASE_MEMORY_INFO])(factory->default_info);
-  ((void (*)(void *))ort[RELEASE_MEMORY_INFO])(factory->accessible_info);
-  EP_API(RELEASE_HARDWARE_DEVICE, void, void *)(factory->hardware);
+  for (int i = 0; i < factory->units; i++) {
+    void *infos[] = {factory->unit[i].default_info, factory->unit[i].accessible_info};
+    for (int j = 0; j < 2; j++) {
+      if (infos[j]) ((void (*)(void *))ort[RELEASE_MEMORY_INFO])(infos[j]);
+    }
+    EP_API(RELEASE_HARDWARE_DEVICE, void, void *)(factory->unit[i].hardware);
+  }
   free(factory);
   return NULL;
 }

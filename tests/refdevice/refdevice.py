@@ -22,6 +22,9 @@ EP_NAME = "RefDeviceExecutionProvider"
 VENDOR_ID = 0x0B0B
 
 Honesty = Literal["sync", "async-wait", "async", "async-old-api"]
+Copies = Literal["both", "uploads", "downloads", "none"]
+Fault = Literal["none", "abort", "segfault", "exit", "error", "hang", "print"]
+Place = Literal["registration", "device", "alloc", "session", "run", "copy", "sync", "release"]
 HONESTY: tuple[Honesty, ...] = ("sync", "async-wait", "async", "async-old-api")
 
 SOURCES = (
@@ -114,6 +117,17 @@ class Config:
     """Without it HOST_ACCESSIBLE memory is all the device has, and copies to and from it last like uploads and downloads.
     Together with `cpu` that is how OpenVINO's EP looks on an Intel CPU: ONNX Runtime copies no array inside a run; without
     `cpu` it copies them all."""
+    host_memory: bool = False
+    """DEFAULT memory is plain host memory (name `Cpu`, vendor 0), there is no other, and nothing copies. This one and those
+    below it to `copies` are read from the environment alone."""
+    devices: int = 1
+    """How many devices its EP has, 1 or 2 ..."""
+    eps: int = 1
+    """... and how many EPs its library brings, 1 or 2: the other is called `Second…`."""
+    skew: int = 0
+    """How many bytes behind the start of a page the addresses of allocations lie."""
+    copies: Copies = "both"
+    """Which copies to and from DEFAULT memory the EP says that it can make; ``none``: it has no data transfer."""
     honesty: Honesty = "sync"
     """When a run returns, and which calls wait for the device; see refdevice.c."""
     later_runs: int = 0
@@ -159,6 +173,20 @@ class Config:
     """Trigger: a copy, whatever its direction, that calls abort()."""
     wrong_copy: str = "0"
     """Trigger: a copy, whatever its direction, whose first byte arrives wrong."""
+    shape_run: str = "0"
+    """Trigger: an inference whose first output has one item fewer than it should, in its first dimension."""
+    unbound_type: int = 0
+    """Runs fail with bound inputs of this element type of ONNX (6 is int32, which Flatten takes), and not with arrays."""
+    fault: Fault = "none"
+    """What goes wrong: it aborts, has a segmentation fault, exits with 3, returns an error (null, for an allocation), never
+    returns, or prints a line to stdout ..."""
+    fault_at: Place = "registration"
+    """... where: when its library is registered, its devices are listed, memory is allocated, a session is created, a run
+    begins, a copy is made, OrtEp::Sync is called, or an EP is released (where it aborts, as there are no errors) ..."""
+    fault_when: str = "1"
+    """... trigger: when ..."""
+    fault_device: int = 0
+    """... and on which device, counted from 1; 0 is any. Of allocations, sessions, runs and synchronizations."""
     trace: Path | None = None
     """File for the trace; None keeps none."""
     trace_records: int = 1_000_000

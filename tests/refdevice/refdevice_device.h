@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -54,10 +55,20 @@ __attribute__((format(printf, 1, 2))) static const char *explain(const char *for
 /* ---- knobs ---- */
 
 typedef enum { MEM_NONE, MEM_HOST, MEM_DEFAULT, MEM_HOST_ACCESSIBLE } Memory;
-static const char *const memory_names[] = {"none", "host", "default", "host_accessible"};
+static const char *const memory_names[] = {"none", "host", "default", "host_accessible", NULL};
 
 typedef enum { SYNC, ASYNC_WAIT, ASYNC, ASYNC_OLD_API } Honesty;
-static const char *const honesty_names[] = {"sync", "async-wait", "async", "async-old-api"};
+static const char *const honesty_names[] = {"sync", "async-wait", "async", "async-old-api", NULL};
+
+typedef enum { BOTH_WAYS, UPLOADS, DOWNLOADS, NO_WAY } Ways;
+static const char *const ways_names[] = {"both", "uploads", "downloads", "none", NULL};
+
+/* What goes wrong, and where: knobs `fault`, `fault_at`, `fault_when` and `fault_device`. */
+typedef enum { NO_FAULT, ABORTS, SEGFAULTS, EXITS, ERRS, HANGS, PRINTS } Fault;
+static const char *const fault_names[] = {"none", "abort", "segfault", "exit", "error", "hang", "print", NULL};
+
+typedef enum { AT_REGISTRATION, AT_DEVICE, AT_ALLOC, AT_SESSION, AT_RUN, AT_COPY, AT_SYNC, AT_RELEASE } Place;
+static const char *const place_names[] = {"registration", "device", "alloc", "session", "run", "copy", "sync", "release", NULL};
 
 /* "N", "N+", "N:memory" or "N+:memory": the Nth time (counted from 1), or from the Nth on; 0 is never. */
 typedef struct {
@@ -73,13 +84,20 @@ typedef struct {
 typedef struct {
   Link upload, download, device_copy;
   double compute_ns, item_ns, switch_ns, ha_copies, spin_ns, engines, servers, crowd, submit_ns, busy_ns;
-  double alignment, cpu, default_memory;
+  double alignment, cpu, default_memory, host_memory, devices, eps, skew, unbound_type;
   double later_runs; /* 0: never */
   Honesty honesty, later_honesty;
+  Ways copies;
+  Fault fault;
+  Place fault_at;
+  double fault_device; /* counted from 1; 0: any */
+  Trigger fault_when, shape_run;
   Trigger fail_upload, fail_download, fail_alloc, fail_alloc_bytes, abort_run, hang_run, wrong_run, abort_copy, wrong_copy;
 } Config;
 
-typedef enum { KNOB_US, KNOB_NUMBER, KNOB_HONESTY, KNOB_TRIGGER, KNOB_TEXT } KnobType;
+typedef enum { KNOB_US, KNOB_NUMBER, KNOB_TRIGGER, KNOB_TEXT, KNOB_HONESTY, KNOB_WAYS, KNOB_FAULT, KNOB_PLACE } KnobType;
+static const char *const *const choices[] = {
+    [KNOB_HONESTY] = honesty_names, [KNOB_WAYS] = ways_names, [KNOB_FAULT] = fault_names, [KNOB_PLACE] = place_names};
 
 static const struct {
   const char *name;
@@ -98,6 +116,11 @@ static const struct {
     {"alignment", KNOB_NUMBER, offsetof(Config, alignment)},
     {"cpu", KNOB_NUMBER, offsetof(Config, cpu)},
     {"default_memory", KNOB_NUMBER, offsetof(Config, default_memory)},
+    {"host_memory", KNOB_NUMBER, offsetof(Config, host_memory)},
+    {"devices", KNOB_NUMBER, offsetof(Config, devices)},
+    {"eps", KNOB_NUMBER, offsetof(Config, eps)},
+    {"skew", KNOB_NUMBER, offsetof(Config, skew)},
+    {"copies", KNOB_WAYS, offsetof(Config, copies)},
     {"honesty", KNOB_HONESTY, offsetof(Config, honesty)},
     {"later_runs", KNOB_NUMBER, offsetof(Config, later_runs)},
     {"later_honesty", KNOB_HONESTY, offsetof(Config, later_honesty)},
@@ -117,6 +140,12 @@ static const struct {
     {"wrong_run", KNOB_TRIGGER, offsetof(Config, wrong_run)},
     {"abort_copy", KNOB_TRIGGER, offsetof(Config, abort_copy)},
     {"wrong_copy", KNOB_TRIGGER, offsetof(Config, wrong_copy)},
+    {"shape_run", KNOB_TRIGGER, offsetof(Config, shape_run)},
+    {"unbound_type", KNOB_NUMBER, offsetof(Config, unbound_type)},
+    {"fault", KNOB_FAULT, offsetof(Config, fault)},
+    {"fault_at", KNOB_PLACE, offsetof(Config, fault_at)},
+    {"fault_when", KNOB_TRIGGER, offsetof(Config, fault_when)},
+    {"fault_device", KNOB_NUMBER, offsetof(Config, fault_device)},
     {"trace", KNOB_TEXT, 0},         /* environment only, read by trace_open */
     {"trace_records", KNOB_TEXT, 0}, /* environment only, read by trace_open */
 };
@@ -124,8 +153,8 @@ static const struct {
 static Config device_config;
 static pthread_mutex_t config_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int index_in(const char *const names[], int count, const char *name) {
-  for (int i = 0; i < count; i++) {
+static int index_in(const char *const names[], const char *name) {
+  for (int i = 0; names[i]; i++) {
     if (strcmp(names[i], name) == 0) return i;
   }
   return -1;
@@ -144,7 +173,7 @@ static bool parse_trigger(const char *text, Trigger *trigger) {
   trigger->onwards = *end == '+';
   if (trigger->onwards) end++;
   if (*end == 0) return true;
-  int memory = *end == ':' ? index_in(memory_names, 4, end + 1) : -1;
+  int memory = *end == ':' ? index_in(memory_names, end + 1) : -1;
   trigger->memory = memory > 0 ? (Memory)memory : MEM_NONE;
   return memory > 0;
 }
@@ -154,15 +183,16 @@ static bool parse_value(KnobType type, const char *text, void *target) {
   switch (type) {
     case KNOB_TEXT: return true;
     case KNOB_TRIGGER: return parse_trigger(text, target);
-    case KNOB_HONESTY: {
-      int kind = index_in(honesty_names, 4, text);
-      if (kind >= 0) *(Honesty *)target = (Honesty)kind;
-      return kind >= 0;
-    }
-    default:
+    case KNOB_US:
+    case KNOB_NUMBER:
       if (!parse_number(text, &number)) return false;
       *(double *)target = type == KNOB_US ? number * 1000 : number;
       return true;
+    default: {
+      int chosen = index_in(choices[type], text);
+      if (chosen >= 0) memcpy(target, &chosen, sizeof chosen); /* an enum is an int here */
+      return chosen >= 0;
+    }
   }
 }
 
@@ -182,6 +212,7 @@ static Config default_config(void) {
                   .device_copy = {5000, 8},
                   .compute_ns = COMPUTE_NS,
                   .spin_ns = 200000, .servers = 1, .alignment = 4096, .default_memory = 1,
+                  .devices = 1, .eps = 1, .fault_when = {.number = 1},
                   .later_honesty = ASYNC_OLD_API};
 }
 
@@ -345,6 +376,23 @@ static bool fails(Trigger *trigger, Memory memory) {
   bool fired = fires(trigger, memory);
   if (fired) trace_failure(trigger, memory);
   return fired;
+}
+
+/* What the knobs have go wrong here. False if it does not return an error. */
+static bool faulty(Place place, Memory memory, int device) {
+  Config *config = &device_config;
+  if (config->fault == NO_FAULT || config->fault_at != place) return false;
+  if (config->fault_device > 0 && device != (int)config->fault_device) return false;
+  if (!fails(&config->fault_when, memory)) return false;
+  switch (config->fault) {
+    case ABORTS: abort();
+    case SEGFAULTS: return raise(SIGSEGV) == 0;
+    case EXITS: _exit(3); /* exit() of a fork would wait for threads that only the process had that it is forked from */
+    case HANGS:
+      for (;;) pause();
+    case PRINTS: puts("the reference device prints a line"); return fflush(stdout) != 0;
+    default: return true;
+  }
 }
 
 /* ---- the run the calling thread is in ---- */
@@ -546,14 +594,16 @@ static Event memory_event(Kind kind, size_t bytes, Memory memory) {
   return (Event){.kind = kind, .bytes = bytes, .memory = memory, .run = this_run.number, .session = this_run.session};
 }
 
-static void *device_alloc(size_t bytes, Memory memory) {
+static void *device_alloc(size_t bytes, Memory memory, int device) {
   int64_t start = now_ns();
-  if (allocation_fails(bytes, memory)) return NULL;
-  Block *block = allocate_block(bytes, memory);
+  if (allocation_fails(bytes, memory) || faulty(AT_ALLOC, memory, device)) return NULL;
+  size_t skew = (size_t)device_config.skew;
+  Block *block = allocate_block(bytes + skew, memory);
+  if (block) block->bytes = bytes;
   Event event = memory_event(ALLOC, bytes, memory);
   event.failed = !block;
   trace_span(event, start);
-  return block ? block->address : NULL;
+  return block ? block->address + skew : NULL;
 }
 
 /* How many bytes it had. */

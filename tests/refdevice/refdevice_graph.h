@@ -105,15 +105,16 @@ static Status *node_values(const void *node, NodeValues *values, bool *fits) {
   return API(NODE_GET_OUTPUTS, const void *, const void **, size_t)(node, &values->output, 1);
 }
 
-static Status *all_float(const NodeValues *values, int inputs, bool *all) {
-  int type;
+/* All values are float32; what only changes a shape takes int32 too, which has as many bytes. */
+static Status *all_known(const NodeValues *values, int inputs, bool moves, bool *all) {
+  int type, wanted;
   size_t rank;
-  TRY(tensor_type(values->output, &type, &rank));
-  *all = type == TYPE_FLOAT;
+  TRY(tensor_type(values->output, &wanted, &rank));
+  *all = wanted == TYPE_FLOAT || (moves && wanted == TYPE_INT32);
   for (int i = 0; i < inputs && *all; i++) {
     if (!values->input[i]) continue;
     TRY(tensor_type(values->input[i], &type, &rank));
-    *all = type == TYPE_FLOAT && rank <= MAX_RANK;
+    *all = type == wanted && rank <= MAX_RANK;
   }
   return NULL;
 }
@@ -132,7 +133,7 @@ static Status *read_node(const void *node, OpNode *op, NodeValues *values) {
   OpKind kind = op_find(name, since);
   if (kind == OP_NONE) return NULL;
   TRY(node_values(node, values, &supported));
-  if (supported) TRY(all_float(values, kind == OP_RESHAPE ? 1 : MAX_INPUTS, &supported));
+  if (supported) TRY(all_known(values, kind == OP_RESHAPE ? 1 : MAX_INPUTS, kind == OP_FLATTEN, &supported));
   if (!supported) return NULL;
   TRY(tensor_type(values->input[0], &type, &rank));
   op->kind = kind;
@@ -181,6 +182,8 @@ static Status *ep_get_capability(void *self, const void *graph, void *support) {
 
 typedef struct { /* OrtEp */
   Table table;
+  const char *name;
+  int device; /* counted from 1 */
   double compute_ns;
   bool ha_copies;
   Honesty honesty;
@@ -296,6 +299,7 @@ typedef struct { /* one Compute call; the arrays count in values */
   Block **blocks;
   char **published; /* where a value goes that is computed in scratch because the host could watch it come about */
   bool wrong;
+  bool has_unbound_type; /* knob `unbound_type` */
   bool touches_host; /* a boundary value lies in ordinary host memory, which may be gone after Compute */
 } Inference;
 
@@ -391,6 +395,7 @@ static Status *bind_input(Inference *job, size_t index, void *context) {
   if (!tensor || value < 0) return NULL;
   TRY(API(GET_TENSOR_TYPE_AND_SHAPE_REFERENCE, const void *, int *, const int64_t **, size_t *)(tensor, &type, &dims,
                                                                                                 &rank));
+  if (type == (int)device_config.unbound_type) job->has_unbound_type = true;
   if (rank > MAX_RANK) return fail("tensors have at most %d dimensions on the reference device", MAX_RANK);
   job->shapes[value].rank = (int)rank;
   for (size_t i = 0; i < rank; i++) job->shapes[value].dim[i] = dims[i];
@@ -411,7 +416,8 @@ static Status *infer_shapes(Inference *job) {
 static Status *bind_output(Inference *job, size_t index, void *context) {
   void *tensor = NULL;
   int value = job->graph->outputs[index];
-  const Shape *shape = &job->shapes[value];
+  Shape *shape = &job->shapes[value];
+  if (!index && shape->rank && shape->dim[0] && fails(&device_config.shape_run, MEM_NONE)) shape->dim[0]--;
   TRY(API(KERNEL_CONTEXT_GET_OUTPUT, void *, size_t, const int64_t *, size_t, void **)(context, index, shape->dim,
                                                                                        (size_t)shape->rank, &tensor));
   job->op.event.bytes += value_bytes(job, value);
@@ -440,14 +446,19 @@ static Memory memory_of_run(const Inference *job) {
 }
 
 /* What the knobs want of this run. Asked once a run, also if its graph was claimed in several parts. */
-static void judge_run(const Inference *job) {
-  if (this_run.memory != MEM_NONE) return;
+static Status *judge_run(const Inference *job) {
+  if (this_run.memory != MEM_NONE) return NULL;
   Memory memory = this_run.memory = memory_of_run(job);
+  if (faulty(AT_RUN, memory, job->graph->ep->device)) return fail("the reference device was told to fail this run");
+  if (job->has_unbound_type && memory != MEM_HOST) {
+    return fail("the reference device takes no tensor of type %d where it is bound", (int)device_config.unbound_type);
+  }
   if (fails(&device_config.abort_run, memory)) abort();
   if (fails(&device_config.hang_run, memory)) {
     for (;;) pause();
   }
   this_run.wrong = fails(&device_config.wrong_run, memory);
+  return NULL;
 }
 
 static void submit(Op *op, bool wait) {
@@ -576,7 +587,11 @@ static Status *graph_compute(Graph *graph, void *state, void *context) {
     return status;
   }
   job->op.duration_ns += shape_ns(job);
-  judge_run(job);
+  status = judge_run(job);
+  if (status) {
+    inference_release(&job->op);
+    return status;
+  }
   job->wrong = this_run.wrong;
   job->op.event.memory = this_run.memory;
   bool wait = honesty_now(graph->ep->honesty) == SYNC || job->touches_host;

@@ -55,6 +55,7 @@ enum { /* OrtEpApi */
   MEMORY_DEVICE_GET_DEVICE_TYPE = 9,
   MEMORY_DEVICE_GET_VENDOR_ID = 11,
   MEMORY_DEVICE_GET_MEMORY_TYPE = 10,
+  MEMORY_DEVICE_GET_DEVICE_ID = 12,
   SYNC_STREAM_GET_IMPL = 13,
   CREATE_HARDWARE_DEVICE = 16,
   RELEASE_HARDWARE_DEVICE = 17,
@@ -85,7 +86,7 @@ enum { /* OrtEpFactory */
   FACTORY_CREATE_SYNC_STREAM = 12,
 };
 enum { ORT_FAIL = 1, ORT_INVALID_ARGUMENT = 2 };
-enum { TYPE_FLOAT = 1, TYPE_INT64 = 7 };                 /* ONNXTensorElementDataType */
+enum { TYPE_FLOAT = 1, TYPE_INT32 = 6, TYPE_INT64 = 7 };                /* ONNXTensorElementDataType */
 enum { ATTR_INT = 1, ATTR_INTS = 2, ATTR_FLOAT = 3, ATTR_STRING = 5 }; /* OrtOpAttrType */
 enum { DEVICE_CPU = 0, DEVICE_GPU = 1 };                 /* OrtMemoryInfoDeviceType */
 enum { HARDWARE_CPU = 0, HARDWARE_GPU = 1 };             /* OrtHardwareDeviceType */
@@ -103,7 +104,6 @@ enum { TABLE_SLOTS = 48 }; /* longer than any table ORT may read from us; slots 
 #ifndef EP_VERSION
 #define EP_VERSION "1.0.0"
 #endif
-#define OPTION_PREFIX "ep." EP_NAME "." /* in lower case */
 
 static const Fn *ort, *ort_ep;
 #define API(slot, ...) ((Status * (*)(__VA_ARGS__)) ort[slot])
