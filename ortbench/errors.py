@@ -67,10 +67,14 @@ class Unsupported(OrtbenchError):
 _ORT_CODE = r"\[ONNXRuntimeError\] : \d+ : \w+ : "
 _ORT_SOURCE = r"\S+\.(?:cc|h):\d+ .*?\)(?:::<lambda\(.*?\)>)?(?: const)? "
 
+_ORT_NODE = r"(?:Error in execution: )?Non-zero status code returned while running (\S+) node\. Name:'([^']*)' Status Message: (.+)"
+
 
 def ort_text(error: BaseException) -> str:
-    """What an error of ONNX Runtime says, on one line, without its codes and the places in its source."""
-    return one_line(re.sub(_ORT_SOURCE, "", re.sub(_ORT_CODE, "", " ".join(str(error).split()))) or error)
+    """What an error of ONNX Runtime says, on one line, without its codes and the places in its source; the node comes last, as a
+    fused one has a name that leaves no room for the reason."""
+    text = re.sub(_ORT_SOURCE, "", re.sub(_ORT_CODE, "", " ".join(str(error).split())))
+    return one_line(re.sub(_ORT_NODE, r"\3 (\1 node '\2')", text) or error)
 
 
 def one_line(error: BaseException | str, limit: int = 300) -> str:

@@ -22,6 +22,8 @@ from ortbench.result import FAILED
 from ortbench.worker.session.libraries import LoadProblem, NotLoaded
 from ortbench.worker.worker import Worker
 
+FUSED = "Non-zero status code returned while running MyEP_7_0 node. Name:'MyEP_MyEP_7_0_0' Status Message: " + "it is too large " * 10
+
 
 def test_an_error_is_of_the_same_kind_on_the_other_side() -> None:
     for kind in [BadInput, BenchmarkFailed, WrongOutputs, Unsupported]:
@@ -38,6 +40,7 @@ def test_an_error_is_of_the_same_kind_on_the_other_side() -> None:
     found = from_data(to_data(RuntimeError("[ONNXRuntimeError] : 1 : FAIL : it broke")))
     assert type(found) is BenchmarkFailed
     assert str(found) == "it broke"
+    assert str(from_data(to_data(RuntimeError(FUSED)))) == f"{'it is too large ' * 10}(MyEP_7_0 node 'MyEP_MyEP_7_0_0')"
     worker = Worker()
     assert worker.answer({"do": "dance"})["kind"] == "BenchmarkFailed"
     assert worker.answer({"do": "finish", "mode": "cpu"})["kind"] == "BenchmarkFailed"
