@@ -46,8 +46,11 @@ class Verdict:
 
     @property
     def failed(self) -> list[str]:
-        """The cases that failed, which no verdict can be built on."""
-        return [f"{name}: {failure}" for name, failure in self.failures]
+        """The cases that failed, which no verdict can be built on: one sentence for sides that failed alike."""
+        sides: dict[str, list[str]] = {}
+        for name, failure in self.failures:
+            sides.setdefault(failure, []).append(name)
+        return [f"{' and '.join(names)}: {failure}" for failure, names in sides.items()]
 
     @property
     def failures(self) -> list[tuple[str, str]]:

@@ -51,6 +51,15 @@ def run_of(*more: Case, **medians: list[int]) -> Result:
     return result_of(*cases, *more)
 
 
+def test_what_both_sides_fail_of_is_said_once() -> None:
+    one, other = (run_of(broken("cpu", reason=why), broken("device", reason="no memory")) for why in ("late", "early"))
+    assert Verdict([one, other], []).failed == [
+        "candidate: cpu failed: late",
+        "candidate and baseline: device failed: no memory",
+        "baseline: cpu failed: early",
+    ]
+
+
 # Limits
 
 
