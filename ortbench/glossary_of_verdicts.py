@@ -81,6 +81,11 @@ WARNINGS: Texts = {
         "",
         "running.md#libraries-of-one-name",
     ),
+    "ep-misnamed": (
+        "a package calls its EP otherwise than ONNX Runtime does, once its library is registered; the latter's name is used",
+        "",
+        "running.md#packages-of-plugin-eps",
+    ),
     "record-env": ("environment variables that --record-env names were left out, and why", "", "running.md"),
     "named-device": ("the EP offers no EP device, so its memory is found by name",),
     "dims-set-to-1": (

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from ortbench.ep_names import PACKAGES, SHORT_NAMES
+from ortbench.ep_packages import everywhere
 
 # What an onnxruntime package has of an EP, by the EP's short name.
 _BUNDLED = {
@@ -19,7 +20,7 @@ _BUNDLED = {
 }
 
 
-def installed_eps(path: list[str] | None = None) -> list[str]:
+def installed_eps(path: tuple[str, ...] | None = None) -> list[str]:
     """Short names of EPs, and the packages of plugin EPs that have none.
 
     Args:
@@ -28,13 +29,6 @@ def installed_eps(path: list[str] | None = None) -> list[str]:
     folders = [Path(folder) for folder in (sys.path if path is None else path) if folder]
     capi = next((it for folder in folders if (it := folder / "onnxruntime" / "capi").is_dir()), None)
     bundled = [] if capi is None else [name for name, pattern in _BUNDLED.items() if any(capi.glob(pattern))]
-    modules = sorted({it.name for folder in folders for it in folder.glob("onnxruntime_*") if it.is_dir()})
-    plugins = [_called(module) for module in modules if "." not in module and "-" not in module]
-    return list(dict.fromkeys(["cpu", *bundled, *plugins]))
-
-
-def _called(module: str) -> str:
-    """What a plugin's package is called on the command line: by its EP's short name, where it has one."""
-    package = module.replace("_", "-")
+    plugins = sorted(it.distribution.replace("_", "-") for it in everywhere(path))
     short = {PACKAGES[ep]: name for name, ep in SHORT_NAMES.items() if ep in PACKAGES}
-    return short.get(package, package)
+    return list(dict.fromkeys(["cpu", *bundled, *(short.get(name, name) for name in plugins)]))

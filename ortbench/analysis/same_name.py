@@ -1,4 +1,4 @@
-"""EPs of one name that several packages bring: which of them that name stands for. Pure."""
+"""EPs whose names mislead: one that several packages bring, and one that its package calls otherwise. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ortbench.characters import listed
 
 CODE = "ep-name-shared"
+MISNAMED = "ep-misnamed"
 
 
 def sentence(ep: str, packages: Sequence[str]) -> str:
@@ -19,3 +20,14 @@ def sentence(ep: str, packages: Sequence[str]) -> str:
     others = " or ".join(f"--ep {package}" for package in packages[1:])
     what = "the other" if len(packages) == 2 else "another"
     return f"{ep} is in {listed(packages)}: by that name --ep takes the one of {packages[0]}, and {others} {what}"
+
+
+def misnamed(package: str, said: Sequence[str], true: Sequence[str]) -> str:
+    """That a package says that its EPs have other names than they have.
+
+    Args:
+        package: that says so.
+        said: by it.
+        true: as ONNX Runtime has them.
+    """
+    return f"the package {package} calls its EP {listed(said)}; once registered it is called {listed(true)}"

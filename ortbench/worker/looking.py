@@ -89,11 +89,12 @@ def devices(state: State, library: str | None = None) -> answers.Listed:
     begin()
     eps = look_devices.list_devices(library)
     shared: list[Warned] = [{"code": same_name.CODE, "message": sentence} for sentence in named.all_shared()]
+    wrong: list[Warned] = [{"code": same_name.MISNAMED, "message": sentence} for sentence in named.all_misnamed()]
     return {
         "eps": eps,
         "runtime": versions(),
         "abilities": abilities.abilities(),
-        "warnings": [*distributions.warnings(), *shared],
+        "warnings": [*distributions.warnings(), *shared, *wrong],
     }
 
 

@@ -110,7 +110,7 @@ def _session(opened: Opened) -> answers.ProgramSession:
     if library is None:
         return found
     plugin, bundled = plugin_with(real_path(library)), bundled_library(provider.name)
-    if target.library is None and plugin is not None:
+    if target.library is None and plugin is not None and plugin.module:
         found["module"] = plugin.module
     elif target.library is None and bundled is not None and real_path(bundled) == real_path(library):
         found["bundled"] = Path(bundled).name

@@ -152,8 +152,9 @@ def test_eps_are_found_by_the_names_of_files(tmp_path: Path) -> None:
         "onnxruntime_own",
     ):
         (tmp_path / name).mkdir()
-    assert installed_eps([str(tmp_path)]) == ["cpu", "cuda", "webgpu", "onnxruntime-own", "qnn"]
-    assert installed_eps([str(tmp_path / "nowhere")]) == ["cpu"]
+        (tmp_path / name / "__init__.py").write_text("def get_library_path(): ...\n")
+    assert installed_eps((str(tmp_path),)) == ["cpu", "cuda", "webgpu", "onnxruntime-own", "qnn"]
+    assert installed_eps((str(tmp_path / "nowhere"),)) == ["cpu"]
 
 
 def test_no_tab_waits_for_onnxruntime_or_for_commands_that_were_not_typed() -> None:

@@ -98,7 +98,8 @@ def test_openvino_inside_an_onnxruntime_computes_in_host_memory_on_the_cpu(
 ) -> None:
     """The package onnxruntime-openvino, which has no EP device and must be the only onnxruntime of its environment."""
     name = "OpenVINOExecutionProvider"
-    monkeypatch.setattr(named, "plugins", lambda: ())
+    monkeypatch.setattr(named, "ask", lambda _: [])
+    monkeypatch.setattr(named, "asked", lambda: [])
     monkeypatch.setattr(providers, "devices_of", lambda *_: [])
     for module in (named, providers):
         monkeypatch.setattr(module, "built_in_eps", lambda: (name, "CPUExecutionProvider"))

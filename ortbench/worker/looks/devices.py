@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnxruntime as ort
 
+from ortbench import ep_packages
 from ortbench.errors import one_line
 from ortbench.modes import MODES
 from ortbench.plan import CPU_EP
@@ -25,7 +26,8 @@ from ortbench.worker.session.libraries import (
     register_library,
 )
 from ortbench.worker.session.memory import describe
-from ortbench.worker.session.plugins import Plugin, plugins
+from ortbench.worker.session.named import true_names
+from ortbench.worker.session.plugins import Plugin, ask
 from ortbench.worker.session.providers import Provider, on_cpu_by_option
 from ortbench.worker.session.runtime import own_package
 
@@ -45,8 +47,8 @@ def list_devices(library: str | None = None) -> list[ListedEp]:
     entries = [_entry(CPU_EP, None, ort.__version__, own_package(), None)]
     if library is not None:
         entries += [_entry(name, library, None, None, None) for name in register_library(library)]
-    for plugin in plugins():
-        for name in plugin.ep_names or (plugin.module,):
+    for plugin in ask(ep_packages.everywhere()):
+        for name in _names(plugin):
             if not _is_listed(entries, name, plugin.library):
                 entries.append(_plugin_entry(name, plugin))
     entries += [_built_in_entry(name) for name in built_in if name != CPU_EP]
@@ -55,6 +57,18 @@ def list_devices(library: str | None = None) -> list[ListedEp]:
         if not _is_listed(entries, device.ep_name, place):
             entries.append(_further_entry(device.ep_name, place))
     return entries
+
+
+def _names(plugin: Plugin) -> Sequence[str]:
+    """A package's EPs: as they are called, or where none has a device, as the package says."""
+    said = plugin.ep_names or (plugin.registered_as,)
+    if plugin.problem:
+        return said
+    try:
+        true = true_names(plugin)
+    except NotLoaded:
+        return said
+    return [name for name in said if name in true] or true or said
 
 
 def _is_listed(entries: Sequence[ListedEp], name: str, library: str | None) -> bool:
@@ -69,7 +83,7 @@ def _further_entry(name: str, library: str | None) -> ListedEp:
 
 
 def _plugin_entry(name: str, plugin: Plugin) -> ListedEp:
-    problem = plugin.problem or _problem(name, plugin.library)
+    problem = plugin.problem or _problem(name, plugin.library, plugin.registered_as)
     return _entry(name, plugin.library or None, plugin.version, plugin.distribution, problem)
 
 
@@ -82,9 +96,9 @@ def _built_in_entry(name: str) -> ListedEp:
     return entry
 
 
-def _problem(name: str, library: str) -> str | None:
+def _problem(name: str, library: str, registered_as: str | None = None) -> str | None:
     try:
-        register(name, library)
+        register(name, library, registered_as)
     except NotLoaded as error:
         return error.why
     return None

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import onnxruntime as ort
 
+from ortbench import ep_packages
 from ortbench.ep_names import CUDA_EP
 from ortbench.plan import CPU_EP
 from ortbench.worker.session.libraries import (
@@ -16,10 +17,11 @@ from ortbench.worker.session.libraries import (
     bundled_library,
     devices_of,
     library_of,
+    names_in,
     real_path,
     register,
 )
-from ortbench.worker.session.plugins import Plugin, plugins
+from ortbench.worker.session.plugins import Plugin, ask, asked
 from ortbench.worker.session.runtime import own_package
 
 
@@ -27,38 +29,50 @@ class Candidate(NamedTuple):
     """An EP that can be taken.
 
     Attributes:
-        ep: its full name, which others can have too.
+        ep: its full name, which others can have too; what its library is registered as, where that is all that is known.
         library: path of its library; None where ORT has it in itself.
         version: of the package or of ORT, or None.
+        registered_as: what its library is to be registered as, where that is not the EP's name.
     """
 
     ep: str
     library: str | None
     version: str | None
+    registered_as: str | None = None
 
 
 def candidates() -> Iterator[Candidate]:
-    """The EPs that are registered, those inside the installed onnxruntime whose library can be, and those of packages."""
+    """The EPs that are registered, those inside the installed onnxruntime whose library can be, and those of packages.
+
+    Packages called ``onnxruntime_*`` come first: who takes one of theirs does not wait for the search for others.
+    """
     for device in all_ep_devices():
         if device.ep_name != CPU_EP:
             yield Candidate(device.ep_name, *origin(device))
     library = bundled_library(CUDA_EP)
     if library is not None:
         yield Candidate(CUDA_EP, library, ort.__version__)
-    for plugin in plugins():
-        for name in plugin.ep_names:
-            yield Candidate(name, plugin.library, plugin.version)
+    taken = set()
+    for find in (ep_packages.by_name, ep_packages.everywhere):
+        for plugin in ask(find()):
+            if plugin.library and plugin.library not in taken:
+                taken.add(plugin.library)
+                for name in plugin.ep_names or (plugin.registered_as,):
+                    yield Candidate(name, plugin.library, plugin.version, plugin.registered_as)
 
 
 def load(candidate: Candidate) -> list[Any]:
-    """The devices of a candidate, whose library is registered for that.
+    """The devices of a candidate, whose library is registered for that; of all EPs in it where it has none of that name.
 
     Raises:
         NotLoaded: see `register`.
     """
-    if candidate.library is not None:
-        register(candidate.ep, candidate.library)
-    return devices_of(candidate.ep, candidate.library)
+    if candidate.library is None:
+        return devices_of(candidate.ep, None)
+    register(candidate.ep, candidate.library, candidate.registered_as)
+    names = names_in(candidate.library)
+    names = [candidate.ep] if candidate.ep in names else names
+    return [device for name in names for device in devices_of(name, candidate.library)]
 
 
 def origin(ep_device: Any) -> tuple[str | None, str | None]:
@@ -85,9 +99,11 @@ def package_of(library: str | None) -> str:
 
 
 def plugin_with(library: str) -> Plugin | None:
-    """The plugin package that has a library."""
+    """The plugin package that has a library: one that was asked for its own, or one that is called ``onnxruntime_*``."""
     place = real_path(library)
-    return next((plugin for plugin in plugins() if plugin.library and real_path(plugin.library) == place), None)
+    near = [it for it in ep_packages.by_name() if it.source is not None and it.source.parent in Path(library).parents]
+    plugins = [*asked(), *ask(near)]
+    return next((plugin for plugin in plugins if plugin.library and real_path(plugin.library) == place), None)
 
 
 def has_nvidia_gpu() -> bool:

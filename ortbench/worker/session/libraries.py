@@ -178,6 +178,12 @@ def bundled_library(ep_name: str) -> str | None:
     return str(path) if path.is_file() else None
 
 
+def names_in(library: str) -> list[str]:
+    """The EPs that have a device and came with a library; none before it is registered."""
+    place = real_path(library)
+    return sorted({device.ep_name for device in all_ep_devices() if library_of(device) == place})
+
+
 @cache
 def register_library(library: str) -> list[str]:
     """Register a plugin EP's library, once; returns the names of the EPs that it brings.
@@ -187,8 +193,7 @@ def register_library(library: str) -> list[str]:
     """
     # Made absolute: a bare file name would be looked for where the system keeps its libraries.
     register(library, str(Path(library).resolve()), Path(library).stem.removeprefix("lib"))
-    place = real_path(library)
-    names = sorted({device.ep_name for device in all_ep_devices() if library_of(device) == place})
+    names = names_in(library)
     if not names:
         raise BenchmarkFailed(f"{library} is loaded and finds no device it can use on this machine")
     return names

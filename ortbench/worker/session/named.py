@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import onnxruntime as ort
 
+from ortbench import ep_packages
 from ortbench.analysis import same_name
 from ortbench.ep_names import SHORT_NAMES
+from ortbench.ep_packages import EpPackage, key
 from ortbench.errors import BadInput, BenchmarkFailed
 from ortbench.plan import CPU_EP
-from ortbench.worker.session.libraries import all_ep_devices, built_in_eps
-from ortbench.worker.session.plugins import Plugin, plugins
+from ortbench.worker.session.libraries import NotLoaded, all_ep_devices, built_in_eps, names_in, register
+from ortbench.worker.session.plugins import Plugin, ask, asked
 from ortbench.worker.session.runtime import own_package
 
 
@@ -30,29 +34,45 @@ class Named(NamedTuple):
 
 
 def named(name: str) -> Named:
-    """The EP of what the user wrote: a short name, a full name, or a plugin package's or module's name.
+    """The EP of what the user wrote: a name of an EP, in full or in short, or of a package, its module or its library.
 
-    An EP that is inside the installed onnxruntime comes before those of that name that packages bring.
+    An EP that is inside the installed onnxruntime comes before those of that name that packages bring. All installed
+    packages are searched only for a name that neither onnxruntime nor a package called ``onnxruntime_*`` answers.
 
     Raises:
-        BadInput: no EP is called that.
-        BenchmarkFailed: the package that is called that does not load.
+        BadInput: no EP is called that, or several are.
+        BenchmarkFailed: the package that is called that, or that may bring it, does not load.
     """
-    ep = SHORT_NAMES.get(name.lower())
+    ep = SHORT_NAMES.get(key(name).replace("_", "-"))
     if ep == CPU_EP:
         return Named(CPU_EP, None)
-    if ep is None:
-        package = _package(name)
-        if package is not None:
-            return Named(package.ep_names[0], package)
-        ep = _full_name(name)
-    plugin = None if ep in built_in_eps() else _bringing(ep)
-    return Named(ep, plugin, shared(ep))
+    is_short = ep is not None
+    if not is_short and (package := _package(name, ep_packages.by_name())) is not None:
+        return package
+    ep = ep or _same({*built_in_eps(), *(str(device.ep_name) for device in all_ep_devices())}, name)
+    found = _bringing(ep or name, ep_packages.by_name())
+    if ep in built_in_eps():
+        return Named(ep, None, shared(ep))
+    if not found and not is_short and (package := _package(name, ep_packages.everywhere())) is not None:
+        return package
+    found = found or _bringing(ep or name, ep_packages.everywhere())
+    if found:
+        return _only(name, found)
+    for plugin in _mentioning(ep or name, ep_packages.everywhere()):
+        _refuse_broken(plugin)
+    ep = ep or _same(set(ort.get_all_providers()), name)
+    if ep is not None:
+        return Named(ep, None)
+    raise BadInput(
+        f"--ep {name!r}: no such execution provider; the library of one that is no package is named with --ep-library; "
+        f"known are {', '.join(sorted(SHORT_NAMES))}, full names such as "
+        f"{CPU_EP}, and installed plugin packages ('ortbench devices' lists them)"
+    )
 
 
 def shared(ep: str) -> str | None:
     """That several packages bring an EP of a name, and which of them that name stands for; None where one does at most."""
-    packages = [plugin.distribution for plugin in plugins() if ep in plugin.ep_names]
+    packages = [plugin.distribution for plugin in asked() if ep in _known_names(plugin)]
     if not packages:
         return None
     if ep in built_in_eps():
@@ -62,45 +82,135 @@ def shared(ep: str) -> str | None:
 
 def all_shared() -> list[str]:
     """The same of every EP, without those of which there is nothing to say."""
-    names = dict.fromkeys(name for plugin in plugins() for name in plugin.ep_names)
+    names = dict.fromkeys(name for plugin in asked() for name in _known_names(plugin))
     return [sentence for name in names if (sentence := shared(name)) is not None]
 
 
-def _package(name: str) -> Plugin | None:
-    """The plugin package that is called that, or whose module is.
+def _known_names(plugin: Plugin) -> Sequence[str]:
+    """The EPs of a package as it says, else those that its library has shown."""
+    return plugin.ep_names or (names_in(plugin.library) if plugin.library else ())
+
+
+def true_names(plugin: Plugin) -> list[str]:
+    """The EPs that have a device in a package's library, which is registered for that; those that it names come first.
 
     Raises:
-        BenchmarkFailed: it does not load.
+        NotLoaded: see `register`.
     """
-    for plugin in plugins():
-        if name.lower().replace("-", "_") in (plugin.module.lower(), plugin.distribution.lower().replace("-", "_")):
-            if not plugin.ep_names:
-                raise BenchmarkFailed(f"the package {plugin.distribution} does not load: {plugin.problem}")
-            return plugin
+    register((*plugin.ep_names, plugin.distribution)[0], plugin.library, plugin.registered_as)
+    return sorted(names_in(plugin.library), key=lambda name: name not in plugin.ep_names)
+
+
+def loaded_name(ep: str, plugin: Plugin) -> str:
+    """What ONNX Runtime calls an EP of a package, whose library is registered for that.
+
+    Raises:
+        NotLoaded: see `register`.
+    """
+    names = true_names(plugin)
+    same = next((name for name in names if name.lower() == ep.lower()), ep)
+    return names[0] if misnamed(plugin) is not None and same not in names else same
+
+
+def misnamed(plugin: Plugin) -> str | None:
+    """That a package calls its EPs otherwise than ONNX Runtime does, which is known once its library is registered."""
+    names = names_in(plugin.library) if plugin.library else []
+    if not names or not plugin.ep_names or set(names) & set(plugin.ep_names):
+        return None
+    return same_name.misnamed(plugin.distribution, plugin.ep_names, names)
+
+
+def all_misnamed() -> list[str]:
+    """The same of every package that was asked."""
+    return [sentence for plugin in asked() if (sentence := misnamed(plugin)) is not None]
+
+
+def _package(name: str, packages: Iterable[EpPackage]) -> Named | None:
+    """The EP of the package that is called that, or whose module or library is.
+
+    Raises:
+        BadInput: several are.
+        BenchmarkFailed: it does not load, or finds no device.
+    """
+    found = [package for package in packages if key(name) in package.keys]
+    if len(found) > 1:
+        raise BadInput(f"--ep {name!r} is in several packages: say {_choices(_own_name(it, found) for it in found)}")
+    for plugin in ask(found):
+        _refuse_broken(plugin)
+        return Named(plugin.ep_names[0] if plugin.ep_names else _first(plugin), plugin)
     return None
 
 
-def _full_name(name: str) -> str:
-    """A full EP name as ONNX Runtime writes it.
+def _choices(names: Iterable[str]) -> str:
+    return " or ".join(f"--ep {name}" for name in names)
+
+
+def _own_name(package: EpPackage, packages: Sequence[EpPackage]) -> str:
+    """What one of several packages is called that no other is, else the path of its library or of its module."""
+    names = (package.distribution, package.module, *map(ep_packages.stem, package.libraries))
+    alone = [name for name in names if sum(key(name) in it.keys for it in packages) == 1]
+    return (*alone, *map(str, package.libraries), str(package.source))[0]
+
+
+def _refuse_broken(plugin: Plugin) -> None:
+    if plugin.problem:
+        raise BenchmarkFailed(f"the package {plugin.distribution} does not load: {plugin.problem}")
+
+
+def _first(plugin: Plugin) -> str:
+    names = true_names(plugin)
+    if not names:
+        raise BenchmarkFailed(f"{plugin.library} is loaded and finds no device it can use on this machine")
+    return names[0]
+
+
+def _bringing(name: str, packages: Iterable[EpPackage]) -> list[Named]:
+    """The EPs of packages that are called that, in full or in short, or whose library is registered by that name.
+
+    Only packages whose files have the name are asked, and registered if none of them says that it brings such an EP.
 
     Raises:
-        BadInput: no EP is called that.
+        NotLoaded: the library of one that does not say which EPs it brings.
     """
-    known = {*ort.get_all_providers(), *(device.ep_name for device in all_ep_devices())}
-    known.update(ep for plugin in plugins() for ep in plugin.ep_names)
-    for ep in known:
-        if name.lower() == ep.lower():
-            return str(ep)
-    if _bringing(name) is not None:  # whether it has such an EP shows when it is loaded
-        return name
-    raise BadInput(
-        f"--ep {name!r}: no such execution provider; the library of one that is no package is named with --ep-library; "
-        f"known are {', '.join(sorted(SHORT_NAMES))}, full names such as "
-        f"{CPU_EP}, and installed plugin packages ('ortbench devices' lists them)"
-    )
+    plugins = [plugin for plugin in _mentioning(name, packages) if not plugin.problem]
+    found = [Named(ep, plugin) for plugin in plugins for ep in _answering(plugin, plugin.ep_names, name)]
+    if found:
+        return found
+    for plugin in plugins:
+        with suppress(*([NotLoaded] if plugin.ep_names else [])):
+            found += [Named(ep, plugin) for ep in _answering(plugin, true_names(plugin), name)]
+    return found
 
 
-def _bringing(ep: str) -> Plugin | None:
-    """The package that brings an EP: it says the EP's name, or what stands before a dot in it (OpenVINO's brings
-    OpenVINOExecutionProvider.AUTO, too)."""
-    return next((plugin for plugin in plugins() if {ep, ep.partition(".")[0]} & set(plugin.ep_names)), None)
+def _mentioning(name: str, packages: Iterable[EpPackage]) -> list[Plugin]:
+    before = key(name).partition(".")[0]  # the package that has OpenVINOExecutionProvider.AUTO has no such text
+    return ask(package for package in packages if package.mentions(before))
+
+
+def _answering(plugin: Plugin, eps: Sequence[str], name: str) -> list[str]:
+    found = [ep for ep in eps if _is_called(ep, name)]
+    base, dot, rest = name.partition(".")
+    if not found and dot:
+        found = [f"{ep}.{rest}" for ep in eps if _is_called(ep, base)]
+    return found or (list(eps[:1]) if key(name) == key(plugin.registered_as) else [])
+
+
+def _is_called(ep: str, name: str) -> bool:
+    return key(name) in (key(ep), key(ep).removesuffix("executionprovider"))
+
+
+def _same(eps: Iterable[str], name: str) -> str | None:
+    return next((ep for ep in sorted(eps) if _is_called(ep, name)), None)
+
+
+def _only(name: str, found: Sequence[Named]) -> Named:
+    """The first of several, which must be of one name.
+
+    Raises:
+        BadInput: they are not.
+    """
+    ep, plugin, _ = found[0]
+    if len({it.ep for it in found}) > 1:
+        each = [f"{it.ep} ({_choices([it.plugin.distribution])})" for it in found if it.plugin is not None]
+        raise BadInput(f"--ep {name!r} can be {' or '.join(each)}")
+    return Named(ep, plugin, shared(ep))

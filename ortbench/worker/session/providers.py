@@ -30,7 +30,7 @@ from ortbench.worker.session.libraries import (
     register,
     register_library,
 )
-from ortbench.worker.session.named import named, shared
+from ortbench.worker.session.named import loaded_name, misnamed, named, shared
 
 if TYPE_CHECKING:
     from ortbench.answers import LoadedEp
@@ -134,8 +134,9 @@ def _by_name(target: Target) -> Provider:
     if name == CPU_EP:
         return _cpu(target)
     if plugin is not None:
-        register(name, plugin.library)
-        provider = _with_device(name, target.device, plugin.library, plugin.version)
+        provider = _with_device(loaded_name(name, plugin), target.device, plugin.library, plugin.version)
+        wrong = misnamed(plugin)
+        provider.notes += [] if wrong is None else [(same_name.MISNAMED, wrong)]
     elif devices_of(name, None):
         provider = _with_device(name, target.device, None, None)
     elif name in built_in_eps():
@@ -225,8 +226,9 @@ def _auto(target: Target) -> Provider:
         except BenchmarkFailed as error:
             problems.append(str(error))
             continue
-        if any(map(is_accelerator, devices)):
-            return _noted(_with_device(it.ep, target.device, it.library, it.version), shared(it.ep))
+        device = next(filter(is_accelerator, devices), None)
+        if device is not None:
+            return _noted(_with_device(device.ep_name, target.device, it.library, it.version), shared(device.ep_name))
     provider = _cpu(target)
     if problems and has_nvidia_gpu():
         provider.notes.append(("auto-cpu", f"no EP with a GPU or NPU could be loaded: {'; '.join(problems)}"))

@@ -1,0 +1,220 @@
+"""Installed packages that bring plugin EPs, found by their files: nothing is imported.
+
+A library of a plugin EP exports `CreateEpFactories`; most packages also have a function `get_library_path` and some `get_ep_name`.
+No entry points are agreed on. So a distribution brings an EP if a library of it exports that symbol, or if the ``__init__.py``
+of a package with a shared library has both functions; `get_library_path` alone is in packages of other kinds, too.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import struct
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+_PREFIX = "onnxruntime_"
+_LIBRARY = re.compile(r"\.(?:so|dll|dylib)(?:\.[\d.]+)?$")
+_RECORDED = re.compile(rb'^"?([^,"\n]+(?:\.(?:so|dll|dylib)(?:\.[\d.]+)?|/__init__\.py))"?,', re.MULTILINE)
+_SYMBOL = b"CreateEpFactories\0"
+_SCANNED = 64 << 20  # bytes of a library that is no ELF file, whose symbols are not looked up in its table
+
+
+class EpPackage(NamedTuple):
+    """An installed package that probably brings EPs.
+
+    Attributes:
+        module: its import name; "" for a library that lies in no package.
+        distribution: what pip calls it, or the module where pip does not know it.
+        version: of the distribution, or "".
+        source: the file with `get_library_path`; None where the library is all there is.
+        libraries: paths of its libraries that export `CreateEpFactories`, as far as files tell.
+    """
+
+    module: str
+    distribution: str
+    version: str
+    source: Path | None
+    libraries: tuple[Path, ...]
+
+    @property
+    def keys(self) -> set[str]:
+        """Its names, as `key` spells them."""
+        return {key(name) for name in (self.module, self.distribution, *map(stem, self.libraries)) if name}
+
+    def mentions(self, word: str) -> bool:
+        """Whether its source or a library of it has a word, which `key` has spelt."""
+        files = (*self.libraries, *([] if self.source is None else [self.source]))
+        return any(word.encode() in file.read_bytes().lower().replace(b"-", b"_") for file in files)
+
+
+def key(name: str) -> str:
+    """A name in the spelling by which names are compared: small letters, ``_`` for ``-``."""
+    return name.lower().replace("-", "_")
+
+
+def stem(library: Path) -> str:
+    """What a library is called without its ending and, but on Windows, the ``lib`` before: ``mine`` for ``libmine.so.1``."""
+    return _LIBRARY.sub("", library.name).removeprefix("lib")
+
+
+@cache
+def by_name(path: tuple[str, ...] | None = None) -> tuple[EpPackage, ...]:
+    """The packages called ``onnxruntime_*``: by the names in folders, which takes no time.
+
+    Args:
+        path: folders of packages; by default those of this Python.
+    """
+    found: dict[str, EpPackage] = {}
+    for folder in _folders(path):
+        names = sorted(it.name for it in _entries(folder) if it.name.startswith(_PREFIX))
+        infos = [folder / name for name in names if name.endswith(".dist-info")]
+        for name in names:
+            module = name.removesuffix(".py")
+            source = folder / name if name.endswith(".py") else folder / name / "__init__.py"
+            if module.isidentifier() and module not in found and source.is_file():
+                found[module] = EpPackage(module, *_distribution_with(module, infos), source, ())
+    return tuple(it for it in found.values() if it.source is not None and _may_tell(it.source))
+
+
+def _may_tell(source: Path) -> bool:
+    """Whether a module can have the function; others of ONNX Runtime's family need not be imported to know that they have not."""
+    text = source.read_bytes()
+    return b"get_library_path" in text or b"import *" in text
+
+
+def _distribution_with(module: str, infos: Iterable[Path]) -> tuple[str, str]:
+    """Name and version of the distribution that has a module."""
+    for info in infos:
+        listed = b"\n".join(_bytes(info / name) for name in ("RECORD", "top_level.txt"))
+        if re.search(rb"^%b(?:/|\.py,|\s*$)" % module.encode(), listed, re.MULTILINE):
+            return _called(info)
+    return module, ""
+
+
+@cache
+def everywhere(path: tuple[str, ...] | None = None) -> tuple[EpPackage, ...]:
+    """All packages, whatever they are called, by the files of all installed distributions; those of `by_name` come first."""
+    plain: dict[object, EpPackage] = {it.module: it for it in by_name(path)}
+    found = {**plain}
+    taken = {*plain}
+    for folder in _folders(path):
+        infos = sorted(it.name for it in _entries(folder) if it.name.endswith((".dist-info", ".egg-info")))
+        packages = [package for info in infos for package in _of_distribution(folder / info)]
+        for package in packages:
+            if package.module in plain and package.source == plain[package.module].source:
+                found[package.module] = package  # whose distribution may be called otherwise
+            elif package.module not in taken:  # else Python imports the one of an earlier folder
+                found[package.module, package.libraries] = package
+        taken |= {it.module for it in packages if it.module}
+    return tuple(found.values())
+
+
+def _of_distribution(info: Path) -> Iterator[EpPackage]:
+    base, files = _files(info)
+    libraries = [file for file in files if _LIBRARY.search(file) and not file.startswith("onnxruntime/")]
+    if not libraries:
+        return
+    packages = {file.removesuffix("/__init__.py") for file in files if file.endswith("/__init__.py")}
+    there = [file for file in sorted(libraries, reverse=True) if exports(base / file)]
+    exporting = {(Path(file).parent, stem(Path(file))): file for file in there}.values()  # of copies the shortest name
+    around = {folder for file in libraries for folder in _folders_around(file) if folder in packages}
+    telling: list[str] = []
+    for folder in sorted(around):  # what is around others comes first
+        text = _bytes(base / folder / "__init__.py")
+        has_ep = b"get_ep_name" in text or any(file.startswith(f"{folder}/") for file in exporting)
+        if b"get_library_path" in text and has_ep and not any(folder.startswith(f"{it}/") for it in telling):
+            telling.append(folder)
+    for folder in telling:
+        own = tuple(base / file for file in exporting if file.startswith(f"{folder}/"))
+        yield EpPackage(folder.replace("/", "."), *_called(info), base / folder / "__init__.py", own)
+    if not telling:
+        for file in exporting:
+            top = next((it for it in _folders_around(file) if it in packages), "")
+            yield EpPackage(top.replace("/", "."), *_called(info), None, (base / file,))
+
+
+def _files(info: Path) -> tuple[Path, list[str]]:
+    """The libraries and packages of a distribution, by what pip recorded, and the folder that they are relative to.
+
+    Of one that is being worked on (``pip install --editable``), or that something else than pip installed, the folders of its
+    modules are listed.
+    """
+    record = _bytes(info / "RECORD")
+    roots = [info.parent]
+    if b"direct_url.json" in record and (project := _project(info)) is not None:
+        roots = [project, project / "src"]
+    elif record:
+        if not any(ending in record for ending in (b".so", b".dll", b".dylib")):
+            return info.parent, []  # as most are
+        return info.parent, [os.fsdecode(file) for file in _RECORDED.findall(record)]
+    modules = _bytes(info / "top_level.txt").decode().split() or [key(_called(info)[0])]
+    for root in roots:
+        found = [path for module in modules for path in (root / module).rglob("*")]
+        if found:
+            return root, [path.relative_to(root).as_posix() for path in found if path.is_file()]
+    return info.parent, []
+
+
+def _project(info: Path) -> Path | None:
+    """The folder of a project that is installed editable."""
+    import json  # seldom needed, like the next one
+    from urllib.parse import unquote, urlsplit
+
+    told = json.loads(_bytes(info / "direct_url.json") or b"{}")
+    if not told.get("dir_info", {}).get("editable"):
+        return None
+    path = unquote(urlsplit(told["url"]).path)
+    return Path(path[1:] if os.name == "nt" else path)
+
+
+def exports(library: Path) -> bool:
+    """Whether a library exports `CreateEpFactories`. Of an ELF file only the names of its dynamic symbols are read."""
+    try:
+        with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            if content[:6] != b"\x7fELF\x02\x01":  # 64 bits, little-endian
+                return len(content) <= _SCANNED and content.find(_SYMBOL) >= 0
+            (table,), (size, count) = struct.unpack_from("<Q", content, 40), struct.unpack_from("<HH", content, 58)
+            for section in range(table, table + size * count, size):
+                if struct.unpack_from("<I", content, section + 4) == (11,):  # SHT_DYNSYM
+                    (strings,) = struct.unpack_from("<I", content, section + 40)
+                    begin, length = struct.unpack_from("<QQ", content, table + size * strings + 24)
+                    return content.find(_SYMBOL, begin, begin + length) >= 0
+            return content.find(_SYMBOL) >= 0
+    except (OSError, ValueError, struct.error):  # not there, empty, or cut short
+        return False
+
+
+def _folders_around(file: str) -> list[str]:
+    """The folders that a file lies in, the outermost first."""
+    parts = file.split("/")[:-1]
+    return ["/".join(parts[: number + 1]) for number in range(len(parts))]
+
+
+def _called(info: Path) -> tuple[str, str]:
+    """Name and version of a distribution, by the name of the folder with what pip knows of it."""
+    name, _, version = info.stem.partition("-")
+    return name.replace("_", "-"), version.partition("-")[0]
+
+
+def _folders(path: tuple[str, ...] | None) -> list[Path]:
+    return [Path(folder) for folder in dict.fromkeys(sys.path if path is None else path) if folder]
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:  # a zip file, or a folder that is not there
+        return []
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""
