@@ -70,7 +70,7 @@ def test_a_package_of_any_name_and_layout(layout: str, library: Path, tmp_path: 
     files = {path: library if it is LIBRARY else it for path, it in LAYOUTS[layout].items()}
     install(tmp_path / "site", "accelerator-of-vendor", files)
     target = result_of(run("accelerator-of-vendor", tmp_path / "site", tmp_path / "out"))["target"]
-    assert (target["ep"], target["ep_library"], target["device"]["type"]) == (EP_NAME, [*files][0], "GPU")
+    assert (target["ep"], target["ep_library"], target["device"]["type"]) == (EP_NAME, next(iter(files)), "GPU")
 
 
 def test_a_library_elsewhere_by_the_functions_of_a_package_that_has_another_one(library: Path, tmp_path: Path) -> None:
@@ -150,6 +150,7 @@ def test_the_name_of_an_ep_whose_package_does_not_say_it(text: str, library: Pat
     assert result_of(run("refdevice", tmp_path / "site", tmp_path / "out"))["target"]["ep"] == EP_NAME
 
 
+@pytest.mark.usefixtures("clock")
 def test_an_ep_takes_the_registration_name_of_its_package_for_its_own(tmp_path: Path) -> None:
     library = device_library(named_as_registered=True)
     vendor(library, tmp_path / "site", PATH + REGISTERED)
@@ -237,8 +238,8 @@ def test_no_other_package_is_imported(name: str, library: Path, tmp_path: Path) 
 
 def test_a_name_of_several_is_refused_with_what_to_say(library: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
-    two = {f"{module}/{file}": it for module in ("red", "blue") for file, it in
-           {"__init__.py": PATH + f"def get_ep_name(): return {module!r}\n", "libvendor.so": library}.items()}  # fmt: skip
+    two: dict[str, str | Path] = {f"{module}/libvendor.so": library for module in ("red", "blue")}
+    two |= {f"{module}/__init__.py": PATH + f"def get_ep_name(): return {module!r}\n" for module in ("red", "blue")}
     install(site, "colours", two)
     ran = run("colours", site, tmp_path / "out")
     assert (ran.code, ran.error_line) == (2, "--ep 'colours' is in several packages: say --ep blue or --ep red")
@@ -271,10 +272,8 @@ def test_devices_and_doctor_list_what_run_takes(library: Path, tmp_path: Path) -
     assert ours["accelerator-of-vendor"]["library"] == str(site / "vendor" / "libvendor.so")
     assert told(found, "ep-misnamed") == [MISNAMED]
     lines = ortbench("doctor", "--no-noise", COLUMNS="300", **having(site)).out.splitlines()
-    assert f"good {EP_NAME} 1.0.0 of accelerator-of-vendor loads and runs on GPU ortbench" in lines
-    assert any(line.startswith("bad  broken 1.5 of broken does not load: import broken raises") for line in lines), (
-        lines
-    )
+    assert f"good {EP_NAME} 1.0.0 loads and runs on GPU ortbench" in lines
+    assert any(line.startswith("bad  broken 1.5 does not load: import broken raises") for line in lines), lines
     assert f"know {MISNAMED}" in lines
 
 

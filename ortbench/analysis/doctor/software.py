@@ -9,6 +9,7 @@ from ortbench.analysis.doctor.finding import BAD, GOOD, KNOW, Finding, number
 from ortbench.analysis.needed_numpy import mending
 from ortbench.analysis.overwritten import in_folder, overwritten
 from ortbench.analysis.same_name import CODE as SHARED
+from ortbench.analysis.same_name import MISNAMED
 from ortbench.answers import ListedEp
 from ortbench.characters import listed
 from ortbench.facts import Cuda, Facts, Installed, Nvidia, Profiler
@@ -64,7 +65,7 @@ def providers(facts: Facts) -> Iterator[Finding]:
     for ep in installed["eps"]:
         yield _provider(ep, facts["nvidia"], names.count(ep["name"]) > 1)
     for warning in installed.get("warnings", ()):
-        if warning["code"] == SHARED:
+        if warning["code"] in (SHARED, MISNAMED):
             yield Finding(KNOW, warning["message"])
 
 
