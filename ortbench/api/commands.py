@@ -841,6 +841,7 @@ def devices(
     *,
     ep_library: Place | None = None,
     python: Place | None = None,
+    check: Place | None = None,
 ) -> Listed:
     """List the installed execution providers and their devices.
 
@@ -850,6 +851,7 @@ def devices(
         ep_library: A plugin EP's library, where it is no package.
         python: The interpreter (or its environment's folder) whose ONNX Runtime is measured. Default: ortbench's
             own.
+        check: Check that a plugin EP's library keeps its contract: allocate, copy, bind, sync, threads.
 
     Returns:
         what ``ortbench devices --json`` writes: `eps`, what they run with, what that can do.
