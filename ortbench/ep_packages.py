@@ -12,7 +12,8 @@ import os
 import re
 import struct
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,8 @@ from typing import NamedTuple
 _PREFIX = "onnxruntime_"
 _LIBRARY = re.compile(r"\.(?:so|dll|dylib)(?:\.[\d.]+)?$")
 _RECORDED = re.compile(rb'^"?([^,"\n]+(?:\.(?:so|dll|dylib)(?:\.[\d.]+)?|/__init__\.py))"?,', re.MULTILINE)
+# As packages have it; some EPs take that name for their own.
+_NAMES = re.compile(rb"""^(REGISTRATION_NAME|EP_NAME)\b[^=\n]*=\s*["']([\w.-]+)["']""", re.MULTILINE)
 _SYMBOL = b"CreateEpFactories\0"
 _SCANNED = 64 << 20  # bytes of a library that is no ELF file, whose symbols are not looked up in its table
 
@@ -33,6 +36,7 @@ class EpPackage(NamedTuple):
         version: of the distribution, or "".
         source: the file with `get_library_path`; None where the library is all there is.
         libraries: paths of its libraries that export `CreateEpFactories`, as far as files tell.
+        registered_as: the name that it has its library registered by, or "" where its source does not say it.
     """
 
     module: str
@@ -40,16 +44,21 @@ class EpPackage(NamedTuple):
     version: str
     source: Path | None
     libraries: tuple[Path, ...]
+    registered_as: str
 
     @property
     def keys(self) -> set[str]:
         """Its names, as `key` spells them."""
-        return {key(name) for name in (self.module, self.distribution, *map(stem, self.libraries)) if name}
+        return {
+            key(name)
+            for name in (self.module, self.distribution, self.registered_as, *map(stem, self.libraries))
+            if name
+        }
 
     def mentions(self, word: str) -> bool:
         """Whether its source or a library of it has a word, which `key` has spelt."""
-        files = (*self.libraries, *([] if self.source is None else [self.source]))
-        return any(word.encode() in file.read_bytes().lower().replace(b"-", b"_") for file in files)
+        files = (*([] if self.source is None else [self.source]), *self.libraries)
+        return any(_holds(file, word.encode()) for file in files)
 
 
 def key(name: str) -> str:
@@ -69,7 +78,7 @@ def by_name(path: tuple[str, ...] | None = None) -> tuple[EpPackage, ...]:
     Args:
         path: folders of packages; by default those of this Python.
     """
-    found: dict[str, EpPackage] = {}
+    found: dict[str, EpPackage | None] = {}
     for folder in _folders(path):
         names = sorted(it.name for it in _entries(folder) if it.name.startswith(_PREFIX))
         infos = [folder / name for name in names if name.endswith(".dist-info")]
@@ -77,14 +86,15 @@ def by_name(path: tuple[str, ...] | None = None) -> tuple[EpPackage, ...]:
             module = name.removesuffix(".py")
             source = folder / name if name.endswith(".py") else folder / name / "__init__.py"
             if module.isidentifier() and module not in found and source.is_file():
-                found[module] = EpPackage(module, *_distribution_with(module, infos), source, ())
-    return tuple(it for it in found.values() if it.source is not None and _may_tell(it.source))
+                text = _bytes(source)
+                it = EpPackage(module, *_distribution_with(module, infos), source, (), _registered_as(text))
+                found[module] = it if b"get_library_path" in text else None  # another one of ONNX Runtime's family
+    return tuple(it for it in found.values() if it is not None)
 
 
-def _may_tell(source: Path) -> bool:
-    """Whether a module can have the function; others of ONNX Runtime's family need not be imported to know that they have not."""
-    text = source.read_bytes()
-    return b"get_library_path" in text or b"import *" in text
+def _registered_as(text: bytes) -> str:
+    told = dict(reversed(_NAMES.findall(text)))
+    return (told.get(b"REGISTRATION_NAME") or told.get(b"EP_NAME") or b"").decode()
 
 
 def _distribution_with(module: str, infos: Iterable[Path]) -> tuple[str, str]:
@@ -99,19 +109,23 @@ def _distribution_with(module: str, infos: Iterable[Path]) -> tuple[str, str]:
 @cache
 def everywhere(path: tuple[str, ...] | None = None) -> tuple[EpPackage, ...]:
     """All packages, whatever they are called, by the files of all installed distributions; those of `by_name` come first."""
-    plain: dict[object, EpPackage] = {it.module: it for it in by_name(path)}
-    found = {**plain}
-    taken = {*plain}
+    found: dict[object, EpPackage] = {it.source: it for it in by_name(path)}
+    earlier: list[Path] = []
+    names: set[str] = set()
     for folder in _folders(path):
         infos = sorted(it.name for it in _entries(folder) if it.name.endswith((".dist-info", ".egg-info")))
         packages = [package for info in infos for package in _of_distribution(folder / info)]
         for package in packages:
-            if package.module in plain and package.source == plain[package.module].source:
-                found[package.module] = package  # whose distribution may be called otherwise
-            elif package.module not in taken:  # else Python imports the one of an earlier folder
-                found[package.module, package.libraries] = package
-        taken |= {it.module for it in packages if it.module}
+            if package.distribution not in names and not _is_hidden(package.module.partition(".")[0], earlier):
+                found[package.source or package.libraries] = package
+        names |= {package.distribution for package in packages}
+        earlier.append(folder)
     return tuple(found.values())
+
+
+def _is_hidden(module: str, earlier: Sequence[Path]) -> bool:
+    """Whether Python imports a module from an earlier folder."""
+    return any((folder / it).is_file() for folder in earlier for it in (f"{module}.py", f"{module}/__init__.py"))
 
 
 def _of_distribution(info: Path) -> Iterator[EpPackage]:
@@ -131,11 +145,13 @@ def _of_distribution(info: Path) -> Iterator[EpPackage]:
             telling.append(folder)
     for folder in telling:
         own = tuple(base / file for file in exporting if file.startswith(f"{folder}/"))
-        yield EpPackage(folder.replace("/", "."), *_called(info), base / folder / "__init__.py", own)
+        source = base / folder / "__init__.py"
+        yield EpPackage(folder.replace("/", "."), *_called(info), source, own, _registered_as(_bytes(source)))
     if not telling:
         for file in exporting:
             top = next((it for it in _folders_around(file) if it in packages), "")
-            yield EpPackage(top.replace("/", "."), *_called(info), None, (base / file,))
+            told = _registered_as(_bytes(base / top / "__init__.py")) if top else ""
+            yield EpPackage(top.replace("/", "."), *_called(info), None, (base / file,), told)
 
 
 def _files(info: Path) -> tuple[Path, list[str]]:
@@ -152,7 +168,7 @@ def _files(info: Path) -> tuple[Path, list[str]]:
         if not any(ending in record for ending in (b".so", b".dll", b".dylib")):
             return info.parent, []  # as most are
         return info.parent, [os.fsdecode(file) for file in _RECORDED.findall(record)]
-    modules = _bytes(info / "top_level.txt").decode().split() or [key(_called(info)[0])]
+    modules = os.fsdecode(_bytes(info / "top_level.txt")).split() or [key(_called(info)[0])]
     for root in roots:
         found = [path for module in modules for path in (root / module).rglob("*")]
         if found:
@@ -165,10 +181,13 @@ def _project(info: Path) -> Path | None:
     import json  # seldom needed, like the next one
     from urllib.parse import unquote, urlsplit
 
-    told = json.loads(_bytes(info / "direct_url.json") or b"{}")
-    if not told.get("dir_info", {}).get("editable"):
+    try:
+        told = json.loads(_bytes(info / "direct_url.json"))
+        if not told["dir_info"]["editable"]:
+            return None
+        path = unquote(urlsplit(told["url"]).path)
+    except (ValueError, KeyError):  # half a file, or no folder's
         return None
-    path = unquote(urlsplit(told["url"]).path)
     return Path(path[1:] if os.name == "nt" else path)
 
 
@@ -211,6 +230,17 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
             return list(entries)
     except OSError:  # a zip file, or a folder that is not there
         return []
+
+
+def _holds(file: Path, word: bytes) -> bool:
+    """Whether a file has a word in any spelling; libraries can be large, so it is read in pieces."""
+    before = b""
+    with suppress(OSError), file.open("rb") as content:
+        while piece := content.read(1 << 20):
+            if word in (before + piece).lower().replace(b"-", b"_"):
+                return True
+            before = piece[-len(word) :]
+    return False
 
 
 def _bytes(file: Path) -> bytes:

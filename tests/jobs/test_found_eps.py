@@ -151,9 +151,12 @@ def test_the_name_of_an_ep_whose_package_does_not_say_it(text: str, library: Pat
 
 
 @pytest.mark.usefixtures("clock")
-def test_an_ep_takes_the_registration_name_of_its_package_for_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text", [PATH + REGISTERED, REGISTERED, REGISTERED + "EP_NAME = 'other'\n", "EP_NAME: str = 'Vendor_Registered'\n"]
+)
+def test_an_ep_takes_the_registration_name_of_its_package_for_its_own(text: str, tmp_path: Path) -> None:
     library = device_library(named_as_registered=True)
-    vendor(library, tmp_path / "site", PATH + REGISTERED)
+    vendor(library, tmp_path / "site", text)
     result = result_of(run("vendor-registered", tmp_path / "site", tmp_path / "out"))
     assert result["target"]["ep"] == "Vendor_Registered"
 
@@ -277,8 +280,20 @@ def test_devices_and_doctor_list_what_run_takes(library: Path, tmp_path: Path) -
     assert f"know {MISNAMED}" in lines
 
 
-def test_a_package_that_an_earlier_folder_hides_is_not_found(library: Path, tmp_path: Path) -> None:
-    for folder, text in (("first", "# other"), ("second", PATH + NAME)):
-        vendor(library, tmp_path / folder, text, f"of-{folder}")
-    found = ep_packages.everywhere((str(tmp_path / "first"), str(tmp_path / "second")))
-    assert [(it.distribution, it.source) for it in found] == [("of-first", None)]
+def test_packages_that_an_earlier_folder_hides_are_not_found(library: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    put(first, {"vendor.py": "", "onnxruntime_vendor/__init__.py": ""})
+    for number, at in enumerate(("vendor", "onnxruntime_vendor")):
+        vendor(library, second, name=f"hidden-{number}", at=at)
+    for site in (first, second):
+        install(site, "twice", {"twice_data/libep.so": library})
+    found = ep_packages.everywhere((str(first), str(second)))
+    assert [it.libraries for it in found] == [(first / "twice_data" / "libep.so",)]
+
+
+def test_a_package_called_as_those_of_onnxruntime_by_a_distribution_that_is_not(library: Path, tmp_path: Path) -> None:
+    vendor(library, tmp_path / "site", at="onnxruntime_vendor")
+    assert found_in(tmp_path / "site") == ["accelerator-of-vendor"]
+    for name in ("accelerator-of-vendor", "onnxruntime-vendor", "refdevice"):
+        result = result_of(run(name, tmp_path / "site", tmp_path / name))
+        assert (result["target"]["ep"], told(result, "ep-name-shared")) == (EP_NAME, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,12 +54,17 @@ def candidates() -> Iterator[Candidate]:
     if library is not None:
         yield Candidate(CUDA_EP, library, ort.__version__)
     taken = set()
-    for find in (ep_packages.by_name, ep_packages.everywhere):
-        for plugin in ask(find()):
-            if plugin.library and plugin.library not in taken:
-                taken.add(plugin.library)
-                for name in plugin.ep_names or (plugin.registered_as,):
-                    yield Candidate(name, plugin.library, plugin.version, plugin.registered_as)
+    for plugin in chain(ask(ep_packages.by_name()), _further()):
+        if plugin.library and plugin.library not in taken:
+            taken.add(plugin.library)
+            for name in plugin.ep_names or (plugin.registered_as,):
+                yield Candidate(name, plugin.library, plugin.version, plugin.registered_as)
+
+
+def _further() -> Iterator[Plugin]:
+    """All packages, searched for and imported one by one as they are needed."""
+    for package in ep_packages.everywhere():
+        yield from ask([package])
 
 
 def load(candidate: Candidate) -> list[Any]:

@@ -62,9 +62,9 @@ def ask(packages: Iterable[EpPackage]) -> list[Plugin]:
 
 
 def _ask(package: EpPackage) -> Plugin | None:
-    module, distribution, version, source, libraries = package
+    module, distribution, version, source, libraries, registered_as = package
     if source is None:
-        return Plugin("", distribution, version, (), str(libraries[0]), ep_packages.stem(libraries[0]))
+        return Plugin("", distribution, version, (), str(libraries[0]), registered_as or ep_packages.stem(libraries[0]))
     try:
         functions = _call(f"import {module}", importlib.import_module, module)
         if not hasattr(functions, "get_library_path"):
@@ -72,8 +72,8 @@ def _ask(package: EpPackage) -> Plugin | None:
         library, names = _library(functions), _ep_names(functions)
         if not names and not ep_packages.exports(Path(library)):
             return None  # a library of another kind
-        registered_as = getattr(functions, "REGISTRATION_NAME", None) or (*names, ep_packages.stem(Path(library)))[0]
-        return Plugin(module, distribution, version, names, library, str(registered_as))
+        registered_as = registered_as or (*names, ep_packages.stem(Path(library)))[0]
+        return Plugin(module, distribution, version, names, library, registered_as)
     except _Wrong as error:  # a broken package is reported, it must not hide the others
         return Plugin(module, distribution, version, (), "", module, str(error))
 
