@@ -67,7 +67,7 @@ def key(name: str) -> str:
 
 
 def stem(library: Path) -> str:
-    """What a library is called without its ending and, but on Windows, the ``lib`` before: ``mine`` for ``libmine.so.1``."""
+    """What a library is called without its ending and the ``lib`` before it: ``mine`` for ``libmine.so.1``."""
     return _LIBRARY.sub("", library.name).removeprefix("lib")
 
 

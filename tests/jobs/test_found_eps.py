@@ -280,6 +280,15 @@ def test_devices_and_doctor_list_what_run_takes(library: Path, tmp_path: Path) -
     assert f"know {MISNAMED}" in lines
 
 
+@pytest.mark.parametrize("text", [PATH, PATH.replace("return ", "return str(").replace(".so'", ".so')"), ""])
+def test_a_program_takes_the_path_as_onnxruntime_does(text: str, library: Path, tmp_path: Path) -> None:
+    vendor(library, tmp_path / "site", text)
+    ran = ortbench("code", MODELS / "tiny.onnx", "--ep", "vendor", "--mode", "cpu", **having(tmp_path / "site"))
+    path = repr(str(tmp_path / "site" / "vendor" / "libvendor.so")).replace("'", '"')
+    expected = "vendor.get_library_path()" if "str(" in text else path
+    assert f"library = {expected}" in ran.out.splitlines(), ran.err
+
+
 def test_packages_that_an_earlier_folder_hides_are_not_found(library: Path, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     put(first, {"vendor.py": "", "onnxruntime_vendor/__init__.py": ""})

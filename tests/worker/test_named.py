@@ -9,6 +9,7 @@ from typing import NoReturn
 import pytest
 
 from ortbench import ep_packages
+from ortbench.errors import BadInput
 from ortbench.worker.session import named, plugins
 from tests.packages import install
 
@@ -57,3 +58,12 @@ def test_a_name_that_onnxruntime_or_its_packages_answer_costs_no_search(
 def test_any_other_name_is_searched_for(name: str) -> None:
     with pytest.raises(TimeoutError):
         named.named(name)
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize("name", ["", ".AUTO"])
+def test_no_name_is_in_every_file_and_nobodys(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ep_packages, "everywhere", ep_packages.by_name)
+    with pytest.raises(BadInput, match="no such execution provider"):
+        named.named(name)
+    assert "onnxruntime_tests_own" not in sys.modules

@@ -50,9 +50,10 @@ def named(name: str) -> Named:
     if not is_short and (package := _package(name, ep_packages.by_name())) is not None:
         return package
     ep = ep or _same({*built_in_eps(), *(str(device.ep_name) for device in all_ep_devices())}, name)
-    found = _bringing(ep or name, ep_packages.by_name())
     if ep in built_in_eps():
+        _mentioning(ep, ep_packages.by_name())  # which may share its name
         return Named(ep, None, shared(ep))
+    found = _bringing(ep or name, ep_packages.by_name())
     if not found and not is_short and (package := _package(name, ep_packages.everywhere())) is not None:
         return package
     found = found or _bringing(ep or name, ep_packages.everywhere())
@@ -184,7 +185,7 @@ def _bringing(name: str, packages: Iterable[EpPackage]) -> list[Named]:
 
 def _mentioning(name: str, packages: Iterable[EpPackage]) -> list[Plugin]:
     before = key(name).partition(".")[0]  # the package that has OpenVINOExecutionProvider.AUTO has no such text
-    return ask(package for package in packages if package.mentions(before))
+    return ask(package for package in packages if before and package.mentions(before))
 
 
 def _answering(plugin: Plugin, eps: Sequence[str], name: str) -> list[str]:

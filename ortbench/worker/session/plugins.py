@@ -19,7 +19,7 @@ class Plugin:
     """An installed package that brings EPs, by what it says.
 
     Attributes:
-        module: import name of what has `get_library_path`; "" where nothing has.
+        module: import name of what has a `get_library_path` that ONNX Runtime takes the path of; "" where nothing has.
         distribution: package name, or the module's where it has none.
         version: of the package, or "".
         ep_names: the EPs it says it brings; none where it does not say, so that they show when the library is registered.
@@ -69,22 +69,24 @@ def _ask(package: EpPackage) -> Plugin | None:
         functions = _call(f"import {module}", importlib.import_module, module)
         if not hasattr(functions, "get_library_path"):
             return None
-        library, names = _library(functions), _ep_names(functions)
+        path, names = _path(functions), _ep_names(functions)
+        library = os.fspath(path)
         if not names and not ep_packages.exports(Path(library)):
             return None  # a library of another kind
         registered_as = registered_as or (*names, ep_packages.stem(Path(library)))[0]
-        return Plugin(module, distribution, version, names, library, registered_as)
+        # ONNX Runtime takes no `Path`, so that a program is better off with the path than with the function.
+        return Plugin(module if isinstance(path, str) else "", distribution, version, names, library, registered_as)
     except _Wrong as error:  # a broken package is reported, it must not hide the others
         return Plugin(module, distribution, version, (), "", module, str(error))
 
 
-def _library(functions: Any) -> str:
+def _path(functions: Any) -> str | os.PathLike[str]:
     path = _call("get_library_path()", functions.get_library_path)
     if not isinstance(path, (str, os.PathLike)):
         raise _Wrong(f"get_library_path() gives no path but {one_line(repr(path))}")
     if not Path(path).is_file():
         raise _Wrong(f"get_library_path() names a file that is not there: {os.fspath(path)}")
-    return os.fspath(path)
+    return path
 
 
 def _ep_names(functions: Any) -> tuple[str, ...]:
