@@ -177,7 +177,10 @@ def make_files(folder: Path) -> Files:
     np.savez(files.inputs, state=-x, x=x, i=i)
     outputs = [dict(y=np.maximum(x, 0), state_out=-x + steps * (x - weight), j=i) for steps in range(1, STEPS + 1)]
     np.savez(files.expected, **outputs[0])
-    np.savez(files.loop_expected, **{f"step{n}/{name}": value for n, step in enumerate(outputs) for name, value in step.items()})
+    np.savez(
+        files.loop_expected,
+        **{f"step{n}/{name}": value for n, step in enumerate(outputs) for name, value in step.items()},
+    )
     return files
 
 
@@ -238,7 +241,10 @@ class Cell:
 
 def lines(ep: Strange, command: str, files: Files, library: Path, out: Path) -> list[object]:
     """The command's arguments."""
-    model, given = files.model, ("--ep-library", library, *ep.arguments, "--input", files.inputs, "--out", out, "--warmup", 1)
+    model, given = (
+        files.model,
+        ("--ep-library", library, *ep.arguments, "--input", files.inputs, "--out", out, "--warmup", 1),
+    )
     found: dict[str, list[object]] = {
         "run": ["run", model, *given, "--expect", files.expected, "--iterations", 12, "--pinned", "--depth", 2, "--async-runs"],
         "devices": ["devices", "--ep-library", library, "--json", out],

@@ -22,7 +22,10 @@ from ortbench.result import FAILED
 from ortbench.worker.session.libraries import LoadProblem, NotLoaded
 from ortbench.worker.worker import Worker
 
-FUSED = "Non-zero status code returned while running MyEP_7_0 node. Name:'MyEP_MyEP_7_0_0' Status Message: " + "it is too large " * 10
+FUSED = (
+    "Non-zero status code returned while running MyEP_7_0 node. Name:'MyEP_MyEP_7_0_0' Status Message: "
+    + "it is too large " * 10
+)
 
 
 def test_an_error_is_of_the_same_kind_on_the_other_side() -> None:

@@ -106,6 +106,13 @@ def check_device(state: State, library: str, number: int) -> list[answers.Check]
     return contract.check_device(library, number)
 
 
+def check_runs(state: State, threads: int, own: bool, runs: int) -> dict[str, str | None]:
+    """What goes wrong in runs of several threads at a time, in words, or null."""
+    from ortbench.worker.looks import contract
+
+    return {"wrong": contract.check_runs(state.opened, threads, own, runs)}
+
+
 def inspect(state: State, model: str, target: dict[str, Any] | None, inputs: dict[str, Any]) -> answers.Inspected:
     """What a model takes, gives and consists of."""
     begin()

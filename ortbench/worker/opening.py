@@ -78,6 +78,7 @@ def answered(
         stages: of opening it.
     """
     data, model = opened.data, opened.model
+    _ = model.places  # memories are tried now: a worker that is lost in a trial of the first request is replaced
     return {
         **described,  # type: ignore[typeddict-item]
         "ep_options": opened.target.options,

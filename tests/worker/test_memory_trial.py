@@ -1,0 +1,101 @@
+"""Memory by trial: what a value and two copies show of an EP's memory decides which modes it can do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ortbench.worker.session import memory_trial
+from tests.conftest import ortbench
+from tests.forks import WORKER
+from tests.refdevice import Config, Trace
+from tests.truth import relu_model, run_on_device
+
+pytestmark = pytest.mark.process
+
+RUN = ("--iterations", 5, "--warmup", 1)
+MODES = ("cpu", "device", "device-resident", "host-accessible")
+NOT_OFFERED = (
+    "no device memory that can be used (no copies {} it: Data transfer implementation between source and destination device "
+    "was not found.)"
+)
+FAILED = "RefDevice (DEFAULT) of RefDeviceExecutionProvider cannot be used: {}"
+
+
+def statuses(library: Path, folder: Path, code: int, **knobs: object) -> dict[str, str | None]:
+    """What a run says of each mode: None where it was measured, else the status and why."""
+    model = relu_model(folder / "relu.onnx", 4096)
+    ended, result, _, _ = run_on_device(library, model, Config(compute_us=50, **knobs), folder, *RUN)  # type: ignore[arg-type]
+    assert ended == code
+    return {case.mode: None if case.status == "ok" else f"{case.status}: {case.reason}" for case in result.cases}
+
+
+def listed(library: Path, environment: Mapping[str, str] | None = None, **knobs: object) -> dict[str, str | None]:
+    """What `devices` says of each mode of the same EP."""
+    environment = {**Config(compute_us=50, **knobs).environ(), **(environment or {})}  # type: ignore[arg-type]
+    ran = ortbench("devices", "--ep-library", library, "--json", "-", **environment)
+    assert (ran.code, ran.err) == (0, "")
+    (ep,) = (it for it in json.loads(ran.out)["eps"] if it["library"] == str(library))
+    modes: dict[str, str | None] = ep["devices"][0]["modes"]
+    return {mode: modes[mode] for mode in MODES}
+
+
+def test_default_memory_that_is_the_hosts_is_bound_in_place(library: Path, tmp_path: Path) -> None:
+    assert statuses(library, tmp_path, 0, host_memory=True, trace=tmp_path / "trace") == dict.fromkeys(MODES)
+    assert not len(Trace.read(tmp_path / "trace").of("upload", "download", "host-copy", "ha-copy"))
+    assert listed(library, host_memory=True) == dict.fromkeys(MODES)
+
+
+def test_a_trial_that_ends_the_worker_costs_the_modes_that_need_the_memory(library: Path, tmp_path: Path) -> None:
+    found = statuses(library, tmp_path, 1, abort_copy="1+:default")
+    why = "RefDevice (DEFAULT) of RefDeviceExecutionProvider cannot be used: the worker was ended by SIGABRT"
+    assert (found["cpu"], found["device"]) == (None, f"failed: {why}")
+    said = listed(library, abort_copy="1+:default")
+    assert (said["cpu"], said["device"]) == (None, why)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "why"),
+    [
+        ({"copies": "none"}, NOT_OFFERED.format("to and from")),
+        ({"copies": "uploads"}, NOT_OFFERED.format("from")),
+        ({"copies": "downloads"}, NOT_OFFERED.format("to")),
+        ({"fail_alloc": "1+:default"}, FAILED.format("RefDevice (DEFAULT) could not allocate 64 bytes for 'word'")),
+        ({"wrong_copy": "1+:default"}, FAILED.format("a copy to it and back gives other bytes")),
+        (
+            {"fail_download": "1+"},
+            FAILED.format("no copies from it: the reference device was told to fail this download"),
+        ),
+    ],
+    ids=["no-copies", "in-only", "out-only", "null", "other-bytes", "error"],
+)
+def test_memory_that_does_not_work_is_said_before_anything_is_run(
+    knobs: dict[str, str], why: str, library: Path
+) -> None:
+    """ONNX Runtime itself can run nothing on such an EP, as it cannot copy either."""
+    said = listed(library, None, **knobs)
+    assert (said["cpu"], said["device"], said["device-resident"]) == (None, why, why)
+
+
+def short_trials() -> None:
+    memory_trial.LIMIT_S = 0.5
+
+
+def test_a_trial_that_hangs_is_ended(library: Path) -> None:
+    said = listed(library, {WORKER: f"{__name__}:short_trials"}, fault="hang", fault_at="copy", fault_when="1+")
+    assert (said["cpu"], said["device"]) == (None, FAILED.format("the worker gave no answer for 0.5 s and was stopped"))
+
+
+def test_trials_leave_nothing_and_take_no_time(library: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    listed(library, trace=trace)
+    found = Trace.read(trace)
+    assert {memory: found.held(memory)[0] for memory in ("default", "host_accessible")} == {
+        "default": 0,
+        "host_accessible": 0,
+    }
+    copies = found.of("upload", "download", "host-copy")
+    assert 0 < sum(copies["end_ns"] - copies["start_ns"]) < 1_000_000
