@@ -221,3 +221,10 @@ def test_json_to_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     assert (ran.code, ran.error_line) == (1, f"--json {place} was not written: No such file or directory")
     assert "Saved in" in ran.out
     assert len(list(tmp_path.glob("*/result.json"))) == 1  # what was measured is kept
+
+
+def test_a_graph_that_is_invalid_with_an_ep_names_the_ep(library: Path, tmp_path: Path) -> None:
+    graph = '<ir_version: 8, opset_import: ["" : 17]> g (bool[4] x) => (bool[4] y) { y = Relu(x) }'
+    onnx.save(onnx.parser.parse_model(graph), tmp_path / "odd.onnx")
+    for ep, words in (("cpu", "can load: "), (str(library), "can load with RefDevice")):
+        check(2, words, tmp_path / "odd.onnx", "--ep", ep, tmp_path=tmp_path)

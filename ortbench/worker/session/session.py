@@ -235,7 +235,9 @@ def _session_error(error: Exception, path: str, provider: Provider) -> OrtbenchE
     kind = type(error).__name__
     failed = HoldsCompiledNodes if "compiled nodes" in str(error) else BenchmarkFailed
     if kind in ("InvalidProtobuf", "InvalidGraph", "NoModel", "NoSuchFile"):
-        return BadInput(f"{path} is not a model ONNX Runtime can load: {ort_text(error)}")
+        # A plugin EP can leave an invalid graph of a valid one.
+        on_ep = f" with {provider.name}" if kind == "InvalidGraph" and provider.name != CPU_EP else ""
+        return BadInput(f"{path} is not a model ONNX Runtime can load{on_ep}: {ort_text(error)}")
     if kind == "InvalidArgument" and "model" in str(error).lower():
         return BadInput(f"{path} cannot be loaded: {ort_text(error)}")
     if kind == "NotImplemented":
