@@ -94,6 +94,12 @@ def failures_of(result: Result) -> list[str]:
     return [*said, *(f"{it['mode']} {at(it).phrase} failed: {it['reason']}" for it in levels)]
 
 
+def nothing_measured(result: Result) -> str:
+    """What to say of a result without a measured or a failed mode, with each reason once."""
+    reasons = dict.fromkeys(case.reason for case in result.all_cases if case.reason)
+    return f"nothing was measured: no mode that was asked for is supported ({'; '.join(reasons)})"
+
+
 def verdict_json(verdict: Verdict) -> str:
     """The gate as JSON: ``verdict``, ``exit_code``, ``checks`` (see `ortbench.gate.limits.Check`), ``failed``, and for each
     side its model and EP."""

@@ -11,7 +11,7 @@ from typing import Any
 from ortbench import stopping
 from ortbench.errors import BENCHMARK_FAILED, NOT_COMPARABLE, NotComparable, OrtbenchError, one_line
 from ortbench.gate.limits import PASSED, UNCLEAR, Check
-from ortbench.gate.verdict import Verdict
+from ortbench.gate.verdict import Verdict, nothing_measured
 from ortbench.jobs import sweep
 from ortbench.jobs.fingerprint import HERE, Machine, alike, fingerprint
 from ortbench.jobs.gate import gate_live, gate_stored
@@ -149,7 +149,7 @@ def _judged(verdict: Verdict) -> dict[str, Any]:
     if reasons:
         found["reason"] = "; ".join(reasons)
     if not any(case.status == OK for case in verdict.results[0].all_cases) and not verdict.failed:
-        reason = "nothing was measured: no mode that was asked for is supported"
+        reason = nothing_measured(verdict.results[0])
         found.update(outcome=BROKEN, exit_code=BENCHMARK_FAILED, reason=reason)
     return {**found, **figures(verdict.results[0])}
 

@@ -118,14 +118,14 @@ def say_failures(result: Result, where: str = "") -> int:
         result: of a run or a profiled session.
         where: before each line: whose result it is.
     """
-    from ortbench.gate.verdict import failures_of
+    from ortbench.gate.verdict import failures_of, nothing_measured
     from ortbench.result import FAILED, OK
 
     statuses = [*(case.status for case in result.all_cases), *(level["status"] for level in result.levels)]
     for failure in failures_of(result):
         characters.complain(f"{where}{failure}")
     if OK not in statuses and FAILED not in statuses:
-        characters.complain(f"{where}nothing was measured: no mode that was asked for is supported")
+        characters.complain(f"{where}{nothing_measured(result)}")
     return DONE if OK in statuses and FAILED not in statuses else BENCHMARK_FAILED
 
 
