@@ -1,0 +1,156 @@
+"""ONNX's one-operator cases through ortbench on one execution provider: how many are right in every mode, and what the others say.
+
+    python -m tests.benchmarks.operators [--python ENV] [--sample N] [--json FILE] [OPTION OF ortbench run …]
+
+Each case is one command with ONNX's inputs, expected outputs and tolerances, and two inferences of each mode. Commands and their workers are forks
+(`tests.forks`), so ENV, an environment's interpreter, needs ortbench and the packages of its tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx.backend.test.loader import load_node_model_tests
+
+from tests import virtual
+from tests.forks import server
+
+SEED = 27
+_WRITERS: dict[str | None, Callable[..., Any]] = {
+    "tensor_type": onnx.numpy_helper.from_array,
+    "sequence_type": onnx.numpy_helper.from_list,
+    "optional_type": onnx.numpy_helper.from_optional,
+}
+# Of a reason what differs from case to case.
+_OWN = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\{[^}]*\}|/\S+|\b\w*\d[\w.]*")
+_REASON = 150  # characters
+
+
+def write(case: Any, folder: Path) -> None:
+    """Write a case as ONNX's data folders have it."""
+    folder.mkdir()
+    (folder / "model.onnx").write_bytes(case.model.SerializeToString())
+    for kind, values, infos in zip(
+        ("input", "output"), case.data_sets[0], (case.model.graph.input, case.model.graph.output), strict=True
+    ):
+        for number, (value, info) in enumerate(zip(values, infos, strict=True)):
+            made = (
+                value
+                if isinstance(value, onnx.TensorProto)
+                else _WRITERS[info.type.WhichOneof("value")](value, info.name)
+            )
+            (folder / f"{kind}_{number}.pb").write_bytes(made.SerializeToString())
+
+
+def judged(code: int, errors: str, result: dict[str, Any] | None) -> tuple[str, str]:
+    """What came of a case, and the reason."""
+    last = errors.strip().splitlines()[-1] if errors.strip() else f"exit {code} without a line"
+    if "Traceback" in errors:
+        return "traceback", last
+    if result is None:
+        return ("differs" if "not the expected ones" in last else "refused"), last
+    cases = {case["mode"]: case for case in result["cases"]}
+    wrong = [mode for mode, case in cases.items() if case["status"] == "ok" and case["outputs_match"] is not True]
+    failed = [mode for mode, case in cases.items() if case["status"] == "failed"]
+    if {case["status"] for case in cases.values()} == {"unsupported"}:
+        return "unsupported", result["cases"][0]["reason"]
+    if failed:
+        return "failed", f"{', '.join(failed)}: {cases[failed[0]]['reason']}"
+    if wrong:
+        texts = [warning["message"] for warning in result["warnings"]]
+        return "differs", f"{', '.join(wrong)}: {'; '.join(texts)}"
+    return ("right" if code == 0 else "refused"), last
+
+
+def kind_of(reason: str) -> str:
+    """A reason without what is a case's own, so that equal ones are counted together."""
+    return _OWN.sub("…", reason)[:_REASON]
+
+
+def carried_out(
+    python: Path, options: Sequence[str], cases: Iterable[Any], timeout_s: float
+) -> dict[str, tuple[str, str, list[str]]]:
+    """What came of each case, its reason, and the modes it was right in."""
+    found: dict[str, tuple[str, str, list[str]]] = {}
+    with tempfile.TemporaryDirectory(prefix="operators-") as name:
+        scratch = Path(name)
+        library = virtual.build(scratch)
+        environment = {**os.environ, "HOME": name}  # and no clock: time is the system's
+        for case in cases:
+            folder = scratch / case.name
+            write(case, folder)
+            line = [
+                "run",
+                "model.onnx",
+                "--input",
+                ".",
+                "--expect",
+                ".",
+                "--rtol",
+                str(case.rtol),
+                "--atol",
+                str(case.atol),
+                "--json",
+                "out.json",
+            ]
+            try:
+                code, _, errors = server(library, python).run(
+                    [*line, "--iterations", "2", "--warmup", "1", "--quiet", *options], folder, environment, timeout_s
+                )
+                stored = folder / "out.json"
+                result = json.loads(stored.read_text()) if stored.exists() else None
+                what, why = judged(code, errors.decode(), result)
+                modes = [it["mode"] for it in result["cases"] if it["outputs_match"]] if result else []
+                found[case.name] = (what, why.replace(str(folder), "."), modes)
+            except TimeoutError:
+                found[case.name] = ("hang", f"no end within {timeout_s:g} s", [])
+                server.cache_clear()
+            shutil.rmtree(folder)
+    return found
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """The command; its exit code."""
+    parser = argparse.ArgumentParser(description="ONNX's one-operator cases on one execution provider.")
+    parser.add_argument("--python", type=Path, default=Path(sys.executable), help="the environment's interpreter")
+    parser.add_argument("--sample", type=int, help="so many cases, drawn with a fixed seed, instead of all")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds for a case")
+    parser.add_argument("--json", type=Path, help="write what came of each case here")
+    asked, options = parser.parse_known_args(given)
+    cases = [
+        case for case in load_node_model_tests() if "_expanded" not in case.name
+    ]  # a function's body is no operator
+    if asked.sample:
+        cases = sorted(random.Random(SEED).sample(cases, asked.sample), key=lambda case: case.name)
+    found = carried_out(asked.python.absolute(), options, cases, asked.timeout)
+    print(
+        f"{len(found)} cases: "
+        + ", ".join(f"{count} {what}" for what, count in Counter(what for what, _, _ in found.values()).most_common())
+    )
+    modes = Counter(mode for _, _, modes in found.values() for mode in modes)
+    print("  right by mode: " + ", ".join(f"{mode} {count}" for mode, count in modes.items()))
+    alike: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for name, (what, why, _) in found.items():
+        if what != "right":
+            alike[what, kind_of(why)].append(name)
+    for (what, why), names in sorted(alike.items(), key=lambda item: (item[0][0], -len(item[1]))):
+        print(f"  {what} {len(names):4}  {why}  ({names[0]})")
+    if asked.json:
+        asked.json.write_text(json.dumps(found, indent=1, ensure_ascii=False))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
