@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ if TYPE_CHECKING:  # `start_early` waits for nothing that can be loaded while th
 
 BOOTSTRAP = Path(__file__).resolve().parents[1] / "worker" / "bootstrap.py"
 _LAST_WORDS = 200  # characters of a dead worker's stderr that fit a one-line message
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # ONNX Runtime ends the colour of a logged line on a line of its own
 _TELL_S = 1.0  # how often who waits for an answer is told that there is none yet
 _FLUSH_S = 30.0  # how long a profiler may take to save what it recorded in a worker
 
@@ -236,7 +238,8 @@ class Client:
         """The end of what the worker wrote to its stderr, on one line."""
         size = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, size - 4096))
-        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        text = _COLOURS.sub("", self._stderr.read().decode(errors="replace"))
+        lines = text.strip().splitlines()
         return one_line(lines[-1], _LAST_WORDS) if lines else ""
 
     def _kill(self) -> None:

@@ -93,6 +93,13 @@ def test_the_obituary_names_the_signal_and_the_last_words(worker_script: Callabl
         client.ask("devices")
 
 
+def test_the_last_words_are_no_colours(worker_script: Callable[[str], Client]) -> None:
+    words = r"^the worker ended with exit code 3; its last words: why it ended$"
+    script = r"printf '\033[0;93mwhy it ended\n\033[m\n' >&2; exit 3"
+    with worker_script(script) as client, pytest.raises(WorkerLost, match=words):
+        client.ask("devices")
+
+
 def test_a_worker_that_just_ends(worker_script: Callable[[str], Client]) -> None:
     with worker_script("exit 3") as client, pytest.raises(WorkerLost, match=r"^the worker ended with exit code 3$"):
         client.ask("devices")
