@@ -19,11 +19,12 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnx
 from onnx.backend.test.loader import load_node_model_tests
 
+from ortbench.plan import CPU_EP
 from tests import virtual
 from tests.forks import server
 
@@ -36,6 +37,15 @@ _WRITERS: dict[str | None, Callable[..., Any]] = {
 # Of a reason what differs from case to case.
 _OWN = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\{[^}]*\}|/\S+|\b\w*\d[\w.]*")
 _REASON = 150  # characters
+
+
+class Outcome(NamedTuple):
+    """What came of a case: in a word, why, the modes it was right in, and how many of its nodes each EP ran."""
+
+    what: str
+    why: str
+    modes: list[str]
+    nodes: dict[str, int] | None
 
 
 def write(case: Any, folder: Path) -> None:
@@ -59,6 +69,8 @@ def judged(code: int, errors: str, result: dict[str, Any] | None) -> tuple[str, 
     last = errors.strip().splitlines()[-1] if errors.strip() else f"exit {code} without a line"
     if "Traceback" in errors:
         return "traceback", last
+    if "was ended by" in last:
+        return "crash", last
     if result is None:
         return ("differs" if "not the expected ones" in last else "refused"), last
     cases = {case["mode"]: case for case in result["cases"]}
@@ -71,7 +83,7 @@ def judged(code: int, errors: str, result: dict[str, Any] | None) -> tuple[str, 
     if wrong:
         texts = [warning["message"] for warning in result["warnings"]]
         return "differs", f"{', '.join(wrong)}: {'; '.join(texts)}"
-    return ("right" if code == 0 else "refused"), last
+    return "right", "; ".join(dict.fromkeys(case["reason"] for case in cases.values() if case["status"] != "ok"))
 
 
 def kind_of(reason: str) -> str:
@@ -79,11 +91,9 @@ def kind_of(reason: str) -> str:
     return _OWN.sub("…", reason)[:_REASON]
 
 
-def carried_out(
-    python: Path, options: Sequence[str], cases: Iterable[Any], timeout_s: float
-) -> dict[str, tuple[str, str, list[str]]]:
-    """What came of each case, its reason, and the modes it was right in."""
-    found: dict[str, tuple[str, str, list[str]]] = {}
+def carried_out(python: Path, options: Sequence[str], cases: Iterable[Any], timeout_s: float) -> dict[str, Outcome]:
+    """What came of each case."""
+    found: dict[str, Outcome] = {}
     with tempfile.TemporaryDirectory(prefix="operators-") as name:
         scratch = Path(name)
         library = virtual.build(scratch)
@@ -113,9 +123,10 @@ def carried_out(
                 result = json.loads(stored.read_text()) if stored.exists() else None
                 what, why = judged(code, errors.decode(), result)
                 modes = [it["mode"] for it in result["cases"] if it["outputs_match"]] if result else []
-                found[case.name] = (what, why.replace(str(folder), "."), modes)
+                nodes = (result["placement"] or {}).get("nodes") if result else None
+                found[case.name] = Outcome(what, why.replace(str(folder), "."), modes, nodes)
             except TimeoutError:
-                found[case.name] = ("hang", f"no end within {timeout_s:g} s", [])
+                found[case.name] = Outcome("hang", f"no end within {timeout_s:g} s", [], None)
                 server.cache_clear()
             shutil.rmtree(folder)
     return found
@@ -135,16 +146,16 @@ def main(given: Sequence[str] | None = None) -> int:
     if asked.sample:
         cases = sorted(random.Random(SEED).sample(cases, asked.sample), key=lambda case: case.name)
     found = carried_out(asked.python.absolute(), options, cases, asked.timeout)
-    print(
-        f"{len(found)} cases: "
-        + ", ".join(f"{count} {what}" for what, count in Counter(what for what, _, _ in found.values()).most_common())
-    )
-    modes = Counter(mode for _, _, modes in found.values() for mode in modes)
+    counts = Counter(it.what for it in found.values())
+    print(f"{len(found)} cases: " + ", ".join(f"{count} {what}" for what, count in counts.most_common()))
+    modes = Counter(mode for it in found.values() for mode in it.modes)
     print("  right by mode: " + ", ".join(f"{mode} {count}" for mode, count in modes.items()))
+    on_ep = sum(any(name != CPU_EP for name in it.nodes or {}) for it in found.values() if it.modes)
+    print(f"  with nodes on another EP than the CPU's, and right in a mode: {on_ep}")
     alike: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for name, (what, why, _) in found.items():
-        if what != "right":
-            alike[what, kind_of(why)].append(name)
+    for name, it in found.items():
+        if it.why:
+            alike[it.what, kind_of(it.why)].append(name)
     for (what, why), names in sorted(alike.items(), key=lambda item: (item[0][0], -len(item[1]))):
         print(f"  {what} {len(names):4}  {why}  ({names[0]})")
     if asked.json:
