@@ -1,6 +1,6 @@
 """ONNX's one-operator cases through ortbench on one execution provider: how many are right in every mode, and what the others say.
 
-    python -m tests.benchmarks.operators [--python ENV] [--sample N] [--json FILE] [OPTION OF ortbench run …]
+    python -m tests.benchmarks.operators [--python ENV/bin/python] [--sample N] [--json FILE] [OPTION OF ortbench run …]
 
 Each case is one command with ONNX's inputs, expected outputs and tolerances, and two inferences of each mode. Commands and their workers are forks
 (`tests.forks`), so ENV, an environment's interpreter, needs ortbench and the packages of its tests.

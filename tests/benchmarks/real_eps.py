@@ -2,7 +2,7 @@
 
     [tests/software-gpu] python -m tests.benchmarks.real_eps [OPTION OF ortbench, such as --python ENV --iterations N --ep NAME]
 
-Prints rows of a table: the command, its exit code, the modes that were measured with their median, and each other line once. Operators one by one are
+Prints rows of a table: the command, its exit code, the modes that were measured, and why the others were not. Operators one by one are
 `python -m tests.benchmarks.operators`.
 """
 
