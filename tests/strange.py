@@ -6,8 +6,12 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import runpy
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,10 +25,11 @@ import onnx
 from tests import installed  # noqa: F401 - before anything of ortbench is
 
 # isort: split
-from ortbench.result import Result, load
+from ortbench.modes import COSTS
+from ortbench.result import FAILED, OK, Result, load
 from tests import forks, virtual
 from tests.conftest import Ran, device_library, ortbench
-from tests.refdevice import Config, failures_so_far
+from tests.refdevice import Config, Trace
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Strange:
         what: is strange about it.
         knobs: of `Config`.
         arguments: which every command but `devices` is given.
-        further: arguments by command.
+        further: arguments by command; those of `load` are in the place of one caller.
         build: arguments of `tests.refdevice.build`.
     """
 
@@ -60,7 +65,7 @@ def _faults() -> list[Strange]:
         "session": "session creation",
         "run": "the first run",
         "run:50": "the 50th run",
-        "run:400": "the 400th run",
+        "run:2600": "a run that is measured",
         "copy": "the first copy",
         "sync": "the first synchronization",
         "release": "its release",
@@ -77,15 +82,15 @@ def _faults() -> list[Strange]:
     for what, verb in verbs.items():
         for key, place in places.items():
             at, _, number = key.partition(":")
-            if what == "error" and at == "release":
-                continue  # there is none to return
+            if (what, at) == ("error", "release") or (what == "print" and number):
+                continue  # there is no error to return, and what prints does it each time
             when = "1+" if what == "print" else number or "1"
             knobs = {"fault": what, "fault_at": at, "fault_when": when}
             found.append(Strange(f"{what}-at-{key.replace(':', '-')}", f"{verb} at {place}.", knobs))
     return found
 
 
-_TWO_SESSIONS = {"run": ("--nodes",), "load": ("--sessions", "own")}
+_TWO_SESSIONS = {"load": ("--concurrency", "1,2", "--sessions", "own")}
 STRANGE = {
     it.name: it
     for it in (
@@ -126,11 +131,12 @@ STRANGE = {
         ),
         Strange("two-eps", "Its library brings two EPs.", {"eps": 2}),
         Strange("two-eps-second", "The same, the second by name.", {"eps": 2}, ("--ep", "SecondRefDeviceExecutionProvider")),
-        Strange("other-names", "Its EP is called `my_ep`.", build={"ep": "my_ep"}),
+        Strange("other-names", "Its EP is called `my_ep`, and its library `librefdevice`.", {}, ("--ep", "My_EP"),
+                build={"ep": "my_ep"}),
         Strange("unbound-int32", "It takes int32 tensors in `run`, and not bound.", {"unbound_type": 6}),
         Strange("shapes-change", "From the second run on an output has one item fewer.", {"shape_run": "2+"}),
         Strange("sync-fails", "All synchronizations return an error.",
-                {"fault": "error", "fault_at": "sync", "fault_when": "1+", "honesty": "async"}),
+                {"fault": "error", "fault_at": "sync", "fault_when": "1+"}),
         Strange("one-session", "A second session in a process is an error.",
                 {"fault": "error", "fault_at": "session", "fault_when": "2+"}, further=_TWO_SESSIONS),
         Strange("one-session-abort", "A second session in a process aborts it.",
@@ -175,12 +181,10 @@ def make_files(folder: Path) -> Files:
     onnx.save(model, files.model)
     i = np.arange(8, dtype=np.int32).reshape(4, 2)
     np.savez(files.inputs, state=-x, x=x, i=i)
-    outputs = [dict(y=np.maximum(x, 0), state_out=-x + steps * (x - weight), j=i) for steps in range(1, STEPS + 1)]
-    np.savez(files.expected, **outputs[0])
-    np.savez(
-        files.loop_expected,
-        **{f"step{n}/{name}": value for n, step in enumerate(outputs) for name, value in step.items()},
-    )
+    outputs = [{"y": np.maximum(x, 0), "state_out": -x + n * (x - weight), "j": i} for n in range(1, STEPS + 1)]
+    np.savez(files.expected, **outputs[0])  # type: ignore[arg-type]
+    steps = {f"step{n}/{name}": value for n, step in enumerate(outputs) for name, value in step.items()}
+    np.savez(files.loop_expected, **steps)  # type: ignore[arg-type]
     return files
 
 
@@ -188,21 +192,23 @@ def make_files(folder: Path) -> Files:
 
 
 def hanging() -> None:
-    """`ortbench`, for which ten minutes pass in no time as soon as the device hangs, which its trace tells."""
+    """`ortbench`, for which ten minutes pass in no time while a worker of its own hangs, which the device's trace tells."""
     from ortbench.__main__ import main
     from ortbench.measure import process
 
-    trace, begun = Path(sys.argv.pop()), 0.0
+    trace, ahead, last = Path(sys.argv.pop()), 0.0, time.monotonic()
 
     def monotonic() -> float:
-        nonlocal begun
+        nonlocal ahead, last
         now = time.monotonic()
-        if not begun and failures_so_far(trace):
-            begun = now
-        return now + (now - begun) * 1e5 if begun else now
+        if trace.exists() and trace.stat().st_size > 0:
+            hung = Trace.read(trace).of("failure")["pid"]
+            ahead += (now - last) * 1e5 * any(Path(f"/proc/{pid}").exists() for pid in hung)
+        last = now
+        return now + ahead
 
     vars(process)["time"] = SimpleNamespace(**{**vars(time), "monotonic": monotonic})
-    vars(process)["_TELL_S"] = 0.05
+    vars(process)["_TELL_S"] = 0.2
     main()
 
 
@@ -238,25 +244,38 @@ class Cell:
     result: Result | None = None
     program: Ran | None = None
 
+    @property
+    def medians(self) -> dict[tuple[str, str], int]:
+        """The median of each phase of the modes that are ok, ns, but for what the host takes."""
+        cases = self.result.cases if self.result else []
+        return {
+            (case.mode, phase): stats.median_ns
+            for case in cases
+            if case.status == OK
+            for phase, stats in case.phases.items()
+            if stats is not None and phase not in COSTS
+        }
+
 
 def lines(ep: Strange, command: str, files: Files, library: Path, out: Path) -> list[object]:
     """The command's arguments."""
-    model, given = (
-        files.model,
-        ("--ep-library", library, *ep.arguments, "--input", files.inputs, "--out", out, "--warmup", 1),
-    )
-    found: dict[str, list[object]] = {
-        "run": ["run", model, *given, "--expect", files.expected, "--iterations", 12, "--pinned", "--depth", 2, "--async-runs"],
-        "devices": ["devices", "--ep-library", library, "--json", out],
-        "loop": ["loop", model, *given, "--expect", files.loop_expected, "--feedback", "state_out=state", "--steps", STEPS,
-                 "--iterations", 6],
-        "load": ["load", model, *given, "--concurrency", 1, "--duration", 0.02],
-        "gate": ["gate", "--model", model, *given, "--expect", files.expected, "--max-regression", "50%",
-                 "--baseline-threads", 1, "--duration", 1,
-                 "--mode", "cpu", "--mode", "device", "--mode", "device-resident"],
-        "code": ["code", model, *given[:-4], "--mode", "device", "--duration", 0.005, "--out", out],
-    }  # fmt: skip
-    return [*found[command], *ep.further.get(command, ())]
+    model, given = files.model, ("--ep-library", library, *ep.arguments)
+    further, whole = ep.further.get(command, ()), (*given, "--warmup", 1, "--input", files.inputs, "--out", out)
+    if command == "run":
+        every = ("--pinned", "--depth", 2, "--async-runs")
+        return ["run", model, *whole, "--expect", files.expected, "--iterations", 80, *every, *further]
+    if command == "devices":
+        return ["devices", "--ep-library", library, "--json", out]
+    if command == "loop":
+        looped = ("--feedback", "state_out=state", "--steps", STEPS, "--iterations", 200)
+        return ["loop", model, *whole, "--expect", files.loop_expected, *looped, *further]
+    if command == "load":
+        return ["load", model, *whole, "--duration", 0.02, *(further or ("--concurrency", 1))]
+    if command == "gate":
+        limits = ("--baseline-threads", 1, "--max-regression", "50%", "--duration", 1)
+        modes = ("--mode", "cpu", "--mode", "device", "--mode", "device-resident")
+        return ["gate", "--model", model, *whole, "--expect", files.expected, *limits, *modes, *further]
+    return ["code", model, *given, "--mode", "device", "--duration", 0.005, "--out", out, *further]
 
 
 def run(ep: Strange, command: str, files: Files, folder: Path) -> Cell:
@@ -269,11 +288,12 @@ def run(ep: Strange, command: str, files: Files, folder: Path) -> Cell:
         folder: for what it writes.
     """
     library, out, trace = device_library(**ep.build), folder / "out", folder / "trace"
-    environment = Config(compute_us=COMPUTE_US, trace=trace, trace_records=20_000, **ep.knobs).environ()
     line = lines(ep, command, files, library, out)
     if ep.hangs:
-        ran = ortbench(*line, trace, **environment, **{forks.MAIN: f"{__name__}:hanging"})
+        environment = Config(compute_us=COMPUTE_US, trace=trace, trace_records=100_000, **ep.knobs).environ()
+        ran = ortbench(*line, trace, **environment, **{forks.MAIN: "tests.strange:hanging"})
     else:
+        environment = Config(compute_us=COMPUTE_US, **ep.knobs).environ()
         ran = ortbench(*line, **environment)
     return _SEEN[command](ep, ran, out, environment)
 
@@ -293,22 +313,19 @@ def _seen_cases(ep: Strange, ran: Ran, out: Path, environment: Mapping[str, str]
 def _seen_devices(ep: Strange, ran: Ran, out: Path, environment: Mapping[str, str]) -> Cell:
     if not out.exists():
         return Cell(ran, {})
-    number = int(ep.arguments[1]) if "--device" in ep.arguments else 0
-    name = ep.arguments[1] if "--ep" in ep.arguments else ep.build.get("ep", "RefDeviceExecutionProvider")
-    (entry,) = [it for it in json.loads(out.read_text())["eps"] if it["name"] == name]
-    if entry["problem"]:
-        return Cell(ran, {"": Mode("failed", entry["problem"], 0)})
-    device = entry["devices"][number]
-    return Cell(
-        ran,
-        {mode: Mode("unsupported" if reason else "ok", reason, 0) for mode, reason in device["modes"].items()},
+    asked = dict(zip(ep.arguments[::2], ep.arguments[1::2], strict=True))
+    library, name = str(device_library(**ep.build)), asked.get("--ep", "").lower()
+    entry = next(
+        it for it in json.loads(out.read_text())["eps"] if it["library"] == library and name in it["name"].lower()
     )
+    modes = entry["devices"][int(asked.get("--device", 0))]["modes"]
+    return Cell(ran, {mode: Mode("unsupported" if reason else "ok", reason, 0) for mode, reason in modes.items()})
 
 
 def _seen_program(ep: Strange, ran: Ran, out: Path, environment: Mapping[str, str]) -> Cell:
     if not out.exists() or ep.hangs:
         return Cell(ran, {})
-    return Cell(ran, {}, program=ortbench(out, **environment, **{forks.MAIN: f"{__name__}:program"}))
+    return Cell(ran, {}, program=ortbench(out, **environment, **{forks.MAIN: "tests.strange:program"}))
 
 
 _SEEN: dict[str, Callable[[Strange, Ran, Path, Mapping[str, str]], Cell]] = {
@@ -319,3 +336,83 @@ _SEEN: dict[str, Callable[[Strange, Ran, Path, Mapping[str, str]], Cell]] = {
     "gate": _seen_cases,
     "code": _seen_program,
 }
+
+
+# The page
+
+_PAGE = """# Strange execution providers
+
+What every command says of EPs that are unlike any that ortbench was written on: builds of the
+[reference device](../../docs/testing.md#the-reference-device), each strange in one respect ([tests/strange.py](../../tests/strange.py),
+which wrote this page: `python -m tests.strange reports/strange-eps`).
+
+A cell is the exit code and the modes: those that gave right figures, then, by a letter, those that did not and why. `devices`
+says which modes there are. `run` was asked for all eight modes, `load` for one caller, `gate` for three modes against the same EP,
+`code` for the program of mode `device`, which then ran.
+"""
+
+
+def page(cells: Mapping[str, Mapping[str, Cell]]) -> str:
+    """The matrix as Markdown, by EP and command."""
+    reasons: dict[str, str] = {}
+
+    def letter(reason: str) -> str:
+        return reasons.setdefault(_plain(reason), f"r{len(reasons) + 1}")
+
+    rows = [["EP", "strange", *(f"`{command}`" for command in COMMANDS)], ["---"] * (2 + len(COMMANDS))]
+    rows += [
+        [name, STRANGE[name].what, *(_said(row[command], letter) for command in COMMANDS)]
+        for name, row in cells.items()
+    ]
+    said = [f"| {name} | {reason} |" for reason, name in reasons.items()]
+    lines = [*(f"| {' | '.join(row)} |" for row in rows), "", "| | what is said |", "|---|---|", *said]
+    return _PAGE + "\n" + "\n".join(lines) + "\n"
+
+
+def _said(cell: Cell, letter: Callable[[str], str]) -> str:
+    parts = [str(cell.ran.code)]
+    if cell.program is not None:
+        parts.append("runs" if cell.program.code == 0 else f"its program ends with {cell.program.code}")
+    elif not cell.modes:
+        parts += [letter(line.removeprefix("ortbench: ")) for line in cell.ran.err.splitlines()]
+    found: dict[str, list[str]] = {}
+    for name, mode in cell.modes.items():
+        why = "" if mode.status == OK else letter(mode.reason or "") + (" failed" if mode.status == FAILED else "")
+        found.setdefault(why, []).append(name)
+    if found.keys() == {""}:
+        parts.append("all")
+    else:
+        parts += [f"{', '.join(names)}{why and f' ({why})'}" for why, names in found.items()]
+    return "; ".join(parts)
+
+
+def _plain(reason: str) -> str:
+    """A reason without the folders and numbers of one run."""
+    for pattern, text in ((r"/\S*/", ""), (r"librefdevice-\w+", "librefdevice"), (r"_\d{9,}_", "_N_")):
+        reason = re.sub(pattern, text, reason)
+    return reason.replace("|", "\\|")
+
+
+def main(folder: Path) -> None:
+    """Run every command on every EP, and write the page."""
+    with tempfile.TemporaryDirectory() as temporary:
+        work = Path(temporary)
+        os.environ["ORTBENCH_TESTS_BUILT"] = str(work / "built")
+        clock = virtual.Clock(work / "clock")
+        os.environ[virtual.VARIABLE] = str(clock.path)
+        files = make_files(work)
+        cells: dict[str, dict[str, Cell]] = {}
+        for ep in STRANGE.values():
+            for command in COMMANDS:
+                clock.restart()
+                (place := work / ep.name / command).mkdir(parents=True)
+                cells.setdefault(ep.name, {})[command] = run(ep, command, files, place)
+                shutil.rmtree(place)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "README.md").write_text(page(cells))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m tests.strange FOLDER")
+    main(Path(sys.argv[1]))

@@ -91,7 +91,10 @@ def failures_of(result: Result) -> list[str]:
     modes = {case.mode for case in failed}
     levels = [level for level in result.levels if level["status"] == CASE_FAILED and level["mode"] not in modes]
     said = [f"{named} failed: {reason}" for named, _, reason in not_ok(failed)]
-    return [*said, *(f"{it['mode']} {at(it).phrase} failed: {it['reason']}" for it in levels)]
+    alike: dict[tuple[str, str | None], list[str]] = {}
+    for it in levels:
+        alike.setdefault((at(it).phrase, it["reason"]), []).append(it["mode"])
+    return [*said, *(f"{', '.join(named)} {phrase} failed: {reason}" for (phrase, reason), named in alike.items())]
 
 
 def nothing_measured(result: Result) -> str:

@@ -136,6 +136,9 @@ def test_a_level_that_failed_or_is_of_another_load() -> None:
     verdict = gate_stored(one, serving(), limits(), force=False)
     assert verdict.failed == ["candidate: cpu with 8 callers failed: the worker was ended by SIGSEGV"]
     assert verdict.code == 1
+    one.levels.append(one.levels[3] | {"mode": "device"})
+    (said,) = gate_stored(one, serving(), limits(), force=False).failed
+    assert said == "candidate: cpu, device with 8 callers failed: the worker was ended by SIGSEGV"
     for baseline, reason in [
         (result_of(measured("cpu", total=steady([1000] * 24))), "kind: single inferences and a load"),
         (serving(sessions="process"), "sessions: process and shared"),

@@ -1,0 +1,124 @@
+"""Strange execution providers: each command gives right figures or one line, and `devices` and `run` say the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ortbench.errors import BENCHMARK_FAILED, DONE
+from ortbench.result import FAILED, OK, UNSUPPORTED
+from tests.strange import COMMANDS, COMPUTE_US, STRANGE, Cell, Mode, Strange, make_files, run
+from tests.virtual import Clock
+
+pytestmark = pytest.mark.process
+
+Get = Callable[[str, str], Cell]
+FOREIGN = {"host-default", "only-host-accessible", "only-host-accessible-cpu"}  # whose memory has other copies
+CRASHES = ("segfault", "exit")  # for most of which `abort` stands: one kind of crash comes to what another does
+THROUGHOUT = {"plain", "host-default", "unbound-int32", "one-session", "abort-at-run-2600", "hang-at-run-2600"}
+_plain: dict[str, Cell] = {}
+
+
+@pytest.fixture
+def get(library: Path, clock: Clock, tmp_path: Path) -> Get:
+    """Runs a command on an EP."""
+
+    def got(name: str, command: str) -> Cell:
+        clock.restart()
+        folder = tmp_path / name / command
+        folder.mkdir(parents=True)
+        return run(STRANGE[name], command, make_files(tmp_path), folder)
+
+    return got
+
+
+def check(name: str, command: str, get: Get) -> Cell:
+    """Run a command on an EP, and hold what it says against its contract."""
+    if command not in _plain:
+        _plain[command] = get("plain", command)
+    cell = _plain[command] if name == "plain" else get(name, command)
+    lines = cell.ran.err.splitlines()
+    assert "Traceback" not in cell.ran.out + cell.ran.err
+    assert [line for line in lines if not line.startswith("ortbench: ")] == []
+    assert len({*lines}) == len(lines)
+    assert cell.ran.code == (BENCHMARK_FAILED if lines else DONE)
+    if cell.result is not None:
+        check_result(STRANGE[name], command, cell)
+    elif cell.program is not None:
+        assert cell.program.code == DONE, cell.program.err
+        assert [median(it) for it in (cell, _plain[command])] == [COMPUTE_US + 68.5] * 2 or name in FOREIGN
+    elif not cell.modes and not (command == "code" and STRANGE[name].hangs):
+        assert len(lines) == 1
+    return cell
+
+
+def median(cell: Cell) -> float:
+    """What the program says of its runs, µs."""
+    assert cell.program is not None
+    found = re.search(
+        r"^device: median ([\d.]+) µs of \d+ runs; outputs are those of a plain run$", cell.program.out, re.M
+    )
+    assert found is not None, cell.program.out
+    return float(found[1])
+
+
+def check_result(ep: Strange, command: str, cell: Cell) -> None:
+    """Hold a result against what the device is by definition."""
+    assert cell.result is not None
+    failed = any(it["status"] == FAILED for it in (*cell.result.levels, *map(vars, cell.result.cases)))
+    assert failed or command == "gate" or cell.ran.code == DONE  # in a gate the baseline may have failed
+    assert not failed or cell.ran.code == BENCHMARK_FAILED
+    for case in cell.result.cases:
+        assert (case.reason is None) == (case.status == OK)
+        assert case.status != OK or (case.outputs_match is True and case.samples_ns)
+        assert case.reason is None or case.status == UNSUPPORTED or case.reason in cell.ran.err
+    usual = _plain[command].medians
+    for key, found in cell.medians.items():
+        if ep.name not in FOREIGN:
+            assert found == usual[key], key
+        elif key[1] == "total":
+            assert COMPUTE_US * 1000 <= found <= usual["cpu", "total"] * 1.1, key
+    if ep.name.endswith("run-2600"):
+        assert sum(mode.kept for mode in cell.modes.values()) > 0
+        assert (
+            command == "run"
+            or ep.name.startswith("error")
+            or any(mode.kept for mode in cell.modes.values() if mode.status == FAILED)
+        )
+
+
+def is_same(listed: Mode, measured: Mode) -> bool:
+    """Whether `devices` and `run` say the same of a mode, but for what the model's tensors or runs add."""
+    if listed.status == OK:
+        return measured.status != UNSUPPORTED
+    return measured.status == UNSUPPORTED or (measured.status, measured.reason) == (FAILED, listed.reason)
+
+
+def kind(name: str) -> pytest.ParameterSet | str:
+    """The EP, in the wide tests where another one stands for it."""
+    is_wide = name.startswith(CRASHES) and not name.endswith(("registration", "at-run"))
+    return pytest.param(name, marks=pytest.mark.wide) if is_wide else name
+
+
+@pytest.mark.parametrize("name", [*map(kind, STRANGE)])
+def test_devices_and_run_say_the_same(name: str, get: Get) -> None:
+    measured = check(name, "run", get)
+    listed = check(name, "devices", get)
+    if measured.modes and listed.modes:
+        different = {
+            mode: (listed.modes[mode], measured.modes[mode])
+            for mode in listed.modes
+            if not is_same(listed.modes[mode], measured.modes[mode])
+        }
+        assert different == {}
+
+
+@pytest.mark.parametrize("command", [it for it in COMMANDS if it not in ("run", "devices")])
+@pytest.mark.parametrize(
+    "name", [name if name in THROUGHOUT else pytest.param(name, marks=pytest.mark.wide) for name in STRANGE]
+)
+def test_other_commands_give_right_figures_or_one_line(name: str, command: str, get: Get) -> None:
+    check(name, command, get)
