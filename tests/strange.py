@@ -346,9 +346,10 @@ What every command says of EPs that are unlike any that ortbench was written on:
 [reference device](../../docs/testing.md#the-reference-device), each strange in one respect ([tests/strange.py](../../tests/strange.py),
 which wrote this page: `python -m tests.strange reports/strange-eps`).
 
-A cell is the exit code and the modes: those that gave right figures, then, by a letter, those that did not and why. `devices`
-says which modes there are. `run` was asked for all eight modes, `load` for one caller, `gate` for three modes against the same EP,
-`code` for the program of mode `device`, which then ran.
+A cell is the exit code and the modes: those that gave right figures, then, by a number, those that did not and why, or the line
+of a command that gave nothing; samples are what was measured before a mode failed. `devices` says which modes there are. `run`
+was asked for all eight modes, `load` for one caller (`one-session`: for two with a session each), `gate` for three modes against
+the same EP, `code` for the program of mode `device`, which then ran, but for EPs that hang.
 """
 
 
@@ -371,18 +372,19 @@ def page(cells: Mapping[str, Mapping[str, Cell]]) -> str:
 
 def _said(cell: Cell, letter: Callable[[str], str]) -> str:
     parts = [str(cell.ran.code)]
-    if cell.program is not None:
-        parts.append("runs" if cell.program.code == 0 else f"its program ends with {cell.program.code}")
-    elif not cell.modes:
-        parts += [letter(line.removeprefix("ortbench: ")) for line in cell.ran.err.splitlines()]
     found: dict[str, list[str]] = {}
     for name, mode in cell.modes.items():
+        kept = f" {mode.kept} samples" if mode.status == FAILED and mode.kept else ""
         why = "" if mode.status == OK else letter(mode.reason or "") + (" failed" if mode.status == FAILED else "")
-        found.setdefault(why, []).append(name)
+        found.setdefault(why, []).append(name + kept)
     if found.keys() == {""}:
         parts.append("all")
     else:
         parts += [f"{', '.join(names)}{why and f' ({why})'}" for why, names in found.items()]
+    if cell.program is not None:
+        parts.append("runs" if cell.program.code == 0 else f"its program ends with {cell.program.code}")
+    elif not any(mode.status == FAILED for mode in cell.modes.values()):
+        parts += [letter(line.removeprefix("ortbench: ")) for line in cell.ran.err.splitlines()]
     return "; ".join(parts)
 
 
