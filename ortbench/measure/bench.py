@@ -24,7 +24,7 @@ from ortbench.measure.side import Side
 from ortbench.measure.spin import NOT_MEASURED, take_spin, without_spin
 from ortbench.measure.thinning import Thinning
 from ortbench.plan import Observer
-from ortbench.result import Result
+from ortbench.result import FAILED, Result
 from ortbench.schema import Machine
 
 # All cases grow together, block by block; how much of them a crash of this very process could cost.
@@ -117,8 +117,9 @@ class Bench:
         finally:
             for side in self._sides:
                 side.close()
+        lost = {case.mode for side in self._sides for case in side.result.cases if case.status == FAILED}
         for side in self._sides:
-            side.end(why, self._took_ns)
+            side.end(why, self._took_ns, lost)
         self._spin()
         try:
             for after, side in wanted(APART, [] if self.interrupted else self._sides):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -387,16 +387,19 @@ class Side:
         derive(self.result)
         self._keep(self.result)
 
-    def end(self, why: str | None, took_ns: int | None) -> None:
+    def end(self, why: str | None, took_ns: int | None, lost: Collection[str] = ()) -> None:
         """The measurement is over: bring the result to its final form.
 
         Args:
             why: it ended.
             took_ns: from its first block to its last; None where there was none.
+            lost: modes that failed in a configuration, which are measured in none.
         """
         self.result.stopped, self.result.took_ns = why, took_ns
         self.result.environment["load_average"]["end"] = load_average()
         for case in self.cases.values():
             if case.status == OK and not case.samples_ns:
-                case.status, case.reason = FAILED, "the run ended before it was measured"
+                elsewhere = "not measured, because it failed in another configuration"
+                case.status = FAILED
+                case.reason = elsewhere if case.mode in lost else "the run ended before it was measured"
         self.keep()
