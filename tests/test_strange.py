@@ -23,6 +23,18 @@ HARMLESS = {
     *FOREIGN, "plain", "aligned-0", "aligned-64", "skewed", "second-device-null", "first-device-no-session-unused", "two-eps",
     "two-eps-second", "other-names", "one-session", "one-session-abort",
 }  # fmt: skip
+OF_DEFAULT = {"device", "device-resident", "device-pinned", "pipelined", "device-resident-async"}
+OF_HOST_ACCESSIBLE = {"host-accessible", "cpu-pinned", "device-pinned", "pipelined"}
+LACKING = {
+    "host-default": {"cpu-pinned", "device-pinned", "pipelined", "device-resident-async"},
+    "only-host-accessible": {"pipelined"},
+    "only-host-accessible-cpu": {"pipelined"},
+    "null-host-accessible": OF_HOST_ACCESSIBLE,
+    "second-device-null-used": OF_DEFAULT | OF_HOST_ACCESSIBLE,
+    **{f"{what}-at-copy": OF_DEFAULT | OF_HOST_ACCESSIBLE for what in ("abort", "segfault", "exit", "hang")},
+    **dict.fromkeys(("no-copies", "uploads-only", "downloads-only", "null-default", "error-at-copy"), OF_DEFAULT),
+    **dict.fromkeys(("failing-uploads", "failing-downloads"), OF_DEFAULT),
+}  # the modes that an EP's memory makes impossible
 _plain: dict[str, Cell] = {}
 
 
@@ -113,6 +125,8 @@ def test_devices_and_run_say_the_same(name: str, get: Get) -> None:
     does_no_harm = name in HARMLESS or name.startswith("print") or name.endswith("at-release")
     assert measured.ran.code == (DONE if does_no_harm else BENCHMARK_FAILED)
     listed = check(name, "devices", get)
+    if listed.modes:
+        assert {mode for mode, it in listed.modes.items() if it.status != OK} == LACKING.get(name, set())
     if measured.modes and listed.modes:
         different = {
             mode: (listed.modes[mode], measured.modes[mode])

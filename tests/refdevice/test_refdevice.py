@@ -123,6 +123,7 @@ def test_default_memory_is_useless_to_the_host_and_host_accessible_memory_is_not
         "view_is_the_memory": True,
         "new_block_is_nan": True,
     }
+    assert run("memory", skew=4).found["page_aligned"] is False
 
 
 @pytest.mark.process
