@@ -15,26 +15,22 @@ from typing import Any
 from ortbench.answers import Check, Listed, ListedEp
 from ortbench.errors import BenchmarkFailed, OrtbenchError, Unsupported
 from ortbench.measure.process import Client
-from ortbench.modes import ASYNC, CPU, DEVICE, HOST_ACCESSIBLE, PIPELINED, RESIDENT
+from ortbench.modes import MODES, Mode
 from ortbench.plan import Inputs, Target
 
 PASSED, FAILED, NOT_OFFERED = "passed", "failed", "not offered"
 _LIMIT_S = 60.0  # of one check
 _RUNS = 50
+_WAITS = {"run": "the run itself waits", "synchronize_outputs": "synchronize_outputs waits"}
+_RETURNS = (
+    "both return before the work is done, only a copy to the host waits: is OrtEp::Sync there, and the API version 25?"
+)
 # Operators that most EPs take, the first that one does.
 _MODELS = {
     "Add": "(float[256, 256] x) => (float[256, 256] y) { a = Add (x, x) b = Add (a, x) c = Add (b, x) y = Add (c, x) }",
     "MatMul": "(float[128, 128] x) => (float[128, 128] y) { y = MatMul (x, x) }",
     "Relu": "(float[256, 256] x) => (float[256, 256] y) { y = Relu (x) }",
     "Conv": "(float[1, 8, 64, 64] x, float[8, 8, 3, 3] w) => (float[1, 8, 62, 62] y) { y = Conv (x, w) }",
-}
-_MODES = {
-    CPU: ("run", "arrays in, arrays out"),
-    DEVICE: ("bind", "device tensors, copied in and out each run"),
-    RESIDENT: ("bind", "device tensors that stay on the device"),
-    HOST_ACCESSIBLE: ("bind", "HOST_ACCESSIBLE memory in place"),
-    PIPELINED: ("streams", "copies on streams beside runs"),
-    ASYNC: ("sync", "runs without ONNX Runtime's own wait, then one wait for all"),
 }
 
 
@@ -91,8 +87,8 @@ def _of_device(
             "run", f"a session of one of {', '.join(models)}", FAILED if why else NOT_OFFERED, why or "it takes none"
         )
         return
-    for mode, (part, what) in _MODES.items():
-        yield from _of_mode(models[operator], target, mode, part, what, python)
+    for mode in MODES.values():
+        yield from _of_mode(models[operator], target, mode, python)
     for part, what, threads, own in (
         ("run", f"{_RUNS} runs, one after the other", 1, False),
         ("threads", f"{_RUNS} runs in each of two threads of one session", 2, False),
@@ -126,29 +122,28 @@ def _taken(models: Mapping[str, str], target: Target, python: str | None) -> tup
     return None, next(iter(problems), None)
 
 
-def _of_mode(model: str, target: Target, mode: str, part: str, what: str, python: str | None) -> Iterator[Check]:
+def _of_mode(model: str, target: Target, mode: Mode, python: str | None) -> Iterator[Check]:
+    what = f"mode {mode.name}"
     try:
         with Client(_LIMIT_S, python) as client:
             _opened(client, model, target)
-            found = client.ask("prepare", mode=mode, warmup=1)
+            found = client.ask("prepare", mode=mode.name, warmup=1)
     except Unsupported as error:
-        yield _check(part, what, NOT_OFFERED, str(error))
+        yield _check("bind", what, NOT_OFFERED, str(error))
         return
     except OrtbenchError as error:
-        yield _check(part, what, FAILED, str(error))
+        yield _check("bind", what, FAILED, str(error))
         return
     zero_copy = found["zero_copy"]
     how = "" if zero_copy is None else f"zero-copy is {'' if zero_copy['proved'] else 'not '}proved: {zero_copy['how']}"
-    yield _check(part, what, PASSED, how)
-    if mode == DEVICE:
+    yield _check("bind", what, PASSED, how)
+    if mode.times_copies and not mode.pinned:
         kind = found["fence"]["kind"]
-        says = {"run": "the run itself waits", "synchronize_outputs": "synchronize_outputs waits"}
-        why = "the run returns early, and so does synchronize_outputs: only a copy to the host waits (OrtEp::Sync is missing)"
         yield _check(
             "sync",
-            "a run, or synchronize_outputs behind it, waits",
-            PASSED if kind in says else FAILED,
-            says.get(kind, why),
+            "the run or synchronize_outputs waits",
+            PASSED if kind in _WAITS else FAILED,
+            _WAITS.get(kind, _RETURNS),
         )
 
 

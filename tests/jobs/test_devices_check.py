@@ -26,8 +26,8 @@ def test_an_ep_that_keeps_its_contract(library: Path) -> None:
     ran, found = checked(library)
     assert ran.code == 0
     assert {verdict for verdict, _ in found.values()} == {"passed"}
-    assert found["HOST_ACCESSIBLE memory in place"][1].startswith("zero-copy is proved")
-    assert found["a run, or synchronize_outputs behind it, waits"] == ("passed", "the run itself waits")
+    assert found["mode host-accessible"][1].startswith("zero-copy is proved")
+    assert found["the run or synchronize_outputs waits"] == ("passed", "the run itself waits")
 
 
 def test_what_an_ep_does_not_offer_is_no_failure(library: Path) -> None:
@@ -35,13 +35,13 @@ def test_what_an_ep_does_not_offer_is_no_failure(library: Path) -> None:
     assert ran.code == 0
     assert found["DEFAULT memory"] == ("not offered", "it is ordinary host memory, which is bound in place")
     assert found["HOST_ACCESSIBLE memory"] == ("not offered", "memory_info(HOST_ACCESSIBLE) is None")
-    assert found["device tensors that stay on the device"][0] == "passed"
+    assert found["mode device-resident"][0] == "passed"
 
 
 @pytest.mark.parametrize(
     ("knobs", "what", "how"),
     [
-        ({"honesty": "async-old-api"}, "a run, or synchronize_outputs behind it, waits", "the run returns early"),
+        ({"honesty": "async-old-api"}, "the run or synchronize_outputs waits", "both return before the work is done"),
         ({"abort_run": "40"}, "50 runs, one after the other", "the worker was ended by SIGABRT"),
         ({"wrong_copy": "30+:default"}, "DEFAULT memory to DEFAULT memory", "other bytes arrive"),
         ({"fault": "exit", "fault_at": "release"}, "the end of a session", "the worker ended with exit code 3"),
@@ -55,7 +55,7 @@ def test_what_fails_is_said_and_the_rest_is_still_checked(
     assert ran.code == 1
     assert found[what][0] == "failed"
     assert how in found[what][1]
-    assert found["arrays in, arrays out"][0] == "passed"
+    assert found["mode cpu"][0] == "passed"
 
 
 @pytest.mark.timing

@@ -53,7 +53,8 @@ def test_every_figure_of_the_reference_device_is_what_it_gave_out(library: Path,
         how = "what ortbench bound and what the EP's arena held"
         assert memory["device"] == {"bytes": bound + held, "how": how, "bound": bound, "card": None}
         assert memory["arenas"] == [{"ep": EP, "held": held, "in_use": held}]
-        assert (memory["device"]["bytes"], memory["host"]["pinned"]) == (most, most_shared) == (bound + held, pinned)
+        assert (memory["device"]["bytes"], memory["host"]["pinned"]) == (bound + held, pinned)
+        assert (most, most_shared) == (bound + held, max(pinned, 64))  # 64 bytes are those of the memory's trial
         assert 0 < memory["host"]["before"] < memory["host"]["session"] <= memory["host"]["peak"]
     assert "\nWhat else it costs: memory\n" in out
     assert "\n• device: what ortbench bound and what the EP's arena held\n" in out
