@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ortbench.errors import BENCHMARK_FAILED, DONE
+from ortbench.modes import MODES
 from ortbench.result import FAILED, OK, UNSUPPORTED
 from tests.strange import COMMANDS, COMPUTE_US, STRANGE, Cell, Mode, Strange, make_files, run
 from tests.virtual import Clock
@@ -32,8 +33,8 @@ LACKING = {
     "null-host-accessible": OF_HOST_ACCESSIBLE,
     "second-device-null-used": OF_DEFAULT | OF_HOST_ACCESSIBLE,
     **{f"{what}-at-copy": OF_DEFAULT | OF_HOST_ACCESSIBLE for what in ("abort", "segfault", "exit", "hang")},
-    **dict.fromkeys(("no-copies", "uploads-only", "downloads-only", "null-default", "error-at-copy"), OF_DEFAULT),
-    **dict.fromkeys(("failing-uploads", "failing-downloads"), OF_DEFAULT),
+    **dict.fromkeys(("no-copies", "uploads-only", "downloads-only"), {*MODES}),
+    **dict.fromkeys(("null-default", "error-at-copy", "failing-uploads", "failing-downloads"), OF_DEFAULT),
 }  # the modes that an EP's memory makes impossible
 _plain: dict[str, Cell] = {}
 

@@ -13,6 +13,7 @@ from ortbench.worker.modes.pinned import CpuPinnedMode, DevicePinnedMode
 from ortbench.worker.modes.pipelined import PipelinedMode
 from ortbench.worker.modes.resident import ResidentMode
 from ortbench.worker.session.first_run import Data
+from ortbench.worker.session.memory import hinders_runs
 from ortbench.worker.session.providers import Provider
 from ortbench.worker.session.session import Model
 
@@ -56,6 +57,6 @@ def make_mode(name: str, model: Model, data: Data, depth: int = Loop.depth) -> M
 def unsupported_reason(name: str, provider: Provider) -> str | None:
     """What an EP lacks for a mode, whatever the model, or what is wrong with it; None if it can do it."""
     try:
-        return CLASSES[name].lacks(provider)
+        return hinders_runs(provider) or CLASSES[name].lacks(provider)
     except BenchmarkFailed as error:
         return str(error)

@@ -240,6 +240,17 @@ def lacks_shared_memory(provider: Provider, called: str = "HOST_ACCESSIBLE memor
     return _lacks(provider, called, shared, copies=False)
 
 
+def hinders_runs(provider: Provider) -> str | None:
+    """Why ONNX Runtime can run nothing on an EP, not even with arrays, which it would have to copy; None if nothing hinders it."""
+    default = None if provider.ep_device is None else ep_device_memories(provider.ep_device)[0]
+    if default is None:
+        return None
+    found = memory_trial.answer(provider.ep_device, default.info)
+    if found.on_host or found.failed or found.lacks is not None or found.copies_lack is None:
+        return None  # or what a trial failed of may still work inside a run
+    return _lacks(provider, "device memory", default, copies=True)
+
+
 def _lacks(provider: Provider, called: str, memory: EpDeviceMemory | None, copies: bool) -> str:
     if memory is None:
         return f"no {called}"
