@@ -33,7 +33,7 @@ LACKING = {
     "null-host-accessible": OF_HOST_ACCESSIBLE,
     "second-device-null-used": OF_DEFAULT | OF_HOST_ACCESSIBLE,
     **{f"{what}-at-copy": OF_DEFAULT | OF_HOST_ACCESSIBLE for what in ("abort", "segfault", "exit", "hang")},
-    **dict.fromkeys(("no-copies", "uploads-only", "downloads-only"), {*MODES}),
+    **{key: {*MODES} for key in ("no-copies", "uploads-only", "downloads-only")},
     **dict.fromkeys(("null-default", "error-at-copy", "failing-uploads", "failing-downloads"), OF_DEFAULT),
 }  # the modes that an EP's memory makes impossible
 _plain: dict[str, Cell] = {}
