@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
+import onnxruntime as ort
 import pytest
 
 from ortbench.worker.session import memory_trial
@@ -100,3 +103,14 @@ def test_trials_leave_nothing_and_take_no_time(library: Path, tmp_path: Path) ->
     }
     copies = found.of("upload", "download", "host-copy")
     assert 0 < sum(copies["end_ns"] - copies["start_ns"]) < 1_000_000
+
+
+def test_the_cpus_memory_is_the_hosts_also_where_some_library_copies_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As OpenVINO's does, once it is registered: `devices` then said of another EP that it needs copies."""
+    monkeypatch.setattr(memory_trial, "_copy_problem", lambda source, target: None)  # nothing arrives
+    value = ort.OrtValue.ortvalue_from_numpy(np.zeros(16, np.float32))
+    monkeypatch.setattr(memory_trial, "make_value", lambda *_: value)
+    info = SimpleNamespace(device_mem_type=ort.OrtDeviceMemoryType.DEFAULT, device_vendor_id=0)
+    assert memory_trial._tried(info, "CPU").on_host
+    info.device_vendor_id = 0x0B0B
+    assert not memory_trial._tried(info, "CPU").on_host

@@ -113,6 +113,11 @@ def _tried(info: Any, device_type: str) -> Answer:
         value = make_value(info, device_type, _WORD.shape, _WORD)  # type: ignore[arg-type]
     except Exception as error:
         return Answer(ort_text(error), ort_text(error), failed=abilities.SHARED_VALUES.there)
+    is_default, is_cpu = info.device_mem_type.name == "DEFAULT", value.device_name() == "cpu"
+    if (
+        is_default and is_cpu and info.device_vendor_id == 0
+    ):  # the CPU EP's own memory; some EPs' transfers copy there, too
+        return _in_place(value, sent)
     back = np.zeros_like(sent)
     problems = {
         way: problem
@@ -122,11 +127,16 @@ def _tried(info: Any, device_type: str) -> Answer:
     if not problems:
         return Answer() if np.array_equal(sent, back) else _defect("a copy to it and back gives other bytes")
     offered = any(_NO_COPY not in problem for problem in problems.values())
-    if info.device_mem_type.name == "DEFAULT" and not offered and len(problems) == 2 and value.device_name() == "cpu":
-        host_view(_WORD, value)[:] = sent  # as the CPU EP's memory: a mode's outputs show whether a run sees it
-        return Answer(on_host=True)
+    if is_default and is_cpu and not offered and len(problems) == 2:
+        return _in_place(value, sent)
     why = f"no copies {' and '.join(problems)} it: {next(iter(problems.values()))}"
     return Answer(copies_lack=why, failed=offered)
+
+
+def _in_place(value: Any, sent: Array) -> Answer:
+    """Of ordinary host memory, which is written as that of the CPU EP; a mode's outputs show whether a run sees it."""
+    host_view(_WORD, value)[:] = sent
+    return Answer(on_host=True)
 
 
 def _defect(why: str) -> Answer:
