@@ -121,16 +121,17 @@ _WHEN = [
     (re.compile(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(\+00:00|Z| UTC)?"), "TIME"),
     (re.compile(r"-20\d{6}-\d{6}(-\d+)?(?!\d)"), "-STAMP"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "RUN"),
-    (re.compile(r'("(?:start|end)": )\[[\d.,\s]+\]'), r"\1LOAD"),
+    (re.compile(r'("(?:start|end)": )\[[\d.,\s]+\]'), r'\1"LOAD"'),  # JSON stays JSON
     (re.compile(r"[\d.]+ at the (start|end)\b"), r"LOAD at the \1"),
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "ADDRESS"),
     (re.compile(r"/tmp/[\w.-]+"), "TEMPORARY"),
     (re.compile(r"((?:took|after|  run) +)[\d.]+ m?s\b"), r"\1A WHILE"),
-    (re.compile(r"(\"seconds\": |,(?:passed|failed|measured),\d*,[^,]*,)[\d.]+"), r"\1SECONDS"),
-    (re.compile(r"(\[\d+, \d+, )10\d{11}\]"), r"\1BEGUN]"),  # a block of a load, for which another thread waits
+    (re.compile(r'("seconds": )[\d.]+'), r"\g<1>0"),
+    (re.compile(r"(,(?:passed|failed|measured),\d*,[^,]*,)[\d.]+"), r"\1SECONDS"),
+    (re.compile(r"(\[\d+, \d+, )10\d{11}\]"), r'\1"BEGUN"]'),  # a block of a load, for which another thread waits
     (
         re.compile(r'("cat":"(?:node|profile)".*?"ts":)[\d.]+(,"dur":)[\d.]+'),
-        r"\1AT\2LASTED",
+        r'\1"AT"\2"LASTED"',
     ),  # of ONNX Runtime's profile
 ]
 

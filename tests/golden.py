@@ -1,0 +1,188 @@
+"""What every kind of command prints and writes, as text that is committed: a change of it shows in the change's own diff.
+
+    python -m tests.golden [--only PATTERN]... [--write]
+
+The scenarios are those of `tests.benchmarks.same`, measured in virtual time or read from stored results. Without ``--write``
+what they leave now is compared with the files in tests/golden_files, as a test does for each; with it the files are written anew.
+What depends on the machine or on versions of other packages is left out, long lists are shortened to their ends and their sum,
+numbers have six digits, and of a page there is the text that a reader sees.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from fnmatch import fnmatch
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from tests import refdevice, virtual
+from tests.benchmarks.same import FEW, RUN, SCENARIOS, Install, Seen, difference
+
+FOLDER = Path(__file__).parent / "golden_files"
+GOLDEN = {
+    name: SCENARIOS[name]
+    for name in (
+        "run", "run-all", "run-failing", "run-sides", "loop", "chain", "load", "sweep", "bandwidth", "gate-live", "gate-slower",
+        "gate-limits", "suite", "stored-again", "gate-stored", "compare",
+    )
+} | {"run-trace": f"{RUN} {FEW} --mode cpu --mode device --trace t.json"}  # fmt: skip
+_DROPPED = {
+    "environment",
+    "runtime",
+    "onnxruntime",
+    "variables",
+    "seconds",
+    "started",
+    "load_average",
+    "tool",
+    "fingerprint",
+    "file_sha256",
+}  # keys of JSON
+# Pictures, samples in another form, and what a scenario was given.
+_LEFT_OUT = (".svg", ".npz", "suite.toml", "chain.toml", ".gitignore")
+_MACHINE = re.compile(r"\nCPU\n(?:.*\n)*?(?=Reproduce it\n)")  # of a page, what it says of machine and packages
+_WIDTH = 150  # of a line of JSON that could be several
+_LONG = 200  # characters of a text that is not repeated where another file has the same
+_LONGEST = 6  # items of a list of numbers that is written whole
+_TEXTS: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
+    (re.compile(r"(ONNX Runtime|onnxruntime|Python)([ \n])\d+\.\d+[\w.]*"), r"\1\2VERSION"),
+    (re.compile(r"(?<=CPUExecutionProvider )1\.\d+\.\d+ on [^,]*"), "VERSION on CPU"),
+    (re.compile(r"EP version: 1\.\d+\.\d+"), "EP version: VERSION"),
+    (re.compile(r'(timestamp|time|hostname)="[^"]*"'), r'\1="…"'),
+    (re.compile(r"librefdevice-[0-9a-f]+"), "librefdevice"),
+    (re.compile(r"-?\d+\.\d{6,}(e[+-]?\d+)?"), lambda found: f"{float(found[0]):.6g}"),
+]
+
+
+class _Text(HTMLParser):
+    """The text of a page that a reader sees, a line each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self._hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self._hidden += tag in ("style", "script", "svg", "template")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden -= tag in ("style", "script", "svg", "template")
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden and (text := " ".join(data.split())):
+            self.lines.append(text)
+
+
+def carried_out(name: str, install: Install, folder: Path) -> Seen:
+    """What a scenario left, without what depends on the machine, and without what it was given."""
+    line = GOLDEN[name]
+    given = tuple(re.findall(r"\breports/[^\s*]+", line))
+    found: Seen = {}
+    for name, text in install.carry_out(line, folder).items():
+        file = name.rpartition(" ")[0] or name
+        if file.endswith(_LEFT_OUT) or (given and file.startswith(given)):
+            continue
+        if "<html" in text[:400]:
+            page = _Text()
+            page.feed(text)
+            text = _MACHINE.sub("\n…\n", "\n".join(page.lines))
+        elif text[:1] in ("{", "["):
+            with suppress(ValueError):  # or it is a table that begins so
+                text = _laid_out(_shortened(json.loads(text)))
+        for pattern, instead in _TEXTS:
+            text = pattern.sub(instead, text)
+            name = pattern.sub(instead, name)
+        text = text.rstrip("\n")
+        same = next((it for it, other in found.items() if other == text and len(text) > _LONG), None)
+        found[re.sub(r" [0-7]{3}$", "", name)] = text if same is None else f"as {same}"
+    return found
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: "…" if key in _DROPPED else _shortened(it) for key, it in value.items()}
+    if isinstance(value, list):
+        if len(value) > _LONGEST and all(isinstance(it, (int, float)) for it in value):
+            return [len(value), "numbers from", value[0], "to", value[-1], "sum", _rounded(sum(value))]
+        if len(value) > 4 * _LONGEST:  # events and rounds
+            return [*map(_shortened, value[:_LONGEST]), f"… {len(value) - _LONGEST} more"]
+        return [_shortened(it) for it in value]
+    return _rounded(value)
+
+
+def _laid_out(value: Any, indent: str = "") -> str:
+    """JSON with each part on a line where it fits one."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if len(flat) + len(indent) <= _WIDTH or not isinstance(value, (dict, list)):
+        return flat
+    inner = indent + " "
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key)}: {_laid_out(it, inner)}" for key, it in value.items()]
+    else:
+        parts = [_laid_out(it, inner) for it in value]
+    begin, end = "{}" if isinstance(value, dict) else "[]"
+    return f"{begin}\n{inner}" + f",\n{inner}".join(parts) + f"\n{indent}{end}"
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def written(seen: Seen) -> str:
+    """As it is committed."""
+    return "".join(f"=== {name}\n{text}\n" for name, text in seen.items())
+
+
+def read(text: str) -> Seen:
+    """What `written` wrote."""
+    parts = re.split(r"^=== (.*)\n", text, flags=re.MULTILINE)[1:]
+    return {name: body.rstrip("\n") for name, body in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def differences(name: str, install: Install, folder: Path) -> list[str]:
+    """In lines of a diff, in what a scenario differs from its file."""
+    now = read(written(carried_out(name, install, folder)))
+    return difference(read((FOLDER / f"{name}.txt").read_text(encoding="utf-8")), now)
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """The command; its exit code."""
+    parser = argparse.ArgumentParser(description="What every kind of command prints and writes.")
+    parser.add_argument("--only", action="append", metavar="PATTERN", help="scenarios whose names match; repeatable")
+    parser.add_argument("--write", action="store_true", help="write the files anew")
+    asked = parser.parse_args(given)
+    different = 0
+    with tempfile.TemporaryDirectory(prefix="golden-") as scratch:
+        install = _install(Path(scratch))
+        for name in _wanted(asked.only):
+            if asked.write:
+                FOLDER.mkdir(exist_ok=True)
+                text = written(carried_out(name, install, Path(scratch) / "place"))
+                (FOLDER / f"{name}.txt").write_text(text, encoding="utf-8")
+                continue
+            lines = differences(name, install, Path(scratch) / "place")
+            different += bool(lines)
+            print(
+                f"{'differs' if lines else 'same   '} {name}", *(f"    {line}" for line in lines), sep="\n", flush=True
+            )
+    return 1 if different else 0
+
+
+def _wanted(patterns: Sequence[str] | None) -> Iterator[str]:
+    return (name for name in GOLDEN if any(fnmatch(name, pattern) for pattern in patterns or ["*"]))
+
+
+def _install(folder: Path) -> Install:
+    clock = virtual.build(folder)
+    return Install(Path(sys.executable), clock, refdevice.build(folder, clock=clock))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
