@@ -473,6 +473,8 @@ class Inspected(Content):
     loop: NotRequired[SuggestedLoop | None]
     ep: NotRequired[str]
     device: NotRequired[Device]
+    memory: NotRequired[Memory]
+    modes: NotRequired[dict[str, str | None]]
     placement: NotRequired[Placement]
     copies: NotRequired[InnerCopies | None]
     warnings: NotRequired[list[Warned]]

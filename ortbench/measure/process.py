@@ -32,6 +32,7 @@ BOOTSTRAP = Path(__file__).resolve().parents[1] / "worker" / "bootstrap.py"
 _LAST_WORDS = 200  # characters of a dead worker's stderr that fit a one-line message
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # ONNX Runtime ends the colour of a logged line on a line of its own
 _TELL_S = 1.0  # how often who waits for an answer is told that there is none yet
+_STATELESS = {"packages", "examine", "devices", "inspect"}  # requests that no later one rests on
 _FLUSH_S = 30.0  # how long a profiler may take to save what it recorded in a worker
 
 
@@ -69,7 +70,8 @@ class Client:
         python = self._python
         self.started_ns = time.perf_counter_ns()
         self._stderr = nameless_file()
-        self._requests = 0
+        self._request: dict[str, Any] = {}
+        self._has_state = False
         self._about: dict[str, Any] = {}
         with _started(python), stopping.held():  # what started is known to be ended
             self._process = subprocess.Popen(
@@ -137,8 +139,8 @@ class Client:
             WorkerLost: it has ended.
         """
         assert self._process.stdin is not None
+        self._has_state |= bool(self._request) and self._request["do"] not in _STATELESS
         self._request = {"do": do, **arguments}
-        self._requests += 1
         lost = _lost.get(self._python)
         try:
             self._process.stdin.write(json.dumps(self._request | ({"lost": lost} if lost else {})).encode() + b"\n")
@@ -175,7 +177,7 @@ class Client:
                 line = self._line(until)
             except WorkerLost as error:
                 trial = self._about.get("trial")
-                if trial is None or self._requests > 1:  # a later request is about what this process had set up
+                if trial is None or self._has_state:  # what earlier requests have set up is gone
                     raise
                 self._again_without(trial, str(error).replace(self._doing(), ""))
                 until = time.monotonic() + self.timeout_s
@@ -192,9 +194,10 @@ class Client:
     def _again_without(self, trial: str, why: str) -> None:
         """Send the request to a fresh worker, which takes it that a trial ended or held up the worker before it."""
         _lost.setdefault(self._python, {})[trial] = why
+        request = self._request
         self.close()
         self._start()
-        self.send(**self._request)
+        self.send(**request)
 
     def _line(self, until: float) -> bytes:
         own_s = self._about.get("limit_s")

@@ -391,6 +391,8 @@ def inspected() -> dict[str, Any]:
         "bytes_in": 4_120, "bytes_out": None, "guessed_dims": ["batch", "sequence"],
         "operators": {f"Operator{number}": number for number in range(1, 40)}, "opsets": {"ai.onnx": 17},
         "parameters_bytes": 97_800, "ep": "SomeExecutionProvider",
+        "memory": {"kind": "ep-device", "default": "Some (DEFAULT)", "host_accessible": None},
+        "modes": {"cpu": None, "device": "no copies " * 20, "device-resident": "no copies " * 20},
         "placement": {"nodes": {"SomeExecutionProvider": 12345}, "cpu_operators": {"Det": 3}, "memcpy_nodes": None},
         "not_run": "the model refuses to run with made-up inputs: " + "indices out of bounds " * 5,
         "copies": {"memcpy": [memcpy_node("matrices", "to host", ns=None)], "problem": None,

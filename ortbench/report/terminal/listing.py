@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from ortbench import units
 from ortbench.analysis import node_advice
@@ -13,7 +14,7 @@ from ortbench.report import nodes as report_nodes
 from ortbench.report.terminal.console import Screen, padded
 from ortbench.report.terminal.grid import print_table
 from ortbench.report.words import sequence
-from ortbench.schema import Device, SuggestedLoop, Tensor
+from ortbench.schema import Device, Memory, SuggestedLoop, Tensor
 
 _WIDEST = 24  # of what is flush in a list; longer ones are not waited for
 
@@ -69,13 +70,22 @@ def print_checks(found: Listed) -> None:
 def _print_device(screen: Screen, index: int, device: EpDevice) -> None:
     hardware, memory, streams = device["hardware"], device["memory"], device["streams"]
     screen.text(_hardware(hardware, memory["kind"] == "host"), label=f"  device {index}  ")
-    default, shared = memory["default"] or "no DEFAULT", memory["host_accessible"] or "no HOST_ACCESSIBLE"
-    screen.text(default if memory["kind"] == "host" else f"{default}; {shared}", label="    memory   ")
+    _print_memory(screen, memory, "    memory   ")
     screen.text("yes" if streams["offered"] else f"no: {streams['why']}", label="    streams  ")
-    can = [mode for mode, why in device["modes"].items() if why is None]
-    reasons = dict.fromkeys(why for why in device["modes"].values() if why is not None)
-    cannot = [f"{', '.join(mode for mode, why in device['modes'].items() if why == one)}: {one}" for one in reasons]
-    screen.text(", ".join(can) + (f" (not {'; '.join(cannot)})" if cannot else ""), label="    modes    ")
+    _print_modes(screen, device["modes"], "    modes    ")
+
+
+def _print_memory(screen: Screen, memory: Memory, label: str) -> None:
+    default, shared = memory["default"] or "no DEFAULT", memory["host_accessible"] or "no HOST_ACCESSIBLE"
+    screen.text(default if memory["kind"] == "host" else f"{default}; {shared}", label=label)
+
+
+def _print_modes(screen: Screen, modes: Mapping[str, str | None], label: str) -> None:
+    """Those that can be measured, and why the others cannot, each reason once."""
+    reasons = dict.fromkeys(why for why in modes.values() if why is not None)
+    cannot = [f"{', '.join(mode for mode, why in modes.items() if why == one)}: {one}" for one in reasons]
+    can = ", ".join(mode for mode, why in modes.items() if why is None)
+    screen.text(can + (f" (not {'; '.join(cannot)})" if cannot else ""), label=label)
 
 
 def _hardware(hardware: Device, on_host: bool) -> str:
@@ -130,6 +140,8 @@ def _print_placement(screen: Screen, found: Inspected) -> None:
     where = found["placement"]
     screen.blank()
     screen.text(f"on {found['ep']}, after graph optimisation", style="heading")
+    _print_memory(screen, found["memory"], "  memory  ")
+    _print_modes(screen, found["modes"], "  modes   ")
     if where["nodes"] is None:
         screen.text("placement is not known: this ONNX Runtime or model format does not report it", label="  ")
         return

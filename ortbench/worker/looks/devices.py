@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import onnxruntime as ort
 
 from ortbench import ep_packages
-from ortbench.modes import MODES
 from ortbench.plan import CPU_EP
-from ortbench.worker.modes.make import unsupported_reason
+from ortbench.worker.modes.make import unsupported_modes
 from ortbench.worker.session import copy_streams
 from ortbench.worker.session.candidates import plugin_with
 from ortbench.worker.session.hardware import device_of, hardware
@@ -123,7 +122,7 @@ def _device(provider: Provider, device: Any) -> EpDevice:
         "hardware": device_of(provider) if device is None else hardware(device.device),
         "memory": describe(provider),
         "streams": _streams(provider),
-        "modes": {mode: unsupported_reason(mode, provider) for mode in MODES},
+        "modes": unsupported_modes(provider),
     }
 
 

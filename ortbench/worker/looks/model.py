@@ -13,7 +13,8 @@ from ortbench.plan import Inputs, Target
 from ortbench.worker.inputs.shapes import resolve_shapes
 from ortbench.worker.looks import graph as looks_graph
 from ortbench.worker.looks import nodes, ort_profile
-from ortbench.worker.session import first_run, hardware, ignored, placement, providers, session
+from ortbench.worker.modes.make import unsupported_modes
+from ortbench.worker.session import first_run, hardware, ignored, memory, placement, providers, session
 from ortbench.worker.session.tensors import Array, TensorSpec
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def inspect_model(path: str, target: Target | None, request: Inputs) -> Inspecte
         ``inputs`` and ``outputs`` (name, type, model_shape, shape, bytes; null where they depend on the data),
         ``bytes_in``, ``bytes_out`` per inference, ``guessed_dims``, ``operators`` (name → count), ``opsets``,
         ``parameters_bytes``, ``not_run`` (why the model could not be run where that would have told more, else null) and,
-        with a target, ``ep``, ``device``, ``placement``, ``warnings`` as in a result (of what was asked for and does
+        with a target, ``ep``, ``device``, ``memory`` and ``modes`` (as `list_devices` has them), ``placement``, ``warnings`` as in a result (of what was asked for and does
         nothing) and ``copies``: the ``memcpy``, ``islands`` and ``problem`` of a result's ``nodes``, without times, or
         null where the placement is not known.
 
@@ -60,7 +61,8 @@ def inspect_model(path: str, target: Target | None, request: Inputs) -> Inspecte
     device = hardware.describe_device(recorder.model)
     warnings = ignored.warnings(target, provider)
     return {
-        **found, "ep": provider.name, "device": device, "placement": where, "copies": copies, "warnings": warnings,
+        **found, "ep": provider.name, "device": device, "memory": memory.describe(provider),
+        "modes": unsupported_modes(provider), "placement": where, "copies": copies, "warnings": warnings,
     }  # fmt: skip
 
 

@@ -60,3 +60,8 @@ def unsupported_reason(name: str, provider: Provider) -> str | None:
         return hinders_runs(provider) or CLASSES[name].lacks(provider)
     except BenchmarkFailed as error:
         return str(error)
+
+
+def unsupported_modes(provider: Provider) -> dict[str, str | None]:
+    """The same of every mode."""
+    return {name: unsupported_reason(name, provider) for name in CLASSES}
