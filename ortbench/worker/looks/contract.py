@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,8 +63,11 @@ def check_runs(opened: Opened, threads: int, own: bool, runs: int) -> str | None
     requests = [replace(opened.request, seed=opened.request.seed + it) for it in range(threads)]
     data = [first_run.make_data(opened.path, *pair) for pair in zip(models, requests, strict=True)]
 
+    together = Barrier(threads)
+
     def differs(number: int) -> str | None:
         one, own_data = models[number], data[number]
+        together.wait()  # or the first is done before the second begins
         for _ in range(runs):
             found = one.session.run(None, own_data.arrays)
             for name, got, reference in zip(one.output_names, found, own_data.reference, strict=True):
