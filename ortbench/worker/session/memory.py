@@ -178,15 +178,9 @@ def _copy_arrays(sources: list[Array], targets: list[Array]) -> Copy:
 
 def ep_device_memories(ep_device: Any) -> tuple[EpDeviceMemory | None, EpDeviceMemory | None]:
     """The DEFAULT and the HOST_ACCESSIBLE memory that an EP device offers, whether they can be used or not."""
-    default, shared = _infos(ep_device)
+    default, shared = memory_trial.infos(ep_device)
     kind = ep_device.device.type.name
     return default and EpDeviceMemory(default, kind), shared and EpDeviceMemory(shared, kind)
-
-
-def _infos(ep_device: Any) -> tuple[Any, Any]:
-    kinds = (ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
-    default, shared = (ep_device.memory_info(kind) for kind in kinds)
-    return default, shared
 
 
 def usable(ep_device: Any, memory: EpDeviceMemory | None, copies: bool = True) -> EpDeviceMemory | None:
@@ -306,5 +300,5 @@ def is_only_host_accessible(provider: Provider) -> bool:
     """Whether HOST_ACCESSIBLE memory is all that the EP's device has."""
     if provider.ep_device is None:
         return False
-    default, shared = _infos(provider.ep_device)
+    default, shared = memory_trial.infos(provider.ep_device)
     return default is None and shared is not None

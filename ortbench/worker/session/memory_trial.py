@@ -69,13 +69,18 @@ def answer(ep_device: Any, info: Any) -> Answer:
 
 def once(ep_device: Any, what: str, trial: Callable[[], Answer]) -> Answer:
     """The answer of a trial of something that an EP device offers. Where it ends or holds up the worker, that is the answer."""
-    kinds = (ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
-    infos = (info for info in map(ep_device.memory_info, kinds) if info is not None)
-    key = f"{library_of(ep_device)} {ep_device.ep_name} {next((it.device_id for it in infos), 0)} {what}"
+    number = next((info.device_id for info in infos(ep_device) if info is not None), 0)
+    key = f"{library_of(ep_device)} {ep_device.ep_name} {number} {what}"
     if key not in _answers:
         with telling.about(f"trying {what} of {ep_device.ep_name}", LIMIT_S, key):
             _answers[key] = trial()
     return _answers[key]
+
+
+def infos(ep_device: Any) -> tuple[Any, Any]:
+    """The OrtMemoryInfo of an EP device's DEFAULT and of its HOST_ACCESSIBLE memory, each None where it has none."""
+    kinds = ort.OrtDeviceMemoryType
+    return ep_device.memory_info(kinds.DEFAULT), ep_device.memory_info(kinds.HOST_ACCESSIBLE)
 
 
 def label(info: Any) -> str:

@@ -69,8 +69,7 @@ class Provider:
         """Whether the EP computes in ordinary host memory, so that there is no device to copy to: by the trial of its DEFAULT
         memory, or because it is a CPU's and has no memory of its own."""
         if self.ep_device is not None:
-            kinds = (ort.OrtDeviceMemoryType.DEFAULT, ort.OrtDeviceMemoryType.HOST_ACCESSIBLE)
-            default, shared = (self.ep_device.memory_info(kind) for kind in kinds)
+            default, shared = memory_trial.infos(self.ep_device)
             if default is not None:
                 return memory_trial.answer(self.ep_device, default).on_host
             return bool(self.ep_device.device.type.name == "CPU") and shared is None
